@@ -1,0 +1,256 @@
+"""Settings: defaults < file < environment < flags, checked into one frozen `Config`.
+
+A wrong key or value is refused at start by name and by who set it. A setting is either the daemon's (model, MongoDB, ports) or
+marked ``per_session``: the latter belong to one client and travel with its connection. ``config/infinite-memory.toml``
+documents every default; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from infinite_memory.errors import ConfigError
+
+PREFIX = "INFINITE_MEMORY_"
+MIB = 1024 * 1024
+
+
+def _setting(default: Any, about: str, **checks: Any) -> Any:
+    return dataclasses.field(default=default, metadata={"about": about, **checks})
+
+
+@dataclass(frozen=True, slots=True)
+class MongodbSettings:
+    """Which MongoDB keeps the documents."""
+
+    uri: str | None = _setting(None, "A MongoDB server of yours; without it InfiniteMemory runs its own")
+    database: str = _setting("infinite_memory", "Name of the database")
+    driver: str = _setting("pymongo", "Client library", choices=("pymongo", "motor"))
+    binary: str | None = _setting(None, "Path of the mongod to run; default: the one on PATH, then the installed package's")
+    cache_mb: int = _setting(256, "Cache of our own MongoDB, in MiB", low=256)
+    timeout_s: float = _setting(5.0, "How long a request waits for a server that does not answer, in seconds", low=0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingSettings:
+    """Which model turns texts into vectors."""
+
+    model: str = _setting("all-MiniLM-L6-v2", "Name or path of the embedding model")
+    truncate_dim: int | None = _setting(None, "Cut vectors to this many dimensions", low=8)
+    precision: str = _setting("fp32", "Arithmetic of the model", choices=("fp32", "int8"))
+
+
+@dataclass(frozen=True, slots=True)
+class ScopesSettings:
+    """Where memories go when a request does not say."""
+
+    default: str = _setting("Global", "Scope that is active when a session starts", per_session=True)
+    auto_create: bool = _setting(True, "Whether storing into an unknown scope creates it", per_session=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSettings:
+    """How time in words is read."""
+
+    zone: str | None = _setting(None, "IANA name of your time zone; default: the system's", per_session=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallSettings:
+    """How long a request may wait."""
+
+    wait_s: float = _setting(20.0, "Longest wait for a model or index that is still loading, in seconds", low=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSettings:
+    """The largest that is accepted."""
+
+    line_bytes: int = _setting(16 * MIB, "One request line, in bytes", low=1024, per_session=True)
+    text_bytes: int = _setting(MIB, "The text of a memory, in bytes of UTF-8", low=1, per_session=True)
+    tags: int = _setting(100, "Tags of a memory", low=1, per_session=True)
+    tag_chars: int = _setting(200, "One tag, in characters", low=1, per_session=True)
+    metadata_bytes: int = _setting(65536, "Free metadata of a memory, in bytes of JSON", low=2, per_session=True)
+    metadata_depth: int = _setting(20, "Nesting of free metadata, in levels", low=1, high=90, per_session=True)
+    query_chars: int = _setting(10_000, "A query, in characters", low=1, per_session=True)
+    top_k: int = _setting(1000, "Results of one request", low=1, per_session=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarSettings:
+    """How often derived files are written."""
+
+    save_every_s: float = _setting(60.0, "Longest time that a change stays out of the saved files, in seconds", low=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionSettings:
+    """What is cleaned away, and when."""
+
+    purge_deleted_days: int = _setting(30, "Days after which soft-deleted memories are removed for good", low=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What is written to the logs folder."""
+
+    level: str = _setting("INFO", "Least severity", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
+    file_mb: int = _setting(5, "Size of one log file, in MiB; four are kept", low=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Every setting, checked. ``origins`` tells who set what is not a default: ``{"time.zone": "environment"}``."""
+
+    mongodb: MongodbSettings = dataclasses.field(default_factory=MongodbSettings)
+    embedding: EmbeddingSettings = dataclasses.field(default_factory=EmbeddingSettings)
+    scopes: ScopesSettings = dataclasses.field(default_factory=ScopesSettings)
+    time: TimeSettings = dataclasses.field(default_factory=TimeSettings)
+    recall: RecallSettings = dataclasses.field(default_factory=RecallSettings)
+    limits: LimitsSettings = dataclasses.field(default_factory=LimitsSettings)
+    sidecar: SidecarSettings = dataclasses.field(default_factory=SidecarSettings)
+    retention: RetentionSettings = dataclasses.field(default_factory=RetentionSettings)
+    log: LogSettings = dataclasses.field(default_factory=LogSettings)
+    origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def values(self) -> Iterator[tuple[str, Any]]:
+        """Give every setting's name (``section.name``) and value, in the order of the documentation."""
+        for name, known in known_settings().items():
+            yield name, getattr(getattr(self, known.section), known.name)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSetting:
+    """What is known of one setting, whatever its value."""
+
+    section: str
+    name: str
+    kind: Any
+    default: Any
+    about: str
+    per_session: bool
+    choices: tuple[str, ...]
+    low: float | None
+    high: float | None
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return f"{PREFIX}{self.section.upper()}__{self.name.upper()}"
+
+
+def known_settings() -> dict[str, KnownSetting]:
+    """List every setting by its name ``section.name``."""
+    known = {}
+    for section, kind in _sections().items():
+        hints = typing.get_type_hints(kind)
+        for one in dataclasses.fields(kind):
+            meta = one.metadata
+            known[f"{section}.{one.name}"] = KnownSetting(
+                section, one.name, hints[one.name], one.default, meta["about"], meta.get("per_session", False),
+                meta.get("choices", ()), meta.get("low"), meta.get("high"),
+            )  # fmt: skip
+    return known
+
+
+def load_config(file: Path, environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Config:
+    """Read and check all settings.
+
+    Args:
+        file: The user's TOML file; need not exist.
+        environ: Variables ``INFINITE_MEMORY_<SECTION>__<NAME>``; others are none of ours.
+        flags: ``{"section.name": text}`` from the command line.
+
+    Raises:
+        ConfigError: a setting is unknown or has a wrong value.
+    """
+    known = known_settings()
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for origin, found in (
+        (str(file), _read_file(file)),
+        ("environment", _read_environment(environ)),
+        ("flag", dict(flags or {})),
+    ):
+        for name, raw in found.items():
+            if name not in known:
+                raise ConfigError(f"{origin}: there is no setting {name}{_nearest(name, known)}")
+            values[name] = _check(known[name], raw, origin)
+            origins[name] = origin
+    sections = {
+        section: kind(**{one.split(".")[1]: value for one, value in values.items() if one.startswith(section + ".")})
+        for section, kind in _sections().items()
+    }
+    return Config(**sections, origins=origins)
+
+
+def _sections() -> dict[str, Any]:
+    hints = typing.get_type_hints(Config)
+    return {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
+
+
+def _nearest(name: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        tables = tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise ConfigError(f"{file}: {problem}") from problem
+    found = {}
+    for section, table in tables.items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"{file}: there is no setting {section}; settings stand under a [section]")
+        found |= {f"{section}.{name}": value for name, value in table.items()}
+    return found
+
+
+def _read_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for variable, value in environ.items():
+        if variable.startswith(PREFIX) and "__" in variable:
+            section, _, name = variable.removeprefix(PREFIX).partition("__")
+            if section != "TEST":  # the tests' own switches
+                found[f"{section}.{name}".lower()] = value
+    return found
+
+
+def _check(setting: KnownSetting, raw: Any, origin: str) -> Any:
+    def wrong(expected: str) -> ConfigError:
+        return ConfigError(f"{origin}: {setting.section}.{setting.name} = {raw!r} is not {expected}")
+
+    kinds = [kind for kind in typing.get_args(setting.kind) if kind is not types.NoneType] or [setting.kind]
+    kind = kinds[0]
+    if raw == "" and type(None) in typing.get_args(setting.kind):
+        return None
+    value = raw
+    if kind is bool and isinstance(raw, str):
+        value = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}.get(raw.casefold(), raw)
+    elif kind in (int, float) and isinstance(raw, str):
+        try:
+            value = kind(raw)
+        except ValueError:
+            raise wrong("a number" if kind is float else "a whole number") from None
+    elif kind is float and type(raw) is int:
+        value = float(raw)
+    if type(value) is not kind:
+        raise wrong({bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[kind])
+    if setting.choices and value not in setting.choices:
+        raise wrong(f"one of {', '.join(setting.choices)}")
+    if setting.low is not None and cast("float", value) < setting.low:
+        raise wrong(f"at least {setting.low:g}")
+    if setting.high is not None and cast("float", value) > setting.high:
+        raise wrong(f"at most {setting.high:g}")
+    return value

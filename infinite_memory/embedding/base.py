@@ -1,0 +1,40 @@
+"""What the engine needs of an embedding model, whichever runs it; no model code here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from infinite_memory.models import Vectors, Window
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors. Methods are called from worker threads, several at a time."""
+
+    @property
+    def space(self) -> str:
+        """Name of the vector space: model, dimension and precision. Equal names mean comparable vectors."""
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+
+    def load(self) -> None:
+        """Load the weights; idempotent, safe from several threads.
+
+        Raises:
+            EmbeddingError: the model is not there or cannot run; the message says what to do.
+        """
+
+    def windows(self, text: str) -> tuple[Window, ...]:
+        """Cut *text* into overlapping stretches that each fit the model; one for a text that fits whole, never none."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Embed *texts*; what exceeds the model's length is cut.
+
+        Returns:
+            float32 of shape ``(len(texts), dim)``, rows of unit length, in the order of *texts*.
+
+        Raises:
+            EmbeddingError: the model cannot be loaded or run.
+        """

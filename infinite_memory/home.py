@@ -1,0 +1,69 @@
+"""Where a home folder is and what lies in it; standard library only, for the thin client uses it too.
+
+`INFINITE_MEMORY_HOME` decides everything. Without it the platform's data folder is the home.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HOME_VARIABLE = "INFINITE_MEMORY_HOME"
+_CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folders of one memory. ``explicit`` tells whether the user named the home."""
+
+    path: Path
+    explicit: bool
+
+    @property
+    def sidecars(self) -> Path:
+        """Derived files; may be deleted at any time."""
+        return self.path / "sidecars"
+
+    @property
+    def logs(self) -> Path:
+        """Rotating logs; ids and counts, never memory text."""
+        return self.path / "logs"
+
+    @property
+    def backups(self) -> Path:
+        """Backup files. A checkout that runs without a named home keeps them in its own ``backups/``."""
+        if not self.explicit and (_CHECKOUT / "setup.cfg").is_file() and (_CHECKOUT / "backups").is_dir():
+            return _CHECKOUT / "backups"
+        return self.path / "backups"
+
+    @property
+    def config_file(self) -> Path:
+        """The user's settings; need not exist."""
+        return self.path / "config.toml"
+
+    def make(self) -> None:
+        """Create the home and its folders, for the owner alone."""
+        for folder in (self.path, self.sidecars, self.logs, self.backups):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name == "posix" and self.path.stat().st_mode & 0o077:
+            self.path.chmod(0o700)
+
+
+def find_home(environ: Mapping[str, str]) -> Home:
+    """Tell which home *environ* names; nothing is created."""
+    if named := environ.get(HOME_VARIABLE):
+        return Home(Path(named).expanduser().absolute(), explicit=True)
+    return Home(_platform_data_folder(environ), explicit=False)
+
+
+def _platform_data_folder(environ: Mapping[str, str]) -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "InfiniteMemory"
+    if os.name == "nt":
+        local = environ.get("LOCALAPPDATA")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "InfiniteMemory"
+    data = environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "infinite-memory"

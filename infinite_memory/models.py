@@ -1,0 +1,194 @@
+"""The values that travel between the parts: frozen, typed, free of MongoDB, FAISS and JSON.
+
+Instants are aware UTC datetimes. A `TimeRange` is half open, ``start <= t < end``. Tags and scope names are shown as first
+written and matched by `fold`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NewType
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+MemoryId = NewType("MemoryId", str)
+"""24 hexadecimal digits, a MongoDB ObjectId in text."""
+
+ScopeId = NewType("ScopeId", str)
+"""24 hexadecimal digits; names the scope's collection."""
+
+MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+def fold(text: str) -> str:
+    """Bring a tag or name to the form in which two spellings are the same: NFC, case folded, blanks trimmed."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).strip()
+
+
+def floor_to_millisecond(instant: dt.datetime) -> dt.datetime:
+    """Cut *instant* to whole milliseconds in UTC, which is what MongoDB keeps and replies show."""
+    utc = instant.astimezone(dt.UTC)
+    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """A half-open stretch of time, ``start <= t < end``; None is an open end. Both ends are aware."""
+
+    start: dt.datetime | None
+    end: dt.datetime | None
+
+    def holds(self, instant: dt.datetime) -> bool:
+        """Tell whether *instant* lies inside."""
+        return (self.start is None or self.start <= instant) and (self.end is None or instant < self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where memories belong. `scope_id` names the collection, `name` is any text the user chose."""
+
+    scope_id: ScopeId
+    name: str
+    description: str
+    created_at: dt.datetime
+    archived_at: dt.datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of a text that has a vector of its own: ``text[start:end]``, in characters."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedding:
+    """The vectors of one memory, one row for each window of its text.
+
+    ``vectors`` is float32 of shape ``(len(windows), dim)`` with rows of unit length; ``space`` names model, dimension and
+    precision, and vectors of different spaces are never compared.
+    """
+
+    space: str
+    windows: tuple[Window, ...]
+    vectors: Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecord:
+    """One stored item, whole.
+
+    ``embedding`` is None while it is pending (the model failed or was not ready): the memory is kept all the same.
+    ``occurred_at`` is when it happened, ``created_at`` when it was stored; `revision` counts its changes from 1.
+    """
+
+    memory_id: MemoryId
+    scope_id: ScopeId
+    text: str
+    source: str
+    occurred_at: dt.datetime
+    created_at: dt.datetime
+    updated_at: dt.datetime
+    tags: tuple[str, ...] = ()
+    type: str | None = None
+    title: str | None = None
+    importance: float | None = None
+    confidence: float | None = None
+    status: str | None = None
+    speaker: str | None = None
+    conversation_id: str | None = None
+    owners: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    structured: Any = None
+    occurrences: tuple[dt.datetime, ...] = ()
+    content_hash: str = ""
+    revision: int = 1
+    deleted_at: dt.datetime | None = None
+    embedding: Embedding | None = None
+
+    @property
+    def tag_keys(self) -> frozenset[str]:
+        """The folded tags by which this memory is matched, its speaker and conversation among them."""
+        return tag_keys(self.tags, self.speaker, self.conversation_id)
+
+
+class TagsMode(enum.Enum):
+    """How several tags narrow a search."""
+
+    ALL = "all"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a memory must be to be considered at all; every part that is given narrows.
+
+    ``scope_ids`` None means every scope that is not archived; empty means none. ``tag_keys`` are folded (`tag_key`).
+    """
+
+    scope_ids: frozenset[ScopeId] | None = None
+    tag_keys: frozenset[str] = frozenset()
+    tags_mode: TagsMode = TagsMode.ALL
+    time: TimeRange | None = None
+    source: str | None = None
+    type: str | None = None
+    speaker: str | None = None
+    conversation_id: str | None = None
+    min_stored_confidence: float | None = None
+    min_importance: float | None = None
+    memory_ids: frozenset[MemoryId] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One hit of a recall. ``confidence`` is 0 to 1 and falls with rank; ``window`` is the stretch that matched best.
+
+    ``repeated_at`` are the times of other memories of the same text that collapsed into this hit.
+    """
+
+    memory: MemoryRecord
+    confidence: float
+    window: Window | None = None
+    repeated_at: tuple[dt.datetime, ...] = ()
+
+
+SPEAKER_PREFIXES = ("speaker:", "person:")
+CONVERSATION_PREFIXES = ("session:", "conversation:")
+
+
+def tag_key(tag: str) -> str:
+    """Bring *tag* to the key by which it is matched: folded, ``person:`` as ``speaker:``, ``conversation:`` as ``session:``."""
+    folded = fold(tag)
+    for prefixes in (SPEAKER_PREFIXES, CONVERSATION_PREFIXES):
+        for prefix in prefixes:
+            if folded.startswith(prefix):
+                return prefixes[0] + folded[len(prefix) :].strip()
+    return folded
+
+
+def tag_keys(tags: Sequence[str], speaker: str | None = None, conversation_id: str | None = None) -> frozenset[str]:
+    """Collect the keys of *tags*; a speaker or conversation counts as the tag that means the same."""
+    keys = {tag_key(tag) for tag in tags}
+    if speaker:
+        keys.add(SPEAKER_PREFIXES[0] + fold(speaker))
+    if conversation_id:
+        keys.add(CONVERSATION_PREFIXES[0] + fold(conversation_id))
+    return frozenset(keys)
+
+
+def tagged_value(tags: Sequence[str], prefixes: tuple[str, ...]) -> str | None:
+    """Find what a tag such as ``speaker:Ada`` says, as written; None without one."""
+    for tag in tags:
+        for prefix in prefixes:
+            if tag.strip().casefold().startswith(prefix) and (value := tag.strip()[len(prefix) :].strip()):
+                return value
+    return None

@@ -1,0 +1,197 @@
+"""What the engine needs of the documents' home: the only source of truth, whichever database and driver keeps it.
+
+A write that returned is durable (acknowledged by a majority and journalled). Every method may raise `StoreUnavailableError`
+when the database cannot be reached; a write that raised may or may not have happened and is never repeated silently unless
+repeating is safe.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId
+
+Located = Mapping[MemoryId, ScopeId]
+"""Memory ids with the scope whose collection holds each."""
+
+
+class ChangeKind(enum.Enum):
+    """What somebody did to the store."""
+
+    WRITTEN = "written"
+    REMOVED = "removed"
+    SCOPE_REMOVED = "scope_removed"
+    SCOPES_CHANGED = "scopes_changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One entry of the change feed, from this process or another.
+
+    ``revision`` is the document's after the change (WRITTEN only); the document itself is not carried, the reader fetches it
+    when it does not know that revision. ``token`` resumes the feed after this entry; opaque bytes.
+    """
+
+    kind: ChangeKind
+    token: bytes
+    scope_id: ScopeId | None = None
+    memory_id: MemoryId | None = None
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Where a live memory stands, to compare a sidecar with the store without reading texts."""
+
+    memory_id: MemoryId
+    scope_id: ScopeId
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """What the database says of itself. ``deployment``: "replica set", "sharded" or "standalone"."""
+
+    server_version: str
+    deployment: str
+    size_bytes: int
+    database: str
+
+
+class Store(Protocol):
+    """Scopes, memories and their versions. Single-threaded: used from one event loop."""
+
+    async def connect(self) -> None:
+        """Connect, upgrade old data, make collections and indexes, and the scope Global; safe to repeat.
+
+        Raises:
+            SchemaTooNewError: a newer version wrote the data.
+        """
+
+    async def close(self) -> None:
+        """Let go of all connections; idempotent."""
+
+    async def ping(self) -> None:
+        """Return when the database answers."""
+
+    async def info(self) -> StoreInfo:
+        """Ask the database for its version, kind and size."""
+
+    # scopes
+
+    async def list_scopes(self) -> list[Scope]:
+        """List every scope, archived ones too, oldest first."""
+
+    async def create_scope(self, name: str, description: str, created_at: dt.datetime) -> Scope:
+        """Create a scope with its collection and indexes.
+
+        Raises:
+            ScopeExistsError: a name that folds to the same exists, also when another process made it at this moment.
+        """
+
+    async def change_scope(
+        self, scope_id: ScopeId, *, name: str | None = None, description: str | None = None
+    ) -> Scope:
+        """Rename or describe a scope; None leaves a part as it is.
+
+        Raises:
+            ScopeExistsError: another scope has that name.
+            ScopeNotFoundError: the scope is gone.
+        """
+
+    async def set_scope_archived(self, scope_id: ScopeId, archived_at: dt.datetime | None) -> Scope:
+        """Put a scope away, or with None take it out again.
+
+        Raises:
+            ScopeNotFoundError: the scope is gone.
+        """
+
+    async def drop_scope(self, scope_id: ScopeId) -> None:
+        """Remove a scope with its memories, revisions, links and facts for good; idempotent, finishes after a crash."""
+
+    # memories
+
+    async def insert(self, memories: Sequence[MemoryRecord]) -> None:
+        """Add memories with ids that are new. All or none when they are more than one (one transaction where there are any)."""
+
+    async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
+        """Write *memory* over the stored one of the same id if that still has ``memory.revision``; the revision rises by one.
+
+        With *revise* the old version is kept in ``revisions``.
+
+        Returns:
+            The memory as it is now stored.
+
+        Raises:
+            MemoryNotFoundError: it is gone.
+            StoreError: it changed meanwhile; read it again.
+        """
+
+    async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
+        """Put vectors to a memory that still has *revision* (which rises by one); False when it changed or is gone."""
+
+    async def fetch(self, located: Located, *, deleted: bool | None = False, vectors: bool = False) -> dict[MemoryId, MemoryRecord]:
+        """Read memories; those not found are left out.
+
+        Args:
+            deleted: False reads live ones, True soft-deleted ones, None both.
+            vectors: Whether to read embeddings too; without, ``embedding`` is None.
+        """
+
+    async def locate(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
+        """Find the scope of memories, live or soft-deleted, by looking into every scope's collection; slow with many scopes."""
+
+    async def soft_delete(self, located: Located, deleted_at: dt.datetime) -> list[MemoryId]:
+        """Hide live memories; returns those that were live until now. Each revision rises by one."""
+
+    async def undelete(self, located: Located) -> list[MemoryId]:
+        """Undo `soft_delete`; returns those that were hidden until now. Each revision rises by one."""
+
+    async def remove(self, located: Located) -> list[MemoryId]:
+        """Remove memories for good, live or soft-deleted, with their revisions and links; returns those that were there."""
+
+    async def deleted_ids(self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None) -> dict[MemoryId, ScopeId]:
+        """List soft-deleted memories of some scopes (None: of all), deleted before an instant (None: ever)."""
+
+    async def revisions_of(self, memory_id: MemoryId) -> list[MemoryRecord]:
+        """List the earlier versions of a memory, oldest first, without vectors."""
+
+    # reading everything
+
+    def stream(self, scope_ids: Collection[ScopeId] | None = None) -> AsyncIterator[MemoryRecord]:
+        """Give every live memory of some scopes (None: of all, archived too), with vectors, in no order."""
+
+    def versions(self) -> AsyncIterator[Version]:
+        """Give the version of every live memory, archived scopes too, from an index alone where possible."""
+
+    async def count_live(self) -> dict[ScopeId, int]:
+        """Count live memories by scope, exactly."""
+
+    async def count_deleted(self) -> int:
+        """Count soft-deleted memories."""
+
+    # small values that are not memories
+
+    async def get_meta(self, key: str) -> Mapping[str, Any] | None:
+        """Read a value kept under *key* in ``meta``."""
+
+    async def set_meta(self, key: str, value: Mapping[str, Any]) -> None:
+        """Keep a value under *key* in ``meta``."""
+
+    # what others write
+
+    async def change_token(self) -> bytes:
+        """Give a token from which `changes` tells everything that happens from now on."""
+
+    def changes(self, after: bytes) -> AsyncIterator[Change | None]:
+        """Follow what happens to the store after a token, by change stream, or by polling on a standalone server.
+
+        Yields None whenever it has caught up and again about once a second while nothing happens.
+
+        Raises:
+            StoreError: the token is too old or foreign; compare `versions` instead and start from a new token.
+        """
