@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from infinite_memory.models import Vectors, Window
+from infinite_memory.models import Window
+
+if TYPE_CHECKING:
+    from infinite_memory.models import Vectors
 
 
 class Embedder(Protocol):

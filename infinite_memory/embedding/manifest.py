@@ -1,0 +1,98 @@
+"""The folder of an exported model: where it lies, and the small JSON file that says what is in it.
+
+A folder holds ``manifest.json``, ``tokenizer.json``, one ONNX file for each precision and, where it was traced here,
+reference vectors to check the model against (`fidelity`). It is written whole and renamed into place, so a folder with
+a manifest is a complete one. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from infinite_memory.errors import EmbeddingError
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+MANIFEST_FILE = "manifest.json"
+TOKENIZER_FILE = "tokenizer.json"
+REFERENCE_FILE = "reference.json"
+FORMAT = 1
+
+EXPORT_COMMAND = "python -m infinite_memory.embedding.export"
+
+_DEFAULT_ORGANISATION = "sentence-transformers/"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """One ONNX file of a folder, by its name there."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an exported model is.
+
+    ``max_tokens`` counts the special tokens. ``pooling`` is "inside" when the graph answers unit vectors, "mean" when
+    it answers one vector for each token, to be averaged and normalised here. ``files`` maps a precision to its file.
+    """
+
+    name: str
+    dim: int
+    max_tokens: int
+    pooling: str
+    source: str
+    source_sha256: str
+    files: Mapping[str, ModelFile] = field(default_factory=dict)
+
+    def save(self, folder: Path) -> None:
+        """Write the manifest into *folder*."""
+        written = json.dumps({"format": FORMAT, **asdict(self)}, indent=2, ensure_ascii=False)
+        (folder / MANIFEST_FILE).write_text(written + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """Read the manifest of *folder*.
+
+        Raises:
+            EmbeddingError: there is none, or it cannot be understood.
+        """
+        path = folder / MANIFEST_FILE
+        try:
+            fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if fields.pop("format") != FORMAT:
+                raise ValueError(f"its format is not {FORMAT}")
+            files = {precision: ModelFile(**one) for precision, one in fields.pop("files").items()}
+            return cls(files=files, **fields)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise EmbeddingError(
+                f"the model folder {folder.name!r} has no usable {MANIFEST_FILE}; export it again: {EXPORT_COMMAND}"
+            ) from exc
+
+
+def short_name(model: str) -> str:
+    """Bring a model's name to the form it is shown and filed by: the default organisation is left out."""
+    return model.removeprefix(_DEFAULT_ORGANISATION)
+
+
+def models_folder() -> Path:
+    """Say where exported models lie: inside the environment that runs us, so that they live and die with it."""
+    return Path(sys.prefix) / "share" / "infinite-memory" / "models"
+
+
+def folder_of(model: str) -> Path:
+    """Say where the export of the model called *model* lies, whether or not it is there."""
+    return models_folder() / re.sub(r"[^A-Za-z0-9._-]+", "-", short_name(model)).strip(".-")
+
+
+def is_exported(folder: Path) -> bool:
+    """Tell whether *folder* is an exported model."""
+    return (folder / MANIFEST_FILE).is_file()

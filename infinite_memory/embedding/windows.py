@@ -1,0 +1,86 @@
+"""Where a long text is cut: overlapping windows of tokens, evenly spread, that begin at words. No model here.
+
+Why evenly spread: the last window is then as full as the others, and a text that would need too many windows gets
+thinner overlap, then gaps, instead of an end that nobody can find by meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Encoding
+
+from infinite_memory.models import Window
+
+OVERLAP_TOKENS = 48
+"""A sentence of up to this length that crosses a cut is whole in one of the two windows."""
+
+MAX_WINDOWS = 1280
+"""A bound for one memory: about 1 MiB of English prose, three quarters of a minute of one core to embed."""
+
+_PIECE_CHARS = 16_384
+"""Tokenising 1 MiB at once takes 200 to 680 MB; in pieces of this size it takes none to speak of, and half the time."""
+
+
+def cut(text: str, capacity: int, encode: Callable[[str], Encoding]) -> tuple[Window, ...]:
+    """Cut *text* into windows of at most *capacity* tokens; one window for a text that fits whole.
+
+    Args:
+        text: Any text, of any length.
+        capacity: Tokens that a window may hold, special tokens not counted; more than `OVERLAP_TOKENS`.
+        encode: The model's tokenizer without special tokens and without truncation.
+    """
+    starts, ends, heads = _tokens(text, encode)
+    count = len(starts)
+    if count <= capacity:
+        return (Window(0, len(text)),)
+    step = capacity - OVERLAP_TOKENS
+    wanted = min(MAX_WINDOWS, 1 + -(-(count - capacity) // step))
+    firsts = np.linspace(0, count - capacity, wanted).astype(np.int64)
+    windows = []
+    for first in firsts.tolist():
+        last = first + capacity - 1
+        head = _next_head(heads, first)
+        begin = 0 if first == 0 else int(starts[head])
+        end = len(text) if last == count - 1 else int(ends[last])
+        windows.append(Window(begin, end))
+    return tuple(windows)
+
+
+def _next_head(heads: NDArray[np.bool_], first: int) -> int:
+    """Find the first beginning of a word at or after *first*, no further than the overlap reaches; else *first* itself.
+
+    A window that began inside a word would tokenise otherwise than the text did, perhaps into more tokens than fit.
+    """
+    near = np.flatnonzero(heads[first : first + OVERLAP_TOKENS])
+    return first + int(near[0]) if near.size else first
+
+
+def _tokens(
+    text: str, encode: Callable[[str], Encoding]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Give each token's first character, the character after its last, and whether it begins a word."""
+    spans, heads = [np.empty((0, 2), dtype=np.int64)], [np.empty(0, dtype=np.bool_)]
+    for offset, piece in _pieces(text):
+        encoding = encode(piece)
+        if not encoding.ids:
+            continue
+        spans.append(np.asarray(encoding.offsets, dtype=np.int64) + offset)
+        words = np.asarray([-1 if word is None else word for word in encoding.word_ids], dtype=np.int64)
+        heads.append(np.concatenate(([True], words[1:] != words[:-1])))
+    all_spans = np.concatenate(spans)
+    return all_spans[:, 0], all_spans[:, 1], np.concatenate(heads)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, str]]:
+    """Split *text* for tokenising, at a blank where there is one; yields each piece with its position."""
+    begin = 0
+    while len(text) - begin > _PIECE_CHARS:
+        piece = text[begin : begin + _PIECE_CHARS]
+        blank = max(piece.rfind(" "), piece.rfind("\n"))
+        size = blank + 1 if blank > 0 else _PIECE_CHARS
+        yield begin, piece[:size]
+        begin += size
+    yield begin, text[begin:]
