@@ -8,9 +8,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from infinite_memory.models import Embedding, Filter, MemoryId, MemoryRecord, ScopeId, Vectors
+from infinite_memory.models import Embedding, Filter, MemoryId, MemoryRecord, ScopeId
+
+if TYPE_CHECKING:
+    from infinite_memory.models import Vectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,8 +107,35 @@ class Sidecar(Protocol):
     def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
         """Find the scope of memories; unknown ids are left out."""
 
+    def is_current(self, memory_id: MemoryId, revision: int) -> bool:
+        """Tell whether the memory is known at *revision* or a later one."""
+
+    def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
+        """Leave these scopes out wherever a filter names no scopes; replaces what was set before."""
+
     def revisions(self) -> Mapping[MemoryId, int]:
         """Give the revision of every memory known, to compare with the store."""
 
     def pending(self) -> Sequence[MemoryId]:
         """List the memories without a vector of the current space, oldest first."""
+
+
+class SidecarFiles(Protocol):
+    """Makes, saves and loads a sidecar; the store it derives from is named by ``database``."""
+
+    def create(self, space: str, dim: int) -> Sidecar:
+        """Make an empty sidecar for vectors of one space."""
+
+    def load(self, database: str, space: str, dim: int) -> tuple[Sidecar, bytes]:
+        """Load the newest saved generation with the change token up to which it is current.
+
+        Raises:
+            SidecarDamagedError: there is none, or it fails its checks, or belongs to another store, space or version.
+        """
+
+    def save(self, sidecar: Sidecar, database: str, token: bytes) -> None:
+        """Save a generation durably, then remove older ones. What was removed from the sidecar is not in the file.
+
+        Raises:
+            SidecarError: it could not be written (a full disk, say); the generation before is still there.
+        """

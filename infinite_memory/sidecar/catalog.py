@@ -1,0 +1,335 @@
+"""Which memories there are and what filters ask of them: a table of columns, one slot a memory.
+
+A slot is never changed once it is written. A newer revision takes a new slot and leaves the old one dead, and a removal
+only marks it dead; `extend_from` copies the living into a new table. So a snapshot for saving or searching is a few
+references and a copy of the marks, and no reader waits for a writer. Slots are positions of this table and never leave
+the package.
+
+The catalog holds no lock. Its owner serialises the methods that write and `mask`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infinite_memory.models import MILLISECOND, Filter, MemoryId, ScopeId, TagsMode, TimeRange, fold
+from infinite_memory.sidecar.base import Row
+from infinite_memory.sidecar.columns import Column, Interner
+from infinite_memory.sidecar.keys import KEY_DTYPE, KeyMap, Keys, Slots, key_of, keys_array
+
+Mask = NDArray[np.bool_]
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+COLUMNS: Mapping[str, np.dtype[Any]] = {
+    "key": KEY_DTYPE,
+    "scope": np.dtype(np.int32),
+    "revision": np.dtype(np.int64),
+    "occurred_ms": np.dtype(np.int64),
+    "created_ms": np.dtype(np.int64),
+    "source": np.dtype(np.int32),
+    "type": np.dtype(np.int32),
+    "speaker": np.dtype(np.int32),
+    "conversation": np.dtype(np.int32),
+    "confidence": np.dtype(np.float64),
+    "importance": np.dtype(np.float64),
+    "windows": np.dtype(np.int32),
+    "tag_end": np.dtype(np.int64),
+}
+"""The columns, each with one value a slot. ``windows`` counts vectors (0 while pending), ``tag_end`` is where the
+slot's stretch of `Catalog.tag_codes` ends."""
+
+INTERNED = ("scope", "source", "type", "speaker", "conversation", "tag")
+
+
+def milliseconds(instant: dt.datetime) -> int:
+    """Give the whole milliseconds from 1970 to *instant*, rounded down."""
+    return (instant - _EPOCH) // MILLISECOND
+
+
+def _milliseconds_up(instant: dt.datetime) -> int:
+    return -((_EPOCH - instant) // MILLISECOND)
+
+
+class Catalog:
+    """The table. Speakers and conversations match by `fold`, as their tags do; sources and types exactly."""
+
+    def __init__(self) -> None:
+        self.columns = {name: Column(dtype) for name, dtype in COLUMNS.items()}
+        self.interned = {name: Interner() for name in INTERNED}
+        self.tag_codes = Column(np.int32)
+        self._alive = Column(np.bool_)
+        self._dead_count = 0
+        self._slots = KeyMap()
+        self._slots_by_tag: dict[int, array[int]] = {}
+        self._archived: frozenset[ScopeId] = frozenset()
+
+    @classmethod
+    def of(
+        cls, columns: Mapping[str, NDArray[Any]], tag_codes: NDArray[Any], strings: Mapping[str, Sequence[str]]
+    ) -> Catalog:
+        """Build a table of living slots from saved arrays.
+
+        Raises:
+            ValueError: the arrays do not fit each other.
+            KeyError: one is missing.
+        """
+        made = cls()
+        made.columns = {name: Column(dtype, columns[name]) for name, dtype in COLUMNS.items()}
+        made.interned = {name: Interner(strings[name]) for name in INTERNED}
+        made.tag_codes = Column(np.int32, tag_codes)
+        count = len(made.columns["key"])
+        made._alive = Column(np.bool_, np.ones(count, np.bool_))
+        made._check()
+        made._slots = KeyMap.of(made.column("key"))
+        made._index_tags(0)
+        return made
+
+    def __len__(self) -> int:
+        return len(self._alive)
+
+    @property
+    def dead_count(self) -> int:
+        """Slots that only a compaction gives back."""
+        return self._dead_count
+
+    @property
+    def live_count(self) -> int:
+        """Memories in the table."""
+        return len(self._alive) - self._dead_count
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory taken by the arrays."""
+        return self.tag_codes.size_bytes + self._alive.size_bytes + sum(c.size_bytes for c in self.columns.values())
+
+    def column(self, name: str) -> NDArray[Any]:
+        """The values of a column of `COLUMNS`, dead slots too."""
+        return self.columns[name].values
+
+    def alive(self) -> Mask:
+        """Copy the marks of the living slots."""
+        return self._alive.values.copy()
+
+    # writing
+
+    def find(self, memory_id: MemoryId) -> int | None:
+        """Find the slot of a memory; None when it is unknown."""
+        key = key_of(memory_id)
+        return None if key is None else self._slots.find(key)
+
+    def append(self, rows: Sequence[Row], windows: Sequence[int]) -> None:
+        """Give each row a new slot at the end, in order, and leave the slots these memories had before dead.
+
+        Args:
+            rows: One row for each memory at most.
+            windows: The number of vectors kept for each.
+
+        Raises:
+            ValueError: an id is not 24 hexadecimal digits.
+        """
+        keys = [_checked_key(row.memory_id) for row in rows]
+        first, tags = len(self), self.interned["tag"]
+        row_tags = [sorted(tags.code(tag) for tag in row.tag_keys) for row in rows]
+        ends = np.cumsum([len(one) for one in row_tags]) + len(self.tag_codes)
+        values: dict[str, Sequence[Any] | NDArray[Any]] = {
+            "key": keys_array(keys),
+            "scope": [self.interned["scope"].code(row.scope_id) for row in rows],
+            "revision": [row.revision for row in rows],
+            "occurred_ms": [milliseconds(row.occurred_at) for row in rows],
+            "created_ms": [milliseconds(row.created_at) for row in rows],
+            "source": [self.interned["source"].code(row.source) for row in rows],
+            "type": [self.interned["type"].code(row.type) for row in rows],
+            "speaker": [self.interned["speaker"].code(_folded(row.speaker)) for row in rows],
+            "conversation": [self.interned["conversation"].code(_folded(row.conversation_id)) for row in rows],
+            "confidence": [np.nan if row.confidence is None else row.confidence for row in rows],
+            "importance": [np.nan if row.importance is None else row.importance for row in rows],
+            "windows": windows,
+            "tag_end": ends,
+        }
+        for key in keys:
+            self._kill(key)
+        for name, column in self.columns.items():
+            column.extend(values[name])
+        self.tag_codes.extend([code for one in row_tags for code in one])
+        self._alive.extend(np.ones(len(rows), np.bool_))
+        for slot, (key, codes) in enumerate(zip(keys, row_tags, strict=True), first):
+            self._slots.put(key, slot)
+            for code in codes:
+                self._slots_by_tag.setdefault(code, array("i")).append(slot)
+
+    def remove(self, memory_id: MemoryId) -> bool:
+        """Mark a memory's slot dead; False when it is unknown."""
+        key = key_of(memory_id)
+        return key is not None and self._kill(key)
+
+    def remove_scope(self, scope_id: ScopeId) -> None:
+        """Mark all slots of a scope dead."""
+        code = self.interned["scope"].find(scope_id)
+        if code is not None:
+            keys = self.column("key")[self._alive.values & (self.column("scope") == code)].tobytes()
+            for at in range(0, len(keys), KEY_DTYPE.itemsize):
+                self._kill(keys[at : at + KEY_DTYPE.itemsize])
+
+    def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
+        """Say which scopes a filter without scopes leaves out."""
+        self._archived = frozenset(scope_ids)
+
+    def forget_vectors(self) -> None:
+        """Make every memory pending."""
+        self.columns["windows"] = Column(np.int32, np.zeros(len(self), np.int32))
+
+    def extend_from(self, source: Catalog, slots: Slots) -> None:
+        """Append copies of *slots* of *source*; the interned strings of *source* become those of both."""
+        first = len(self)
+        self.interned, self._archived = source.interned, source._archived
+        tag_counts, tag_codes = source.tags_of(slots)
+        for name in COLUMNS:
+            if name != "tag_end":
+                self.columns[name].extend(source.column(name)[slots])
+        self.columns["tag_end"].extend(np.cumsum(tag_counts) + len(self.tag_codes))
+        self.tag_codes.extend(tag_codes)
+        self._alive.extend(np.ones(len(slots), np.bool_))
+        if first == 0:
+            self._slots = KeyMap.of(self.column("key"))
+        else:
+            for slot, key in enumerate(_split(self.column("key")[first:]), first):
+                self._slots.put(key, slot)
+        self._index_tags(first)
+
+    # reading
+
+    def tags_of(self, slots: Slots) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Give for *slots* the number of tags each, and the codes of all in one array."""
+        ends = self.column("tag_end")
+        starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))[slots] if len(slots) else np.empty(0, np.int64)
+        counts = ends[slots] - starts
+        before = np.cumsum(counts) - counts
+        places = np.repeat(starts - before, counts) + np.arange(int(counts.sum()))
+        return counts, self.tag_codes.values[places]
+
+    def mask(self, where: Filter) -> Mask:
+        """Mark the living slots that pass *where*."""
+        candidates = self._candidates(where)
+        if candidates is None:
+            return self._passing(where, slice(None))
+        mask = np.zeros(len(self), np.bool_)
+        mask[candidates[self._passing(where, candidates)]] = True
+        return mask
+
+    def _candidates(self, where: Filter) -> Slots | None:
+        """Slots named by ids or tags, the narrowest parts of a filter, in order; None when neither is given."""
+        found: Slots | None = None
+        if where.memory_ids is not None:
+            known = [slot for slot in map(self.find, where.memory_ids) if slot is not None]
+            found = np.unique(np.array(known, np.int64))
+        if where.tag_keys:
+            tagged = sorted((self._tagged(key) for key in where.tag_keys), key=len)
+            if where.tags_mode is TagsMode.ANY:
+                tagged = [np.unique(np.concatenate(tagged))]
+            for slots in tagged:
+                found = slots if found is None else np.intersect1d(found, slots, assume_unique=True)
+        return found
+
+    def _tagged(self, tag_key: str) -> Slots:
+        code = self.interned["tag"].find(tag_key)
+        slots = None if code is None else self._slots_by_tag.get(code)
+        # A copy, for an array cannot grow while a view of it lives.
+        return np.empty(0, np.int64) if slots is None else np.frombuffer(slots, np.int32).astype(np.int64)
+
+    def _passing(self, where: Filter, at: Slots | slice) -> Mask:
+        """Test everything but ids and tags of the slots *at*."""
+        passing = self._alive.values[at].copy()
+        if where.scope_ids is not None or self._archived:
+            passing &= self._scope_passes(where.scope_ids, self.column("scope")[at])
+        if where.time is not None:
+            passing &= _inside(self.column("occurred_ms")[at], where.time)
+        for name, value in (
+            ("source", where.source),
+            ("type", where.type),
+            ("speaker", _folded(where.speaker)),
+            ("conversation", _folded(where.conversation_id)),
+        ):
+            if value is not None:
+                code = self.interned[name].find(value)
+                passing &= False if code is None else self.column(name)[at] == code
+        for name, least in (("confidence", where.min_stored_confidence), ("importance", where.min_importance)):
+            if least is not None:
+                passing &= self.column(name)[at] >= least
+        return passing
+
+    def _scope_passes(self, scope_ids: frozenset[ScopeId] | None, scopes: NDArray[np.int32]) -> Mask:
+        known = self.interned["scope"]
+        named = self._archived if scope_ids is None else scope_ids
+        codes = [code for code in map(known.find, named) if code is not None]
+        if len(codes) == 1:
+            passing: Mask = scopes != codes[0] if scope_ids is None else scopes == codes[0]
+            return passing
+        passes = np.full(len(known), scope_ids is None)
+        passes[codes] = scope_ids is not None
+        return np.asarray(passes[scopes], np.bool_)
+
+    def _kill(self, key: bytes) -> bool:
+        slot = self._slots.find(key)
+        if slot is None:
+            return False
+        self._slots.drop(key)
+        self._alive.values[slot] = False
+        self._dead_count += 1
+        return True
+
+    def _index_tags(self, first: int) -> None:
+        slots = np.arange(first, len(self), dtype=np.int64)
+        counts, codes = self.tags_of(slots)
+        order = np.argsort(codes, kind="stable")
+        tagged = np.repeat(slots, counts)[order].astype(np.int32)
+        used, starts = np.unique(codes[order], return_index=True)
+        for code, stretch in zip(used.tolist(), np.split(tagged, starts[1:]), strict=False):
+            self._slots_by_tag.setdefault(code, array("i")).frombytes(stretch.tobytes())
+
+    def _check(self) -> None:
+        count = len(self._alive)
+        if any(len(column) != count for column in self.columns.values()):
+            raise ValueError("columns differ in length")
+        ends = np.concatenate((np.zeros(1, np.int64), self.column("tag_end")))
+        if np.any(np.diff(ends) < 0) or ends[-1] != len(self.tag_codes):
+            raise ValueError("tags do not fit the columns")
+        coded = [(self.tag_codes.values, "tag", 0), (self.column("scope"), "scope", 0)]
+        coded += [(self.column(name), name, Interner.ABSENT) for name in ("source", "type", "speaker", "conversation")]
+        for codes, name, least in coded:
+            if len(codes) and (codes.min() < least or codes.max() >= len(self.interned[name])):
+                raise ValueError(f"unknown {name}")
+        if count and self.column("windows").min() < 0:
+            raise ValueError("a negative number of vectors")
+
+
+def _checked_key(memory_id: MemoryId) -> bytes:
+    key = key_of(memory_id)
+    if key is None:
+        raise ValueError(f"{memory_id!r} is not an id of 24 hexadecimal digits")
+    return key
+
+
+def _split(keys: Keys) -> list[bytes]:
+    raw, width = keys.tobytes(), KEY_DTYPE.itemsize
+    return [raw[at : at + width] for at in range(0, len(raw), width)]
+
+
+def _folded(text: str | None) -> str | None:
+    return None if text is None else fold(text)
+
+
+def _inside(times: NDArray[np.int64], span: TimeRange) -> Mask:
+    """Test ``start <= t < end`` on whole milliseconds; rounding both ends up changes no answer."""
+    inside = np.ones(len(times), np.bool_)
+    if span.start is not None:
+        inside &= times >= _milliseconds_up(span.start)
+    if span.end is not None:
+        inside &= times < _milliseconds_up(span.end)
+    return inside

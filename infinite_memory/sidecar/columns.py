@@ -1,0 +1,81 @@
+"""Arrays that grow at their end: the storage below the catalog and the vectors.
+
+What was appended is not changed in place by appending more. A reader that holds an array may therefore go on reading
+its first entries without a lock while others append; growth moves later readers to a larger copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+FIRST_CAPACITY = 1024
+
+
+class Column:
+    """One growing array of plain values."""
+
+    def __init__(self, dtype: DTypeLike, values: NDArray[Any] | None = None) -> None:
+        self._room: NDArray[Any] = np.empty(0, dtype) if values is None else values.astype(dtype)
+        self._count = len(self._room)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The values so far, a view."""
+        return self._room[: self._count]
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory taken, room for growth included."""
+        return self._room.nbytes
+
+    def extend(self, values: Sequence[Any] | NDArray[Any]) -> None:
+        """Append *values*; the room grows by half, so each value is moved a bounded number of times."""
+        end = self._count + len(values)
+        if end > len(self._room):
+            larger = np.empty(max(end, FIRST_CAPACITY, len(self._room) * 3 // 2), self._room.dtype)
+            larger[: self._count] = self._room[: self._count]
+            self._room = larger
+        self._room[self._count : end] = values
+        self._count = end
+
+
+class Interner:
+    """Strings by small codes, in order of first use; None is the code -1."""
+
+    ABSENT = -1
+
+    def __init__(self, strings: Iterable[str] = ()) -> None:
+        self._strings = list(strings)
+        self._codes = {one: code for code, one in enumerate(self._strings)}
+
+    def __len__(self) -> int:
+        return len(self._strings)
+
+    @property
+    def strings(self) -> list[str]:
+        """Copy the strings, by code."""
+        return self._strings.copy()
+
+    def string(self, code: int) -> str:
+        """Give the string of a code that was handed out."""
+        return self._strings[code]
+
+    def code(self, string: str | None) -> int:
+        """Give the code of *string*, a new one if it has none."""
+        if string is None:
+            return self.ABSENT
+        code = self._codes.setdefault(string, len(self._strings))
+        if code == len(self._strings):
+            self._strings.append(string)
+        return code
+
+    def find(self, string: str) -> int | None:
+        """Give the code of *string*; None when it was never used."""
+        return self._codes.get(string)

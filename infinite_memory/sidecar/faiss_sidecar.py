@@ -1,0 +1,308 @@
+"""The sidecar of filters, times and vectors: a `Catalog` and a `VectorTable` behind one lock.
+
+The lock is held for looking up and writing rows and for making masks, a few milliseconds at a million memories. What
+takes longer (FAISS, compaction, files) works on snapshots: slots and vectors are appended and marked dead, never
+changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from infinite_memory.models import Filter, MemoryId, ScopeId
+from infinite_memory.sidecar.base import Hit, Page, Row
+from infinite_memory.sidecar.catalog import INTERNED, Catalog, Mask
+from infinite_memory.sidecar.keys import KeyedNumbers, ids_of, key_of
+from infinite_memory.sidecar.listing import Cursor, first_in_order
+from infinite_memory.sidecar.vectors import VectorSnapshot, VectorTable, numbered
+
+if TYPE_CHECKING:
+    from infinite_memory.models import Vectors
+
+log = logging.getLogger(__name__)
+
+BATCH_ROWS = 512
+"""Rows written under one hold of the lock: about 10 ms, so that a search during a rebuild does not wait for it."""
+
+COMPACT_AT_LEAST = 1024
+"""With fewer dead slots than this, or than a quarter of all, a compaction costs more than it saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarStats:
+    """Figures of a sidecar. ``dead`` slots wait for compaction; ``size_bytes`` counts arrays, mapped files too."""
+
+    memories: int
+    pending: int
+    dead: int
+    vectors: int
+    scopes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """Everything at one moment: what of it is still written to later lies beyond the ends of these arrays."""
+
+    space: str
+    catalog: Catalog
+    alive: Mask
+    strings: Mapping[str, list[str]]
+    vectors: VectorSnapshot
+
+
+class FaissSidecar:
+    """Knows every live memory's scope, tags, times and vectors of one space; implements `Sidecar`.
+
+    Vectors of another space, of a wrong length or with values that are not finite are left out: the memory is pending.
+    Which scopes are archived is not saved; the owner says so after each start (`set_archived`).
+    """
+
+    def __init__(self, space: str, dim: int) -> None:
+        self._space = space
+        self._catalog = Catalog()
+        self._vectors = VectorTable(dim)
+        self._lock = threading.Lock()
+        self._maintenance = threading.Lock()
+
+    @classmethod
+    def of(cls, space: str, catalog: Catalog, vectors: VectorTable) -> FaissSidecar:
+        """Put a sidecar together from parts that belong to each other."""
+        made = cls(space, vectors.dim)
+        made._catalog, made._vectors = catalog, vectors
+        return made
+
+    @property
+    def space(self) -> str:
+        """Name of the vector space it holds."""
+        return self._space
+
+    @property
+    def dim(self) -> int:
+        """Length of its vectors."""
+        return self._vectors.dim
+
+    # writing
+
+    def upsert(self, rows: Iterable[Row]) -> None:
+        """Add rows, or replace those whose revision is older than the given one; an older row changes nothing.
+
+        A row of the same revision replaces one that is pending, if it brings vectors of the current space.
+
+        Raises:
+            ValueError: an id is not 24 hexadecimal digits; rows before it may have been taken.
+        """
+        remaining = iter(rows)
+        while batch := list(islice(remaining, BATCH_ROWS)):
+            with self._lock:
+                self._upsert(batch)
+
+    def _upsert(self, batch: Sequence[Row]) -> None:
+        accepted: dict[bytes, tuple[Row, Vectors | None]] = {}
+        for row in batch:
+            key = key_of(row.memory_id)
+            if key is None:
+                raise ValueError(f"{row.memory_id!r} is not an id of 24 hexadecimal digits")
+            vectors = self._usable_vectors(row)
+            if key in accepted:
+                known, known_vectors = accepted[key]
+                revision, is_pending = known.revision, known_vectors is None
+            elif (slot := self._catalog.find(row.memory_id)) is not None:
+                revision = int(self._catalog.column("revision")[slot])
+                is_pending = not self._catalog.column("windows")[slot]
+            else:
+                revision, is_pending = -1, True
+            if row.revision > revision or (row.revision == revision and is_pending and vectors is not None):
+                accepted[key] = row, vectors
+        if not accepted:
+            return
+        counts = [0 if vectors is None else len(vectors) for _, vectors in accepted.values()]
+        first = len(self._catalog)
+        self._catalog.append([row for row, _ in accepted.values()], counts)
+        if any(counts):
+            stacked = np.concatenate([vectors for _, vectors in accepted.values() if vectors is not None])
+            self._vectors.append(np.repeat(np.arange(first, first + len(counts)), counts), numbered(counts), stacked)
+
+    def _usable_vectors(self, row: Row) -> Vectors | None:
+        if row.embedding is None or row.embedding.space != self._space:
+            return None
+        if not self._vectors.accepts(row.embedding.vectors):
+            log.warning("the vectors of memory %s are unusable", row.memory_id, extra={"event": "vectors_unusable"})
+            return None
+        return row.embedding.vectors
+
+    def remove(self, memory_ids: Iterable[MemoryId]) -> None:
+        """Take memories out; unknown ids are ignored."""
+        with self._lock:
+            for memory_id in memory_ids:
+                self._catalog.remove(memory_id)
+
+    def remove_scope(self, scope_id: ScopeId) -> None:
+        """Take all memories of a scope out."""
+        with self._lock:
+            self._catalog.remove_scope(scope_id)
+
+    def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
+        """Say which scopes are archived: a filter without scopes leaves them out."""
+        with self._lock:
+            self._catalog.set_archived(scope_ids)
+
+    def change_space(self, space: str, dim: int) -> None:
+        """Drop all vectors and take those of another space from now on; every memory becomes pending."""
+        with self._maintenance, self._lock:
+            self._space = space
+            self._vectors = VectorTable(dim)
+            self._catalog.forget_vectors()
+
+    # reading
+
+    def search(self, vector: Vectors, k: int, where: Filter) -> list[Hit]:
+        """Find the memories nearest to *vector* among those that pass *where*; see `Sidecar.search`.
+
+        Scores are rounded to six decimals, and "newer" is by the time a memory happened.
+
+        Raises:
+            ValueError: *vector* is not of shape ``(dim,)``.
+        """
+        with self._lock:
+            if vector.shape != (self.dim,):
+                raise ValueError(f"a vector of shape {vector.shape} cannot be sought among vectors of {self.dim}")
+            catalog, table = self._catalog, self._vectors.snapshot()
+            mask = catalog.mask(where)
+        if k <= 0:
+            return []
+        found = table.nearest(vector, k, mask)
+        keys = catalog.column("key")[found.slots]
+        order = np.lexsort((keys, -catalog.column("occurred_ms")[found.slots], -found.scores))[:k]
+        places = zip(ids_of(keys[order]), found.scores[order].tolist(), found.windows[order].tolist(), strict=True)
+        return [Hit(memory_id, score, window) for memory_id, score, window in places]
+
+    def list_page(self, where: Filter, limit: int, cursor: str | None, newest_first: bool) -> Page:
+        """List memories that pass *where* by the time they happened, then by id; newest first turns both around.
+
+        Raises:
+            InvalidRequestError: *cursor* was not made by this method, or for the other direction.
+        """
+        after = None if cursor is None else Cursor.parse(cursor, newest_first)
+        with self._lock:
+            catalog, mask = self._catalog, self._catalog.mask(where)
+        passing = np.flatnonzero(mask)
+        keys, times = catalog.column("key"), catalog.column("occurred_ms")
+        slots, more = first_in_order(passing, times, keys, limit, after=after, newest_first=newest_first)
+        memory_ids = ids_of(keys[slots])
+        following = cursor if more else None
+        if more and memory_ids:
+            following = Cursor(newest_first, int(times[slots[-1]]), bytes.fromhex(memory_ids[-1])).format()
+        return Page(tuple(memory_ids), len(passing), following)
+
+    def count(self, where: Filter) -> int:
+        """Count the memories that pass *where*."""
+        with self._lock:
+            return int(np.count_nonzero(self._catalog.mask(where)))
+
+    def count_by_scope(self) -> Mapping[ScopeId, int]:
+        """Count live memories of each scope that has any, archived ones too."""
+        with self._lock:
+            scopes = self._catalog.column("scope")[self._catalog.alive()]
+            names = self._catalog.interned["scope"].strings
+        return {ScopeId(names[code]): count for code, count in enumerate(np.bincount(scopes).tolist()) if count}
+
+    def count_conversations(self, where: Filter) -> int:
+        """Count the distinct conversation ids (ignoring case) of memories that pass *where*."""
+        with self._lock:
+            conversations = self._catalog.column("conversation")[self._catalog.mask(where)]
+        return len(np.unique(conversations[conversations >= 0]))
+
+    def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
+        """Find the scope of memories; unknown ids are left out."""
+        located: dict[MemoryId, ScopeId] = {}
+        with self._lock:
+            scopes, names = self._catalog.column("scope"), self._catalog.interned["scope"]
+            for memory_id in memory_ids:
+                if (slot := self._catalog.find(memory_id)) is not None:
+                    located[memory_id] = ScopeId(names.string(int(scopes[slot])))
+        return located
+
+    def is_current(self, memory_id: MemoryId, revision: int) -> bool:
+        """Tell whether the memory is known at *revision* or a later one."""
+        with self._lock:
+            slot = self._catalog.find(memory_id)
+            return slot is not None and int(self._catalog.column("revision")[slot]) >= revision
+
+    def revisions(self) -> Mapping[MemoryId, int]:
+        """Give the revision of every memory known, as of now, without a Python object for each."""
+        with self._lock:
+            alive = self._catalog.alive()
+            keys, numbers = self._catalog.column("key"), self._catalog.column("revision")
+        return KeyedNumbers(keys[alive], numbers[alive])
+
+    def pending(self) -> Sequence[MemoryId]:
+        """List the memories without a vector of the current space, oldest first."""
+        with self._lock:
+            waiting = self._catalog.alive() & (self._catalog.column("windows") == 0)
+            keys, created = self._catalog.column("key"), self._catalog.column("created_ms")
+        return ids_of(keys[waiting][np.lexsort((keys[waiting], created[waiting]))])
+
+    def stats(self) -> SidecarStats:
+        """Count what is here."""
+        with self._lock:
+            catalog, vectors = self._catalog, self._vectors
+            alive = catalog.alive()
+            pending = int(np.count_nonzero(alive & (catalog.column("windows") == 0)))
+            scopes = len(np.unique(catalog.column("scope")[alive]))
+            size = catalog.size_bytes + vectors.size_bytes
+            return SidecarStats(catalog.live_count, pending, catalog.dead_count, len(vectors), scopes, size)
+
+    # upkeep
+
+    def compact(self) -> bool:
+        """Give back the room of dead slots if they are many, in a copy that is swapped in; says whether it did."""
+        with self._maintenance:
+            return self._compact()
+
+    def _compact(self) -> bool:
+        with self._lock:
+            dead = self._catalog.dead_count
+            if dead < max(COMPACT_AT_LEAST, len(self._catalog) // 4):
+                return False
+            before = self._snapshot()
+        catalog, vectors = Catalog(), VectorTable(before.vectors.dim)
+        _copy_living(before, 0, catalog, vectors)
+        with self._lock:
+            now = self._snapshot()
+            seen = len(before.alive)
+            for memory_id in ids_of(now.catalog.column("key")[:seen][before.alive & ~now.alive[:seen]]):
+                catalog.remove(memory_id)
+            _copy_living(now, seen, catalog, vectors)
+            self._catalog, self._vectors = catalog, vectors
+        log.info("compacted the sidecar: %d dead slots", dead, extra={"event": "sidecar_compacted"})
+        return True
+
+    def frozen(self) -> Snapshot:
+        """Fix everything as it is now, for saving; compacts first if that is due."""
+        with self._maintenance:
+            self._compact()
+            with self._lock:
+                return self._snapshot()
+
+    def _snapshot(self) -> Snapshot:
+        catalog = self._catalog
+        strings = {name: catalog.interned[name].strings for name in INTERNED}
+        return Snapshot(self._space, catalog, catalog.alive(), strings, self._vectors.snapshot())
+
+
+def _copy_living(source: Snapshot, first: int, catalog: Catalog, vectors: VectorTable) -> None:
+    """Append the living slots from *first* on to another catalog and its vectors."""
+    keep = source.alive.copy()
+    keep[:first] = False
+    target = np.cumsum(keep) - 1 + len(catalog)
+    catalog.extend_from(source.catalog, np.flatnonzero(keep))
+    for slots, windows, codes in source.vectors.packed(keep):
+        vectors.append(target[slots], windows, codes)
