@@ -115,6 +115,9 @@ class Store(Protocol):
 
     # memories
 
+    def new_id(self) -> MemoryId:
+        """Make an id that is new and larger than those made before by this process; asks nobody."""
+
     async def insert(self, memories: Sequence[MemoryRecord]) -> None:
         """Add memories with ids that are new. All or none when they are more than one (one transaction where there are any)."""
 

@@ -1,0 +1,123 @@
+"""One store's way to its server: the client, how long an operation may take, and what is done when the server goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pymongo
+from bson.codec_options import CodecOptions
+from pymongo import ReadPreference
+from pymongo.asynchronous.database import AsyncDatabase
+
+from infinite_memory.errors import ConfigError, StoreUnavailableError
+from infinite_memory.store.drivers import DRIVERS, Client, close_client, make_client
+from infinite_memory.store.translate import translated
+
+Database = AsyncDatabase[dict[str, Any]]
+
+UriSource = str | Callable[[], Awaitable[str]]
+"""A server's URI, or who gives it after making sure that the server runs (`LocalMongo.ensure`)."""
+
+_POOL = 20
+_CODEC: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True, tzinfo=dt.UTC)
+_HINT = "start it, or correct mongodb.uri; then send the request again"
+_OWN_HINT = "it is started again by itself; send the request again in a moment, or see logs/mongod.log"
+_LOOK_AGAIN_MS = 2_000
+"""How often the driver looks whether a silent server is back."""
+
+
+class Connection:
+    """Operations on one database, each within a time limit, with errors translated.
+
+    After a failure the URI is asked for again before the next operation, so that a server of ours that died is started.
+    """
+
+    def __init__(self, uri: UriSource, *, database: str, driver: str, timeout_s: float) -> None:
+        if driver not in DRIVERS:
+            raise ConfigError(f"mongodb.driver: {driver!r} is none of {', '.join(DRIVERS)}")
+        self._source = uri
+        self._name = database
+        self._driver = driver
+        self.timeout_s = timeout_s
+        self.hint = _HINT if isinstance(uri, str) else _OWN_HINT
+        self._client: Client | None = None
+        self._uri = ""
+        self._doubtful = True
+        self._asking: asyncio.Task[str] | None = None
+
+    @property
+    def client(self) -> Client:
+        """The client of the last operation."""
+        if self._client is None:
+            raise StoreUnavailableError(f"the store is not connected; {self.hint}")
+        return self._client
+
+    @contextlib.asynccontextmanager
+    async def operation(self, *, factor: float = 1.0) -> AsyncIterator[Database]:
+        """Give the database for one operation that takes at most ``timeout_s * factor``, waiting and retries included."""
+        database = await self.database()
+        try:
+            with translated(self.hint), pymongo.timeout(self.timeout_s * factor):
+                yield database
+        except StoreUnavailableError:
+            self._doubtful = True
+            raise
+
+    async def database(self, *, patient: bool = False) -> Database:
+        """Give the database, connecting first where needed.
+
+        Args:
+            patient: Whether to wait for a server of ours for as long as its start takes.
+        """
+        if self._doubtful or self._client is None:
+            uri = await self._ask_uri(patient=patient)
+            if self._client is None or uri != self._uri:
+                await self.close()
+                with translated(self.hint):
+                    self._client = make_client(self._driver, uri, self._options())
+                self._uri = uri
+            self._doubtful = False
+        return self._client.get_database(self._name, codec_options=_CODEC, read_preference=ReadPreference.PRIMARY)
+
+    def doubt(self) -> None:
+        """Note that the server may be gone."""
+        self._doubtful = True
+
+    async def close(self) -> None:
+        """Let go of all connections; idempotent."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await close_client(client)
+        self._doubtful = True
+
+    async def _ask_uri(self, *, patient: bool) -> str:
+        if isinstance(self._source, str):
+            return self._source
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.ensure_future(self._source())
+        try:
+            async with asyncio.timeout(None if patient else self.timeout_s):
+                return await asyncio.shield(self._asking)
+        except TimeoutError as exc:
+            raise StoreUnavailableError(f"MongoDB is still starting; {self.hint}") from exc
+
+    def _options(self) -> dict[str, Any]:
+        """What the store needs of a client, whatever the URI says: durable writes, reads of what is durable, no endless waits."""
+        limit_ms = int(self.timeout_s * 1000)
+        return {
+            "w": "majority",
+            "journal": True,
+            "readConcernLevel": "majority",
+            "retryWrites": True,
+            "retryReads": True,
+            "appname": "infinite-memory",
+            "maxPoolSize": _POOL,
+            "serverSelectionTimeoutMS": limit_ms,
+            "connectTimeoutMS": limit_ms,
+            "socketTimeoutMS": limit_ms + 10_000,
+            "heartbeatFrequencyMS": _LOOK_AGAIN_MS,
+        }

@@ -1,0 +1,407 @@
+"""The store on MongoDB: memories in a collection per scope, read and written as whole documents.
+
+A write is acknowledged by a majority and journalled before a method returns; reads see what a majority has. Methods that take
+many ids work through them in batches, so that no single operation is long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime as dt
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bson import ObjectId
+from pymongo.errors import BulkWriteError
+
+from infinite_memory.errors import InfiniteMemoryError, MemoryNotFoundError, StoreError
+from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, fold
+from infinite_memory.store import changes, documents, schema
+from infinite_memory.store.base import Change, Located, Store, StoreInfo, Version
+from infinite_memory.store.connection import Connection, Database, UriSource
+from infinite_memory.store.drivers import Document, in_transaction
+from infinite_memory.store.scopes import Scopes
+
+if TYPE_CHECKING:
+    from pymongo.asynchronous.client_session import AsyncClientSession
+    from pymongo.asynchronous.collection import AsyncCollection
+
+_BATCH = 1000
+_STREAM_PAGE = 500
+_VERSION_PAGE = 20_000
+_PARALLEL = 8
+"""Operations under way at once when all scopes are asked; more only queue up in the server."""
+
+_DEFAULT_TIMEOUT_S = 5.0
+_NOW = {"$currentDate": {"changed": {"$type": "timestamp"}}}
+_WITHOUT_VECTORS = {"embedding": 0}
+
+T = TypeVar("T")
+
+
+class MongoStore(Store):
+    """A store on one database.
+
+    Args:
+        uri: The server, or a function that makes sure that it runs and says where (`LocalMongo.ensure`).
+        database: The database's name.
+        driver: "pymongo" or "motor".
+        timeout_s: How long one operation may take, waiting for the server included.
+
+    Raises:
+        ConfigError: *driver* is unknown.
+    """
+
+    def __init__(
+        self,
+        uri: UriSource,
+        *,
+        database: str = "infinite_memory",
+        driver: str = "pymongo",
+        timeout_s: float = _DEFAULT_TIMEOUT_S,
+    ) -> None:
+        self._connection = Connection(uri, database=database, driver=driver, timeout_s=timeout_s)
+        self._scopes = Scopes(self._connection)
+        self._database_name = database
+        self._deployment = ""
+        self._identity = ""
+        self._last_id: ObjectId | None = None
+
+    # connecting
+
+    async def connect(self) -> None:
+        await self._connection.database(patient=True)
+        async with self._connection.operation(factor=10) as database:
+            self._deployment = _deployment(await database.client.admin.command("hello"))
+            self._scopes.polled = self._is_polled
+            await schema.upgrade(database)
+            await schema.create_shared_indexes(database, polled=self._is_polled)
+            self._identity = await schema.identity(database)
+        await self._scopes.prepare()
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def ping(self) -> None:
+        async with self._connection.operation() as database:
+            await database.command("ping")
+
+    async def info(self) -> StoreInfo:
+        async with self._connection.operation() as database:
+            build = await database.command("buildInfo")
+            figures = await database.command("dbStats")
+            size = int(figures.get("totalSize", figures["storageSize"] + figures["indexSize"]))
+            kind = _deployment(await database.client.admin.command("hello"))
+        return StoreInfo(build["version"], kind, size, self._database_name)
+
+    @property
+    def _is_polled(self) -> bool:
+        """A standalone server has no change streams, and no transactions."""
+        return self._deployment == "standalone"
+
+    # scopes
+
+    async def list_scopes(self) -> list[Scope]:
+        return await self._scopes.all()
+
+    async def create_scope(self, name: str, description: str, created_at: dt.datetime) -> Scope:
+        return await self._scopes.create(name, description, created_at)
+
+    async def change_scope(
+        self, scope_id: ScopeId, *, name: str | None = None, description: str | None = None
+    ) -> Scope:
+        fields: dict[str, Any] = {}
+        if name is not None:
+            fields |= {"name": name, "name_key": fold(name)}
+        if description is not None:
+            fields["description"] = description
+        return await self._scopes.change(scope_id, fields)
+
+    async def set_scope_archived(self, scope_id: ScopeId, archived_at: dt.datetime | None) -> Scope:
+        instant = None if archived_at is None else floor_to_millisecond(archived_at)
+        return await self._scopes.change(scope_id, {"archived_at": instant})
+
+    async def drop_scope(self, scope_id: ScopeId) -> None:
+        await self._scopes.drop(scope_id)
+
+    # writing memories
+
+    def new_id(self) -> MemoryId:
+        fresh = ObjectId()
+        if self._last_id is not None and fresh <= self._last_id:  # the clock was set back, or the id's counter wrapped
+            fresh = ObjectId((int.from_bytes(self._last_id.binary) + 1).to_bytes(12))
+        self._last_id = fresh
+        return MemoryId(str(fresh))
+
+    async def insert(self, memories: Sequence[MemoryRecord]) -> None:
+        by_scope: dict[ScopeId, list[Document]] = {}
+        for memory in memories:
+            by_scope.setdefault(memory.scope_id, []).append(documents.to_document(memory))
+        if not by_scope:
+            return
+        await self._scopes.check(set(by_scope))
+        async with self._connection.operation(factor=1 + len(memories) / 100) as database:
+            if len(memories) == 1:
+                [(scope_id, [document])] = by_scope.items()
+                await _memories(database, scope_id).insert_one(document)
+            elif self._is_polled:
+                await _insert_or_undo(database, by_scope)
+            else:
+                await _insert_together(database, by_scope)
+
+    async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
+        after = dataclasses.replace(memory, revision=memory.revision + 1)
+        document = documents.to_document(after)
+        wanted = {"_id": document["_id"], "revision": memory.revision}
+        async with self._connection.operation() as database:
+            memories = _memories(database, memory.scope_id)
+            if revise:
+                before = await memories.find_one(wanted, _WITHOUT_VECTORS)
+                if before is None:
+                    await self._raise_conflict(database, memory)
+                # Before the change, so that no version can be missing; named by its number, so that doing it twice is once.
+                await database[schema.REVISIONS].update_one(
+                    {"memory_id": document["_id"], "revision": memory.revision},
+                    {"$setOnInsert": {"scope_id": documents.object_id(memory.scope_id), "document": before}},
+                    upsert=True,
+                )
+            if (await memories.replace_one(wanted, document)).matched_count == 0:
+                await self._raise_conflict(database, memory)
+        return after
+
+    async def _raise_conflict(self, database: Database, memory: MemoryRecord) -> None:
+        """Say why a memory could not be changed.
+
+        Raises:
+            MemoryNotFoundError: it is gone.
+            StoreError: it changed.
+        """
+        key = {"_id": documents.object_id(memory.memory_id)}
+        if await _memories(database, memory.scope_id).find_one(key, {"_id": 1}) is None:
+            raise MemoryNotFoundError(memory.memory_id)
+        raise StoreError(f"memory {memory.memory_id} changed meanwhile; read it again")
+
+    async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
+        change = {"$set": {"embedding": documents.embedding_to_document(embedding)}, "$inc": {"revision": 1}, **_NOW}
+        wanted = {"_id": documents.object_id(memory_id), "revision": revision}
+        async with self._connection.operation() as database:
+            return (await _memories(database, scope_id).update_one(wanted, change)).matched_count == 1
+
+    async def soft_delete(self, located: Located, deleted_at: dt.datetime) -> list[MemoryId]:
+        instant = floor_to_millisecond(deleted_at)
+        return await self._mark(located, live=True, change={"$set": {"live": False, "deleted_at": instant}})
+
+    async def undelete(self, located: Located) -> list[MemoryId]:
+        return await self._mark(located, live=False, change={"$set": {"live": True}, "$unset": {"deleted_at": ""}})
+
+    async def _mark(self, located: Located, *, live: bool, change: Mapping[str, Any]) -> list[MemoryId]:
+        """Change those memories that are live or not; a mark of this very call tells which they were."""
+        mark = ObjectId()
+        update = {**change, "$set": {**change["$set"], "mark": mark}, "$inc": {"revision": 1}, **_NOW}
+        changed: list[MemoryId] = []
+        for scope_id, ids in _batches(located):
+            async with self._connection.operation() as database:
+                memories = _memories(database, scope_id)
+                result = await memories.update_many({"_id": {"$in": ids}, "live": live}, update)
+                if result.matched_count:
+                    found = memories.find({"_id": {"$in": ids}, "mark": mark}, {"_id": 1})
+                    changed += [MemoryId(str(one["_id"])) async for one in found]
+        return changed
+
+    async def remove(self, located: Located) -> list[MemoryId]:
+        removed: list[MemoryId] = []
+        for scope_id, ids in _batches(located):
+            async with self._connection.operation(factor=2) as database:
+                memories = _memories(database, scope_id)
+                there = [one["_id"] async for one in memories.find({"_id": {"$in": ids}}, {"_id": 1})]
+                if not there:
+                    continue
+                # The memory goes last: while it is there, a repeated call finishes the work.
+                if self._is_polled:
+                    await changes.bury(database, documents.object_id(scope_id), there)
+                await database[schema.REVISIONS].delete_many({"memory_id": {"$in": there}})
+                ends = [{"from_id": {"$in": there}}, {"to_id": {"$in": there}}]
+                await database[schema.LINKS].delete_many({"$or": ends})
+                await memories.delete_many({"_id": {"$in": there}})
+                removed += [MemoryId(str(key)) for key in there]
+        return removed
+
+    # reading memories
+
+    async def fetch(
+        self, located: Located, *, deleted: bool | None = False, vectors: bool = False
+    ) -> dict[MemoryId, MemoryRecord]:
+        wanted: Document = {} if deleted is None else {"live": not deleted}
+        shape = None if vectors else _WITHOUT_VECTORS
+
+        async def read(scope_id: ScopeId, ids: list[ObjectId]) -> list[MemoryRecord]:
+            async with self._connection.operation() as database:
+                found = _memories(database, scope_id).find({"_id": {"$in": ids}, **wanted}, shape)
+                return [documents.from_document(one, scope_id) async for one in found]
+
+        pages = await _gather(lambda batch: read(*batch), _batches(located))
+        return {memory.memory_id: memory for page in pages for memory in page}
+
+    async def locate(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
+        scope_ids = await self._scopes.ids()
+        every = ((scope_id, ids) for scope_id in scope_ids for _, ids in _batches(dict.fromkeys(memory_ids, scope_id)))
+
+        async def look(scope_id: ScopeId, ids: list[ObjectId]) -> dict[MemoryId, ScopeId]:
+            async with self._connection.operation() as database:
+                found = _memories(database, scope_id).find({"_id": {"$in": ids}}, {"_id": 1})
+                return {MemoryId(str(one["_id"])): scope_id async for one in found}
+
+        located: dict[MemoryId, ScopeId] = {}
+        for part in await _gather(lambda batch: look(*batch), every):
+            located |= part
+        return located
+
+    async def deleted_ids(
+        self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None
+    ) -> dict[MemoryId, ScopeId]:
+        wanted: Document = {"live": False}
+        if before is not None:
+            wanted["deleted_at"] = {"$lt": before}
+
+        async def look(scope_id: ScopeId) -> dict[MemoryId, ScopeId]:
+            async with self._connection.operation(factor=4) as database:
+                found = _memories(database, scope_id).find(wanted, {"_id": 1})
+                return {MemoryId(str(one["_id"])): scope_id async for one in found}
+
+        hidden: dict[MemoryId, ScopeId] = {}
+        for part in await _gather(look, await self._scopes.ids() if scope_ids is None else scope_ids):
+            hidden |= part
+        return hidden
+
+    async def revisions_of(self, memory_id: MemoryId) -> list[MemoryRecord]:
+        async with self._connection.operation() as database:
+            found = (
+                database[schema.REVISIONS].find({"memory_id": documents.find_object_id(memory_id)}).sort("revision", 1)
+            )
+            return [documents.from_document(one["document"], ScopeId(str(one["scope_id"]))) async for one in found]
+
+    # reading everything
+
+    async def stream(self, scope_ids: Collection[ScopeId] | None = None) -> AsyncIterator[MemoryRecord]:
+        for scope_id in await self._scopes.ids() if scope_ids is None else scope_ids:
+            async for page in self._pages(scope_id, None, _STREAM_PAGE):
+                for document in page:
+                    yield documents.from_document(document, scope_id)
+
+    async def versions(self) -> AsyncIterator[Version]:
+        for scope_id in await self._scopes.ids():
+            async for page in self._pages(scope_id, {"_id": 1, "revision": 1}, _VERSION_PAGE):
+                for document in page:
+                    yield Version(MemoryId(str(document["_id"])), scope_id, int(document["revision"]))
+
+    async def _pages(
+        self, scope_id: ScopeId, shape: Mapping[str, int] | None, size: int
+    ) -> AsyncIterator[list[Document]]:
+        """Page through the live memories of a scope by id, each page a query of its own, so that a slow reader loses none."""
+        wanted: Document = {"live": True}
+        while True:
+            async with self._connection.operation(factor=4) as database:
+                page = await _memories(database, scope_id).find(wanted, shape).sort("_id", 1).limit(size).to_list(None)
+            if page:
+                yield page
+            if len(page) < size:
+                return
+            wanted = {"live": True, "_id": {"$gt": page[-1]["_id"]}}
+
+    async def count_live(self) -> dict[ScopeId, int]:
+        scope_ids = await self._scopes.ids()
+        return dict(zip(scope_ids, await _gather(lambda one: self._count(one, live=True), scope_ids), strict=True))
+
+    async def count_deleted(self) -> int:
+        return sum(await _gather(lambda one: self._count(one, live=False), await self._scopes.ids()))
+
+    async def _count(self, scope_id: ScopeId, *, live: bool) -> int:
+        async with self._connection.operation(factor=4) as database:
+            return await _memories(database, scope_id).count_documents({"live": live})
+
+    # small values
+
+    async def get_meta(self, key: str) -> Mapping[str, Any] | None:
+        async with self._connection.operation() as database:
+            found = await database[schema.META].find_one({"_id": f"value.{key}"})
+        return documents.decode_value(found["value"]) if found else None
+
+    async def set_meta(self, key: str, value: Mapping[str, Any]) -> None:
+        kept = documents.encode_value(dict(value), key)
+        async with self._connection.operation() as database:
+            await database[schema.META].replace_one({"_id": f"value.{key}"}, {"value": kept}, upsert=True)
+
+    # what others write
+
+    async def change_token(self) -> bytes:
+        async with self._connection.operation() as database:
+            feed = changes.feed(self._connection, self._identity, self._deployment)
+            return await feed.token_of_now(database)
+
+    async def changes(self, after: bytes) -> AsyncIterator[Change | None]:
+        async for change in changes.feed(self._connection, self._identity, self._deployment).follow(after):
+            yield change
+
+
+def _deployment(hello: Mapping[str, Any]) -> str:
+    if "setName" in hello:
+        return "replica set"
+    return "sharded" if hello.get("msg") == "isdbgrid" else "standalone"
+
+
+def _memories(database: Database, scope_id: ScopeId) -> AsyncCollection[Document]:
+    return database[schema.collection_name(documents.object_id(scope_id))]
+
+
+def _batches(located: Located) -> Iterator[tuple[ScopeId, list[ObjectId]]]:
+    """Sort ids by scope, in batches; what cannot be an id is left out."""
+    by_scope: dict[ScopeId, list[ObjectId]] = {}
+    for memory_id, scope_id in located.items():
+        key = documents.find_object_id(memory_id)
+        if key is not None and documents.find_object_id(scope_id) is not None:
+            by_scope.setdefault(scope_id, []).append(key)
+    for scope_id, keys in by_scope.items():
+        for start in range(0, len(keys), _BATCH):
+            yield scope_id, keys[start : start + _BATCH]
+
+
+async def _gather(ask: Callable[[Any], Coroutine[Any, Any, T]], items: Iterable[Any]) -> list[T]:
+    """Ask for every item, a few at a time; answers in the order of items, the first failure ends all."""
+    gate = asyncio.Semaphore(_PARALLEL)
+
+    async def one(item: Any) -> T:
+        async with gate:
+            return await ask(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(item)) for item in items]
+    except* InfiniteMemoryError as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def _insert_together(database: Database, by_scope: Mapping[ScopeId, list[Document]]) -> None:
+    async def work(session: AsyncClientSession) -> None:
+        for scope_id, group in by_scope.items():
+            await _memories(database, scope_id).insert_many(group, session=session)
+
+    await in_transaction(database.client, work)
+
+
+async def _insert_or_undo(database: Database, by_scope: Mapping[ScopeId, list[Document]]) -> None:
+    """Insert without a transaction; after a failure, take back what got in."""
+    done: list[tuple[ScopeId, list[ObjectId]]] = []
+    try:
+        for scope_id, group in by_scope.items():
+            try:
+                await _memories(database, scope_id).insert_many(group)
+            except BulkWriteError as exc:
+                done.append((scope_id, [one["_id"] for one in group[: exc.details["nInserted"]]]))
+                raise
+            done.append((scope_id, [one["_id"] for one in group]))
+    except Exception:
+        for scope_id, keys in done:
+            await _memories(database, scope_id).delete_many({"_id": {"$in": keys}})
+        raise

@@ -1,0 +1,161 @@
+"""What the database looks like, which version of it the data has, and how older data is brought up to date.
+
+    scopes        a scope: name, name_key (folded, unique), description, created_at, archived_at, indexes, dropping
+    mem_<scope>   the memories of one scope, see `documents`
+    revisions     earlier versions of memories: {memory_id, scope_id, revision, document}
+    facts, links  the graph beside the memories, each with scope_id
+    meta          schema version, identity, and small values of the engine
+    tombstones    what was removed, kept for a week for those who poll (standalone servers only)
+
+Stored data is a promise: a change here brings a step in `UPGRADES` and a test from the older form. A step may be interrupted
+and is then done again, also by two processes at once, so each step leaves upgraded documents as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from bson import ObjectId
+from pymongo import ASCENDING, IndexModel, UpdateOne
+from pymongo.errors import DuplicateKeyError
+
+from infinite_memory.errors import SchemaTooNewError
+from infinite_memory.models import fold, tag_keys
+
+if TYPE_CHECKING:
+    from pymongo.asynchronous.collection import AsyncCollection
+    from pymongo.asynchronous.database import AsyncDatabase
+
+    Database = AsyncDatabase[dict[str, Any]]
+
+log = logging.getLogger(__name__)
+
+SCHEMA_VERSION = 1
+
+INDEX_VERSION = 1
+"""Rises when `memory_indexes` change; scopes made before get the new ones when a store connects."""
+
+PREFIX = "mem_"
+SCOPES, REVISIONS, FACTS, LINKS, META, TOMBSTONES = "scopes", "revisions", "facts", "links", "meta", "tombstones"
+
+TOMBSTONE_KEEP = dt.timedelta(days=7)
+
+_SCHEMA_KEY = "schema"
+_BATCH = 500
+
+
+def collection_name(scope_id: object) -> str:
+    """Name the collection of a scope; never made from a user's words."""
+    return f"{PREFIX}{scope_id}"
+
+
+def memory_indexes(*, polled: bool) -> list[IndexModel]:
+    """List the indexes of a scope's collection.
+
+    The first answers counts and versions without reading a document, and pages through live memories in the order of ids.
+    """
+    indexes = [IndexModel([("live", ASCENDING), ("_id", ASCENDING), ("revision", ASCENDING)], name="live")]
+    if polled:
+        indexes.append(IndexModel([("changed", ASCENDING)], name="changed"))
+    return indexes
+
+
+async def create_shared_indexes(database: Database, *, polled: bool) -> None:
+    """Make the indexes of the collections that all scopes share; safe to repeat."""
+    await database[SCOPES].create_indexes([IndexModel([("name_key", ASCENDING)], name="name_key", unique=True)])
+    version = [("memory_id", ASCENDING), ("revision", ASCENDING)]
+    scope = IndexModel([("scope_id", ASCENDING)], name="scope")
+    await database[REVISIONS].create_indexes([IndexModel(version, name="version", unique=True), scope])
+    await database[FACTS].create_indexes([scope])
+    ends = [IndexModel([(end, ASCENDING)], name=end) for end in ("from_id", "to_id")]
+    await database[LINKS].create_indexes([scope, *ends])
+    if polled:
+        expiry = IndexModel(
+            [("removed_at", ASCENDING)], name="expiry", expireAfterSeconds=int(TOMBSTONE_KEEP.total_seconds())
+        )
+        await database[TOMBSTONES].create_indexes([IndexModel([("changed", ASCENDING)], name="changed"), expiry])
+
+
+async def create_memory_collection(collection: AsyncCollection[dict[str, Any]], *, polled: bool) -> None:
+    """Make a scope's collection and its indexes; safe to repeat."""
+    await collection.create_indexes(memory_indexes(polled=polled))
+
+
+async def upgrade(database: Database) -> None:
+    """Bring older data to this version, and mark new data with it.
+
+    Raises:
+        SchemaTooNewError: the data was written by a newer version.
+    """
+    version = await _found_version(database)
+    if version > SCHEMA_VERSION:
+        raise SchemaTooNewError(version, SCHEMA_VERSION)
+    for step in range(version, SCHEMA_VERSION):
+        log.info("upgrading the schema from version %d", step, extra={"event": "schema_upgrade", "version": step})
+        await UPGRADES[step](database)
+        await _set_version(database, step + 1)
+
+
+async def _found_version(database: Database) -> int:
+    found = await database[META].find_one({"_id": _SCHEMA_KEY})
+    if found is not None:
+        return int(found["version"])
+    if await database[SCOPES].find_one({}, {"_id": 1}) is not None:
+        return 0
+    await _set_version(database, SCHEMA_VERSION)
+    return SCHEMA_VERSION
+
+
+async def _set_version(database: Database, version: int) -> None:
+    try:
+        await database[META].update_one({"_id": _SCHEMA_KEY}, {"$max": {"version": version}}, upsert=True)
+    except DuplicateKeyError:  # another process marks it at this moment
+        await database[META].update_one({"_id": _SCHEMA_KEY}, {"$max": {"version": version}})
+
+
+async def identity(database: Database) -> str:
+    """Give the random name of this database, made on first use, by which its change tokens are known."""
+    key = {"_id": "identity"}
+    fresh = {"$setOnInsert": {"value": str(ObjectId())}}
+    with contextlib.suppress(DuplicateKeyError):
+        await database[META].update_one(key, fresh, upsert=True)
+    found = await database[META].find_one(key)
+    return str(found["value"]) if found else ""
+
+
+async def _from_unversioned(database: Database) -> None:
+    """Version 0, before versions were kept: scopes without a folded name, memories without revision, live and tag_keys."""
+    async for scope in database[SCOPES].find({"name_key": {"$exists": False}}):
+        await database[SCOPES].update_one({"_id": scope["_id"]}, {"$set": {"name_key": fold(scope["name"])}})
+    for name in await database.list_collection_names(filter={"name": {"$regex": f"^{PREFIX}"}}):
+        changes = []
+        wanted = {"text": 0, "embedding": 0, "metadata": 0}
+        async for memory in database[name].find({"live": {"$exists": False}}, wanted):
+            missing = {
+                "live": memory.get("deleted_at") is None,
+                "revision": memory.get("revision", 1),
+                "content_hash": memory.get("content_hash", ""),
+                "updated_at": memory.get("updated_at", memory["created_at"]),
+                "occurred_at": memory.get("occurred_at", memory["created_at"]),
+                "tag_keys": sorted(
+                    tag_keys(memory.get("tags", ()), memory.get("speaker"), memory.get("conversation_id"))
+                ),
+            }
+            changes.append(
+                UpdateOne(
+                    {"_id": memory["_id"]}, {"$set": missing, "$currentDate": {"changed": {"$type": "timestamp"}}}
+                )
+            )
+            if len(changes) >= _BATCH:
+                await database[name].bulk_write(changes, ordered=False)
+                changes = []
+        if changes:
+            await database[name].bulk_write(changes, ordered=False)
+
+
+UPGRADES: dict[int, Callable[[Database], Awaitable[None]]] = {0: _from_unversioned}
+"""The step that leads from each version to the next."""

@@ -1,0 +1,131 @@
+"""Scopes in MongoDB: one document each in ``scopes``, and a collection of their memories."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from typing import Any
+
+from bson import ObjectId
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from infinite_memory.errors import ScopeExistsError, ScopeNotFoundError
+from infinite_memory.models import Scope, ScopeId, floor_to_millisecond, fold
+from infinite_memory.store import schema
+from infinite_memory.store.connection import Connection, Database
+from infinite_memory.store.documents import NOW, find_object_id, scope_from_document
+
+GLOBAL_NAME = "Global"
+GLOBAL_DESCRIPTION = "Global scope for general memories"
+
+_PRESENT = {"dropping": {"$ne": True}}
+
+
+class Scopes:
+    """The scope part of a store. ``polled`` is set once the server's kind is known."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.polled = False
+
+    async def prepare(self) -> None:
+        """Finish what a crash left undone, make missing indexes, and the scope Global."""
+        async with self._connection.operation(factor=10) as database:
+            unfinished = [scope["_id"] async for scope in database[schema.SCOPES].find({"dropping": True}, {"_id": 1})]
+        for scope_id in unfinished:
+            await self.drop(ScopeId(str(scope_id)))
+        with contextlib.suppress(ScopeExistsError):
+            await self.create(GLOBAL_NAME, GLOBAL_DESCRIPTION, dt.datetime.now(dt.UTC))
+        async with self._connection.operation(factor=10) as database:
+            outdated = {"indexes": {"$ne": self._index_version}}
+            async for scope in database[schema.SCOPES].find(outdated, {"_id": 1}):
+                await self._index(database, scope["_id"])
+
+    async def all(self) -> list[Scope]:
+        """List every scope, oldest first."""
+        async with self._connection.operation() as database:
+            found = database[schema.SCOPES].find(_PRESENT).sort([("created_at", 1), ("_id", 1)])
+            return [scope_from_document(scope) async for scope in found]
+
+    async def ids(self) -> list[ScopeId]:
+        """List the ids of every scope."""
+        async with self._connection.operation() as database:
+            return [ScopeId(str(scope["_id"])) async for scope in database[schema.SCOPES].find(_PRESENT, {"_id": 1})]
+
+    async def check(self, scope_ids: set[ScopeId]) -> None:
+        """Raise `ScopeNotFoundError` for a scope that is not there."""
+        async with self._connection.operation() as database:
+            wanted = {"_id": {"$in": [find_object_id(scope_id) for scope_id in scope_ids]}, **_PRESENT}
+            found = {str(scope["_id"]) async for scope in database[schema.SCOPES].find(wanted, {"_id": 1})}
+        for missing in scope_ids - found:
+            raise ScopeNotFoundError(missing)
+
+    async def create(self, name: str, description: str, created_at: dt.datetime) -> Scope:
+        """Create a scope; its unique name is claimed first, so of several creators one succeeds."""
+        key = ObjectId()
+        document = {
+            "_id": key,
+            "name": name,
+            "name_key": fold(name),
+            "description": description,
+            "created_at": floor_to_millisecond(created_at),
+            "archived_at": None,
+        }
+        async with self._connection.operation(factor=2) as database:
+            try:
+                await database[schema.SCOPES].insert_one(document)
+            except DuplicateKeyError as exc:
+                raise ScopeExistsError(name) from exc
+            await self._index(database, key)
+        return scope_from_document(document)
+
+    async def change(self, scope_id: ScopeId, fields: dict[str, Any]) -> Scope:
+        """Set fields of a scope; an empty dict only reads it."""
+        async with self._connection.operation() as database:
+            wanted = {"_id": find_object_id(scope_id), **_PRESENT}
+            try:
+                found = (
+                    await database[schema.SCOPES].find_one_and_update(
+                        wanted, {"$set": fields}, return_document=ReturnDocument.AFTER
+                    )
+                    if fields
+                    else await database[schema.SCOPES].find_one(wanted)
+                )
+            except DuplicateKeyError as exc:
+                raise ScopeExistsError(str(fields.get("name"))) from exc
+        if found is None:
+            raise ScopeNotFoundError(scope_id)
+        return scope_from_document(found)
+
+    async def drop(self, scope_id: ScopeId) -> None:
+        """Remove a scope with all that belongs to it.
+
+        The mark comes first: from then on the scope is gone for everybody, its name is free, and whoever connects next
+        finishes an interrupted removal.
+        """
+        key = find_object_id(scope_id)
+        async with self._connection.operation(factor=10) as database:
+            # A folded name never begins with a blank, so this one is nobody's.
+            mark = {"$set": {"dropping": True, "name_key": f" {scope_id}"}}
+            if (await database[schema.SCOPES].update_one({"_id": key}, mark)).matched_count == 0:
+                return
+            if self.polled:
+                stone = {"scope_id": key, "changed": NOW, "removed_at": dt.datetime.now(dt.UTC)}
+                await database[schema.TOMBSTONES].insert_one(stone)
+            memories = schema.collection_name(scope_id)
+            await database[memories].drop()
+            for shared in (schema.REVISIONS, schema.FACTS, schema.LINKS):
+                await database[shared].delete_many({"scope_id": key})
+            await database[schema.SCOPES].delete_one({"_id": key})
+            # An insert that was under way may have made the collection anew.
+            if await database.list_collection_names(filter={"name": memories}):
+                await database[memories].drop()
+
+    @property
+    def _index_version(self) -> str:
+        return f"{schema.INDEX_VERSION}{'p' if self.polled else ''}"
+
+    async def _index(self, database: Database, key: ObjectId) -> None:
+        await schema.create_memory_collection(database[schema.collection_name(key)], polled=self.polled)
+        await database[schema.SCOPES].update_one({"_id": key}, {"$set": {"indexes": self._index_version}})

@@ -1,0 +1,88 @@
+"""Just enough of MongoDB's wire protocol to tell whether a server is up, by the standard library alone.
+
+A server of our own is started while the driver is still being imported, so its start asks two questions by hand: `hello`,
+and once in its life `replSetInitiate`. This is no driver: one message on one fresh connection, and of the answer only the
+few fields that are looked for.
+
+Sources: MongoDB "Wire Protocol" (OP_MSG) and the BSON specification 1.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+_OP_MSG = 2013
+_MAX_REPLY_BYTES = 1 << 20
+"""A reply to these commands is a few hundred bytes; anything huge is no MongoDB."""
+
+Value = str | int | bool | Mapping[str, "Value"] | list["Value"]
+
+
+def encode(document: Mapping[str, Value]) -> bytes:
+    """Write *document* as BSON."""
+    body = b"".join(_element(key, value) for key, value in document.items())
+    return struct.pack("<i", len(body) + 5) + body + b"\0"
+
+
+def _element(key: str, value: Value) -> bytes:
+    name = key.encode() + b"\0"
+    if isinstance(value, bool):
+        return b"\x08" + name + bytes([value])
+    if isinstance(value, int):
+        return b"\x10" + name + struct.pack("<i", value)
+    if isinstance(value, str):
+        text = value.encode() + b"\0"
+        return b"\x02" + name + struct.pack("<i", len(text)) + text
+    if isinstance(value, list):
+        return b"\x04" + name + encode({str(index): item for index, item in enumerate(value)})
+    return b"\x03" + name + encode(value)
+
+
+class Reply:
+    """An answer that is searched, not parsed: field names of these commands occur once."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def is_true(self, key: str) -> bool:
+        """Tell whether a boolean field is there and true."""
+        return b"\x08" + key.encode() + b"\0\x01" in self._body
+
+    def is_ok(self) -> bool:
+        """Tell whether the command succeeded."""
+        return b"\x01ok\0" + struct.pack("<d", 1.0) in self._body
+
+    def text(self, key: str) -> str:
+        """Give a text field, "" when it is missing."""
+        mark = b"\x02" + key.encode() + b"\0"
+        at = self._body.find(mark)
+        if at < 0:
+            return ""
+        at += len(mark)
+        (length,) = struct.unpack_from("<i", self._body, at)
+        return self._body[at + 4 : at + 3 + length].decode(errors="replace")
+
+
+async def ask(socket_file: Path, command: Mapping[str, Value]) -> Reply:
+    """Send one command to the server behind a Unix socket and wait for its answer.
+
+    Raises:
+        OSError: nobody listens, or the connection ended before the answer was complete.
+    """
+    body = encode({**command, "$db": "admin"})
+    message = struct.pack("<iiiiIB", 21 + len(body), 1, 0, _OP_MSG, 0, 0) + body
+    reader, writer = await asyncio.open_unix_connection(str(socket_file))
+    try:
+        writer.write(message)
+        await writer.drain()
+        (length,) = struct.unpack("<i", await reader.readexactly(4))
+        if not 21 <= length <= _MAX_REPLY_BYTES:
+            raise OSError(f"what listens on {socket_file} is no MongoDB")
+        return Reply((await reader.readexactly(length - 4))[17:])
+    except asyncio.IncompleteReadError as exc:
+        raise OSError(f"{socket_file} closed before it answered") from exc
+    finally:
+        writer.close()
