@@ -88,12 +88,14 @@ class MemoryNotFoundError(NotFoundError):
 
 
 class ScopeNotFoundError(NotFoundError):
-    """No scope has the given name."""
+    """No scope has the given name, or it is archived and so hidden."""
 
     code = "scope_not_found"
 
-    def __init__(self, name: str, nearest: Sequence[str] = ()) -> None:
+    def __init__(self, name: str, nearest: Sequence[str] = (), *, archived: bool = False) -> None:
         hint = f"; did you mean {', '.join(shown(one) for one in nearest)}?" if nearest else ""
+        if archived:
+            hint = "; one of that name is archived, restore_memory takes it out again"
         super().__init__(f"there is no scope {shown(name)}{hint}")
         self.nearest = tuple(nearest)
 

@@ -387,7 +387,7 @@ class ObjectField(Field):
         return parse_fields(self.fields, {}, path, checking, free=self.free)
 
     def schema(self) -> Json:
-        return object_schema(self.fields, free=self.free)
+        return object_schema(self.fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -437,13 +437,11 @@ def parse_fields(
     return Fields(path, parsed, others if free else {})
 
 
-def object_schema(fields: Sequence[Field], *, free: bool = False) -> Json:
-    """Describe an object with *fields* as JSON Schema."""
+def object_schema(fields: Sequence[Field]) -> Json:
+    """Describe an object with *fields* as JSON Schema; other keys are no error (ignored with a warning, or kept)."""
     schema: Json = {"type": "object", "properties": {field.name: field.described() for field in fields}}
     if required := [field.name for field in fields if field.required]:
         schema["required"] = required
-    if not free:
-        schema["additionalProperties"] = True  # unknown fields are ignored and named in a warning, so they are no error
     return schema
 
 
@@ -456,7 +454,7 @@ class Command(Generic[CallT]):
     """One row of a contract's table. ``run`` gets the call and answers with the reply's fields.
 
     The hints mean what MCP's annotations mean: ``read_only`` changes nothing, ``destructive`` may remove what is there,
-    ``idempotent`` has no further effect when repeated with the same fields.
+    ``idempotent`` has no further effect when repeated with the same fields. An ``offline`` command needs no engine.
     """
 
     name: str
@@ -467,6 +465,7 @@ class Command(Generic[CallT]):
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
+    offline: bool = False
 
     def schema(self) -> Json:
         """Describe the command's fields as JSON Schema."""

@@ -65,6 +65,10 @@ class StoreInfo:
 class Store(Protocol):
     """Scopes, memories and their versions. Single-threaded: used from one event loop."""
 
+    @property
+    def identity(self) -> str:
+        """Tells this database from every other, also from one of the same name; known once connected."""
+
     async def connect(self) -> None:
         """Connect, upgrade old data, make collections and indexes, and the scope Global; safe to repeat.
 

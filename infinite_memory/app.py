@@ -1,0 +1,151 @@
+"""Builds every part from a `Config`, starts them in order and stops them in reverse. Only this file knows the implementations.
+
+Starting waits for nothing: MongoDB boots, the heavy libraries are imported and the model loads side by side while bad input,
+`ping` and `help` are answered already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from zoneinfo import ZoneInfo
+
+from infinite_memory.config import Config
+from infinite_memory.contracts.native import NativeContract, Session
+from infinite_memory.engine import Engine
+from infinite_memory.engine.embeddings import Embeddings
+from infinite_memory.engine.index import Index
+from infinite_memory.engine.parts import Clock, Parts, system_clock
+from infinite_memory.engine.scopes import ScopeBook
+from infinite_memory.errors import ConfigError
+from infinite_memory.home import Home
+from infinite_memory.store.mongod import LocalMongo
+
+if TYPE_CHECKING:
+    from infinite_memory.embedding.base import Embedder
+    from infinite_memory.sidecar.base import SidecarFiles
+    from infinite_memory.store.base import Store
+
+log = logging.getLogger(__name__)
+
+
+class App(AbstractAsyncContextManager["App"]):
+    """One home's memory, running. Used from one event loop."""
+
+    def __init__(self, config: Config, home: Home, clock: Clock = system_clock) -> None:
+        self.config, self.home, self._clock = config, home, clock
+        self.mongod = None if config.mongodb.uri else self._local_mongo()
+        self._building: asyncio.Task[Engine] | None = None
+
+    async def __aenter__(self) -> Self:
+        self.home.make()
+        if self.mongod is not None:
+            self._booting = asyncio.create_task(_quietly(self.mongod), name="mongod")
+        self._building = asyncio.create_task(self._build(), name="build")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._building is not None
+        await asyncio.gather(self._building, return_exceptions=True)
+        if not self._building.cancelled() and self._building.exception() is None:
+            parts = self._building.result().parts
+            await parts.index.close()
+            await parts.embeddings.close()
+            await parts.store.close()
+        if self.mongod is not None:
+            await self.mongod.stop()
+
+    async def engine(self) -> Engine:
+        """Give the engine once it is built; its methods wait for what they need themselves."""
+        assert self._building is not None
+        return await asyncio.shield(self._building)
+
+    def contract(self, session: Session) -> NativeContract:
+        """Begin one client's conversation."""
+        return NativeContract(self.engine, session, self._clock)
+
+    async def _build(self) -> Engine:
+        embedder, files, store = await asyncio.to_thread(self._open_parts)
+        config = self.config
+        embeddings = Embeddings(embedder, config.recall.wait_s)
+        scopes = ScopeBook(store, self._clock)
+        index = Index(
+            store, scopes, embeddings, files,
+            wait_s=config.recall.wait_s, save_every_s=config.sidecar.save_every_s,
+        )  # fmt: skip
+        embeddings.start()
+        index.start()
+        return Engine(Parts(store, index, embeddings, scopes, config, self._clock))
+
+    def _open_parts(self) -> tuple[Embedder, SidecarFiles, Store]:
+        """Import what is heavy; in a thread, so that nobody waits for it who does not need it."""
+        from infinite_memory.embedding.factory import open_embedder
+        from infinite_memory.sidecar.saved import FaissSidecarFiles
+        from infinite_memory.store.mongo import MongoStore
+
+        settings, mongodb = self.config.embedding, self.config.mongodb
+        store = MongoStore(
+            mongodb.uri or self._ensure_mongod, database=mongodb.database, driver=mongodb.driver, timeout_s=mongodb.timeout_s
+        )
+        embedder = open_embedder(settings.model, truncate_dim=settings.truncate_dim, precision=settings.precision)
+        return embedder, FaissSidecarFiles(self.home.sidecars), store
+
+    async def _ensure_mongod(self) -> str:
+        assert self.mongod is not None
+        return await self.mongod.ensure()
+
+    def _local_mongo(self) -> LocalMongo:
+        settings = self.config.mongodb
+        return LocalMongo(
+            self.home.path,
+            log_dir=self.home.logs,
+            binary=Path(settings.binary).expanduser() if settings.binary else None,
+            cache_mb=settings.cache_mb,
+        )
+
+
+async def _quietly(mongod: LocalMongo) -> None:
+    """Boot MongoDB ahead of the store, which asks again and tells what fails."""
+    await asyncio.gather(mongod.ensure(), return_exceptions=True)
+
+
+def new_session(config: Config, environ: Mapping[str, str]) -> Session:
+    """Make what belongs to one client from its settings and environment."""
+    return Session(
+        active_scope=config.scopes.default,
+        zone=find_zone(config.time.zone, environ),
+        limits=config.limits,
+        auto_create=config.scopes.auto_create,
+    )
+
+
+def find_zone(name: str | None, environ: Mapping[str, str]) -> ZoneInfo:
+    """Give the user's time zone: the one named, else the one of *environ* (TZ), else the system's.
+
+    Raises:
+        ConfigError: the one named does not exist.
+    """
+    if name is None:
+        name = environ.get("TZ", "").removeprefix(":") or None
+        if name is None or os.sep in name[:1]:
+            return _system_zone()
+        try:
+            return ZoneInfo(name)
+        except (KeyError, ValueError, OSError):
+            return _system_zone()
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ConfigError(f"time.zone = {name!r} is not an IANA time zone name such as Europe/Berlin") from None
+
+
+def _system_zone() -> ZoneInfo:
+    from tzlocal import get_localzone_name
+
+    name = get_localzone_name()
+    return ZoneInfo(name if name else "UTC")

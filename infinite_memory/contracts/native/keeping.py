@@ -1,0 +1,139 @@
+"""Commands about scopes, figures, upkeep and the service itself."""
+
+from __future__ import annotations
+
+from infinite_memory import __version__
+from infinite_memory.contracts.base import ChoicesField, FlagField, Json, NameField, ObjectField, Reply, TextField
+from infinite_memory.contracts.native.replies import scope_out
+from infinite_memory.contracts.native.table import TABLE, Call
+from infinite_memory.engine.scopes import check_name
+from infinite_memory.engine.upkeep import Operation
+
+MIB = 1024 * 1024
+
+
+@TABLE.command(
+    "create_memory_scope",
+    NameField(name="scope_name", about="Its name: any text of 1 to 256 characters", required=True),
+    TextField(name="description", about="What it is for", blank=True, limit="query_chars"),
+    title="Create a scope",
+)  # fmt: skip
+async def create_memory_scope(call: Call) -> Reply:
+    """Make a new scope: a context of its own, such as a project or a part of life. Names that differ only in case are the
+    same."""
+    name = call.fields.text("scope_name")
+    check_name(name, "scope_name")
+    scope = await call.engine.create_scope(name, call.fields.find_text("description") or "")
+    return {"scope_id": scope.scope_id, "scope_name": scope.name}
+
+
+@TABLE.command("list_memory_scopes", title="List scopes", read_only=True, idempotent=True)
+async def list_memory_scopes(call: Call) -> Reply:
+    """List every scope with its description. Archived ones say so."""
+    return {"scopes": [scope_out(scope) for scope in await call.engine.list_scopes() if scope.archived_at is None]}
+
+
+@TABLE.command(
+    "set_active_scope",
+    NameField(name="scope", about="Name of the scope", required=True),
+    title="Choose the active scope", idempotent=True,
+)  # fmt: skip
+async def set_active_scope(call: Call) -> Reply:
+    """Choose the scope that this session stores into and reads from when a request names none."""
+    name = call.fields.text("scope")
+    check_name(name)
+    scope = await call.engine.get_scope(name)
+    call.session.active_scope = scope.name
+    return {"scope": scope.name}
+
+
+@TABLE.command("get_memory_stats", title="Statistics", read_only=True, idempotent=True)
+async def get_memory_stats(call: Call) -> Reply:
+    """Count memories, scopes and conversations, and tell the state of the parts."""
+    one = await call.engine.figures()
+    stats: Json = {
+        "total_memories": one.total,
+        "conversation_count": one.conversations,
+        "scopes": one.by_scope,
+        "archived_scopes": one.archived,
+        "last_backup": one.last_backup,
+        "db_size_mb": round(one.size_bytes / MIB, 1),
+        "soft_deleted": one.soft_deleted,
+        "pending_embeddings": one.pending,
+        "model": {"name": one.model, "state": one.model_state, "space": one.space},
+        "sidecar": {"state": one.sidecar_state, "count": one.sidecar_count},
+        "mongodb": {"version": one.server, "deployment": one.deployment},
+        "version": __version__,
+    }
+    if one.model_failure:
+        stats["model"]["failure"] = one.model_failure
+    return {"stats": stats}
+
+
+@TABLE.command(
+    "optimize_memory",
+    ChoicesField(name="operations", about="What to do; default: all of it", choices=Operation),
+    FlagField(name="dry_run", about="Only tell what would be done", default=False),
+    title="Tidy up", idempotent=True,
+)  # fmt: skip
+async def optimize_memory(call: Call) -> Reply:
+    """Tidy up without changing any words: compact the index, compare it with the database and mend it, remove for good what
+    was softly forgotten long ago. Each entry of `operations` says what was done."""
+    wanted = call.fields["operations"] or list(Operation)
+    dry_run = call.fields.flag("dry_run")
+    done = await call.engine.optimize(wanted, dry_run=dry_run)
+    reply: Reply = {
+        "operations": [one.said for one in done],
+        "counts": {one.operation.value: one.count for one in done},
+    }
+    return reply | ({"dry_run": True} if dry_run else {})
+
+
+@TABLE.command("health_check", title="Health", read_only=True, idempotent=True)
+async def health_check(call: Call) -> Reply:
+    """Tell whether database, model and index work, with a word on what does not."""
+    health = await call.engine.health()
+    return {
+        "healthy": health.is_well,
+        "checks": {"mongodb": health.mongodb, "model": health.model, "sidecar": health.sidecar},
+    }
+
+
+@TABLE.command("ping", title="Ping", read_only=True, idempotent=True, offline=True)
+async def ping(call: Call) -> Reply:
+    """Answer at once; tells nothing but that the service is there."""
+    return {"pong": True, "version": __version__}
+
+
+@TABLE.command(
+    "help",
+    TextField(name="command", about="Name of one command; without it all are listed"),
+    title="Help", read_only=True, idempotent=True, offline=True,
+)  # fmt: skip
+async def help_(call: Call) -> Reply:
+    """List every command with its fields."""
+    wanted = call.fields.find_text("command")
+    commands = [command for command in TABLE if wanted is None or command.name == wanted]
+    if not commands:
+        near = TABLE.nearest(wanted or "")
+        commands = [command for command in TABLE if command.name in near] or list(TABLE)
+    return {
+        "commands": [{"action": one.name, "title": one.title, "about": one.about, "fields": _fields_out(one.fields)} for one in commands],
+        "active_scope": call.session.active_scope,
+        "timezone": call.session.zone.key,
+    }
+
+
+def _fields_out(fields: object) -> list[Json]:
+    from infinite_memory.contracts.base import Field
+
+    out: list[Json] = []
+    for field in fields if isinstance(fields, tuple) else ():
+        assert isinstance(field, Field)
+        entry: Json = {"name": field.name, "about": field.about, "required": field.required}
+        schema = field.described()
+        entry |= {key: schema[key] for key in ("type", "enum", "default", "minimum", "maximum") if key in schema}
+        if isinstance(field, ObjectField):
+            entry["fields"] = _fields_out(field.fields)
+        out.append(entry)
+    return out

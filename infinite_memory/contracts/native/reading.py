@@ -1,0 +1,144 @@
+"""Commands that find and list memories."""
+
+from __future__ import annotations
+
+from infinite_memory.contracts.base import IntegerField, NameField, NumberField, ObjectField, Reply, TextField
+from infinite_memory.contracts.base import TimeRangeField
+from infinite_memory.contracts.native.replies import match_out, memory_out, names_out, range_out
+from infinite_memory.contracts.native.table import (
+    CURSOR,
+    FILTER_FIELDS,
+    NOW,
+    TABLE,
+    TIMEZONE,
+    Call,
+    limit,
+    query,
+    read_scope,
+    scopes_of,
+    time_of,
+    where_of,
+)
+from infinite_memory.engine.parts import Found, Listing, Where
+from infinite_memory.errors import InvalidRequestError
+from infinite_memory.models import Filter, tag_key
+
+
+@TABLE.command(
+    "retrieve_memory",
+    query(required=True),
+    ObjectField(name="filter", about="What a memory must be to be considered", fields=FILTER_FIELDS),
+    IntegerField(name="top_k", about="Most results", default=5, low=1, high=1000, limit="top_k"),
+    NumberField(name="min_confidence", about="Leave out weaker matches", low=0, high=1),
+    IntegerField(name="max_chars", about="Most characters of text in the reply", low=100, high=100_000_000),
+    NOW, TIMEZONE,
+    title="Recall by meaning", read_only=True, idempotent=True,
+)  # fmt: skip
+async def retrieve_memory(call: Call) -> Reply:
+    """Find the memories that answer a question, best first, each with a confidence. Use it before answering anything that may
+    depend on what the user said earlier. Weak matches are returned with a low confidence, not hidden."""
+    fields = call.fields
+    found = await call.engine.recall(
+        fields.text("query"),
+        await where_of(call, fields.inner("filter")),
+        fields.integer("top_k"),
+        min_confidence=fields.find_number("min_confidence") or 0.0,
+    )
+    reply = _found(call, found)
+    if "max_chars" in fields:
+        _cap(reply, fields.integer("max_chars"))
+    return reply
+
+
+@TABLE.command(
+    "search_by_tag",
+    TextField(name="tag", about="The tag to look for", required=True),
+    query(required=False), read_scope(), limit(50), CURSOR,
+    title="Find by tag", read_only=True, idempotent=True,
+)  # fmt: skip
+async def search_by_tag(call: Call) -> Reply:
+    """List the memories that bear a tag, newest first, in every scope unless one is given; with a query, the nearest in
+    meaning first. Use it when the user names a tag."""
+    names = scopes_of(call, call.fields.find_text("scope"), everywhere=True)
+    return await _search_or_list(call, Where(names, Filter(tag_keys=frozenset({tag_key(call.fields.text("tag"))}))))
+
+
+@TABLE.command(
+    "search_by_scope",
+    NameField(name="scope", about="The scope to look into, or ALL", required=True),
+    query(required=False), limit(50), CURSOR,
+    title="Find by scope", read_only=True, idempotent=True,
+)  # fmt: skip
+async def search_by_scope(call: Call) -> Reply:
+    """List the memories of a scope, newest first; with a query, the nearest in meaning first. Use it when the user asks about
+    one context only."""
+    return await _search_or_list(call, Where(scopes_of(call, call.fields.text("scope"))))
+
+
+@TABLE.command(
+    "list_memories",
+    ObjectField(name="filter", about="What a memory must be to be listed", fields=FILTER_FIELDS),
+    limit(50), CURSOR, NOW, TIMEZONE,
+    title="List memories", read_only=True, idempotent=True,
+)  # fmt: skip
+async def list_memories(call: Call) -> Reply:
+    """List memories, newest first, page by page, with any filter."""
+    where = await where_of(call, call.fields.inner("filter"))
+    return _listed(call, await call.engine.list_memories(where, call.fields.integer("limit"), call.fields.find_text("cursor")))
+
+
+@TABLE.command(
+    "recall_memory_by_time",
+    TextField(name="time_query", about="A stretch of time in words: yesterday, last week, in March", limit="query_chars"),
+    TimeRangeField(name="range", about="The stretch of time itself; it wins over words; both ends inside"),
+    query(required=False), read_scope(), limit(100), CURSOR, NOW, TIMEZONE,
+    title="Recall by time", read_only=True, idempotent=True,
+)  # fmt: skip
+async def recall_memory_by_time(call: Call) -> Reply:
+    """List the memories of a stretch of time, oldest first; with a query, the nearest in meaning first. Use it for questions
+    such as "what did we discuss last week"."""
+    fields = call.fields
+    span = await time_of(call, fields, "range")
+    if span is None:
+        raise InvalidRequestError("time_query", "is required: give time_query in words, or range")
+    where = Where(scopes_of(call, fields.find_text("scope")), Filter(time=span), lenient="scope" not in fields)
+    reply = await _search_or_list(call, where, newest_first=False)
+    return reply | {"time_frame": range_out(span, call.session.zone)}
+
+
+async def _search_or_list(call: Call, where: Where, *, newest_first: bool = True) -> Reply:
+    wanted, most = call.fields.find_text("query"), call.fields.integer("limit")
+    if wanted is not None:
+        if "cursor" in call.fields:
+            raise InvalidRequestError("cursor", "goes with a listing, not with a query; raise limit instead")
+        return _found(call, await call.engine.recall(wanted, where, most))
+    listing = await call.engine.list_memories(where, most, call.fields.find_text("cursor"), newest_first=newest_first)
+    return _listed(call, listing)
+
+
+def _found(call: Call, found: Found) -> Reply:
+    return {
+        "results": [match_out(call.engine, match) for match in found.matches],
+        "scopes_searched": names_out(found.scopes),
+    }
+
+
+def _listed(call: Call, listing: Listing) -> Reply:
+    return {
+        "results": [memory_out(call.engine, memory) for memory in listing.memories],
+        "total": listing.total,
+        "next_cursor": listing.next_cursor,
+        "scopes_searched": names_out(listing.scopes),
+    }
+
+
+def _cap(reply: Reply, most: int) -> None:
+    """Cut texts, last ones first in line, so that all together keep to *most* characters; what was cut says so."""
+    left = most
+    for result in reply["results"]:
+        text = result["text"]
+        if len(text) > left:
+            result |= {"text": text[:left], "truncated": True, "text_chars": len(text)}
+            reply["truncated"] = True
+        left = max(0, left - len(text))
+

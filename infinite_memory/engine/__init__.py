@@ -1,0 +1,43 @@
+"""What the product does. Knows no JSON, socket, MongoDB or FAISS; its parts are handed in.
+
+`Engine` is the one door: storing (`remember`), finding (`recall`), forgetting (`forget`), scopes, upkeep.
+"""
+
+from __future__ import annotations
+
+from infinite_memory.engine.parts import Parts
+from infinite_memory.engine.remember import Remembering
+from infinite_memory.engine.upkeep import Upkeep
+from infinite_memory.models import Scope
+
+
+class Engine(Remembering, Upkeep):
+    """Every thing a caller may ask. Methods may run side by side on one event loop."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    async def create_scope(self, name: str, description: str) -> Scope:
+        """Make a scope.
+
+        Raises:
+            ScopeExistsError: one whose name folds to the same is there.
+            InvalidRequestError: the name is reserved.
+        """
+        await self.parts.index.sidecar()
+        return await self.parts.scopes.create(name, description)
+
+    async def list_scopes(self) -> list[Scope]:
+        """List every scope, archived ones too, oldest first."""
+        await self.parts.index.sidecar()
+        await self.parts.scopes.refresh()
+        return self.parts.scopes.all()
+
+    async def get_scope(self, name: str) -> Scope:
+        """Give the scope of that name.
+
+        Raises:
+            ScopeNotFoundError: there is none; carries the nearest names.
+        """
+        await self.parts.index.sidecar()
+        return await self.parts.scopes.get(name)

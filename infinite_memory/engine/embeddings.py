@@ -1,0 +1,169 @@
+"""The embedding model as the engine sees it: loaded beside everything else, shared by all requests, allowed to fail.
+
+Requests that arrive together are embedded together: while one batch is computed, the next one gathers. The model runs in one
+worker thread, because two were measured to be slower under load on two cores. A question asked twice is embedded once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from infinite_memory.embedding.base import Embedder
+from infinite_memory.errors import EmbeddingError
+from infinite_memory.models import Embedding, Vectors
+
+log = logging.getLogger(__name__)
+
+CACHED_QUERIES = 1024  # 1.5 kB each at 384 dimensions
+BATCH_TEXTS = 64  # texts handed to the model in one go, so that a question never waits behind a whole import
+RETRY_S = 30.0  # a model that failed to load is tried again after this long
+
+
+class Embeddings:
+    """Embeds texts off the event loop. Used from one event loop."""
+
+    def __init__(self, embedder: Embedder, wait_s: float) -> None:
+        self._embedder, self._wait_s = embedder, wait_s
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="embedding")
+        self._waiting: list[tuple[list[str], asyncio.Future[Vectors]]] = []
+        self._worker: asyncio.Task[None] | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._failed_at: float | None = None
+        self._queries: OrderedDict[str, Vectors] = OrderedDict()
+        self.failure: str | None = None
+
+    @property
+    def space(self) -> str:
+        """Name of the vector space.
+
+        Raises:
+            EmbeddingError: the model is not there.
+        """
+        return self._embedder.space
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector; the same errors as `space`."""
+        return self._embedder.dim
+
+    @property
+    def state(self) -> str:
+        """How the model is: "loading", "ready" or "failed"."""
+        if self.failure is not None:
+            return "failed"
+        return "ready" if self._loading is not None and self._loading.done() else "loading"
+
+    def start(self) -> None:
+        """Begin to load the model in the background; needs a running event loop."""
+        self._loading = asyncio.create_task(self._load())
+
+    async def close(self) -> None:
+        """Let the batch under way finish, refuse what waits."""
+        for task in (self._worker, self._loading):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        for _, future in self._waiting:
+            future.cancel()
+        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+
+    async def ready(self) -> None:
+        """Return when the model is loaded; waits at most the configured time.
+
+        Raises:
+            EmbeddingError: it failed to load, or is still loading when the time is over.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loading is None or (self._failed_at is not None and loop.time() - self._failed_at > RETRY_S):
+            self._failed_at = None
+            self.start()
+        assert self._loading is not None
+        try:
+            await asyncio.wait_for(asyncio.shield(self._loading), self._wait_s)
+        except TimeoutError:
+            raise EmbeddingError(f"the embedding model is still loading after {self._wait_s:g} s; try again") from None
+        if self.failure is not None:
+            raise EmbeddingError(self.failure)
+
+    async def embed_query(self, text: str) -> Vectors:
+        """Embed one question; float32 of shape ``(dim,)``.
+
+        Raises:
+            EmbeddingError: the model cannot be used.
+        """
+        if (known := self._queries.get(text)) is not None:
+            self._queries.move_to_end(text)
+            return known
+        await self.ready()
+        vector: Vectors = (await self._embed([text]))[0]
+        self._queries[text] = vector
+        if len(self._queries) > CACHED_QUERIES:
+            self._queries.popitem(last=False)
+        return vector
+
+    async def embed_memories(self, texts: Sequence[str]) -> list[Embedding]:
+        """Embed whole memories, each in as many overlapping windows as its length needs, in order.
+
+        Raises:
+            EmbeddingError: the model cannot be used.
+        """
+        import numpy as np  # beside the model, never at the start of a process
+
+        await self.ready()
+        loop = asyncio.get_running_loop()
+        windows = await loop.run_in_executor(None, lambda: [self._embedder.windows(text) for text in texts])
+        pieces = [text[one.start : one.end] for text, cut in zip(texts, windows, strict=True) for one in cut]
+        vectors: Vectors = np.concatenate(await asyncio.gather(*map(self._embed, _slices(pieces))))
+        made, at = [], 0
+        for cut in windows:
+            made.append(Embedding(self.space, tuple(cut), vectors[at : at + len(cut)]))
+            at += len(cut)
+        return made
+
+    async def _load(self) -> None:
+        self.failure = None
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._embedder.load)
+        except EmbeddingError as problem:
+            self.failure = str(problem)
+            self._failed_at = asyncio.get_running_loop().time()
+            log.warning("the embedding model failed to load: %s", problem, extra={"event": "model_failed"})
+        else:
+            log.info("the embedding model is ready: %s", self.space, extra={"event": "model_ready"})
+
+    async def _embed(self, texts: list[str]) -> Vectors:
+        future: asyncio.Future[Vectors] = asyncio.get_running_loop().create_future()
+        self._waiting.append((texts, future))
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work())
+        return await future
+
+    async def _work(self) -> None:
+        """Take all that waits, up to a batch, embed it, hand it out; until nothing waits."""
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            batch, count = [], 0
+            while self._waiting and (not batch or count + len(self._waiting[0][0]) <= BATCH_TEXTS):
+                batch.append(self._waiting.pop(0))
+                count += len(batch[-1][0])
+            texts = [text for wanted, _ in batch for text in wanted]
+            try:
+                vectors = await loop.run_in_executor(self._threads, self._embedder.embed, texts)
+            except EmbeddingError as problem:
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(EmbeddingError(str(problem)))
+                continue
+            at = 0
+            for wanted, future in batch:
+                if not future.done():
+                    future.set_result(vectors[at : at + len(wanted)])
+                at += len(wanted)
+
+
+def _slices(texts: list[str]) -> list[list[str]]:
+    return [texts[at : at + BATCH_TEXTS] for at in range(0, len(texts), BATCH_TEXTS)]

@@ -1,0 +1,138 @@
+"""What the engine is made of, and the values that its callers hand in and get back."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from infinite_memory.config import Config
+from infinite_memory.models import Filter, Match, MemoryId, MemoryRecord, Scope
+
+if TYPE_CHECKING:
+    from infinite_memory.engine.embeddings import Embeddings
+    from infinite_memory.engine.index import Index
+    from infinite_memory.engine.scopes import ScopeBook
+    from infinite_memory.store.base import Store
+
+Clock = Callable[[], dt.datetime]
+
+
+def system_clock() -> dt.datetime:
+    """Tell the time, aware and in UTC."""
+    return dt.datetime.now(dt.UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts that the engine's methods share."""
+
+    store: Store
+    index: Index
+    embeddings: Embeddings
+    scopes: ScopeBook
+    config: Config
+    clock: Clock = system_clock
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A memory that is to be stored. ``scope`` is a name; ``occurred_at`` None means now."""
+
+    text: str
+    scope: str
+    source: str = "conversation"
+    tags: tuple[str, ...] = ()
+    type: str | None = None
+    title: str | None = None
+    importance: float | None = None
+    confidence: float | None = None
+    status: str | None = None
+    speaker: str | None = None
+    conversation_id: str | None = None
+    occurred_at: dt.datetime | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    structured: Any = None
+    owners: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is to change of a stored memory; None leaves a part as it is, ``metadata`` keys set to None go."""
+
+    text: str | None = None
+    tags: tuple[str, ...] | None = None
+    source: str | None = None
+    type: str | None = None
+    title: str | None = None
+    importance: float | None = None
+    confidence: float | None = None
+    speaker: str | None = None
+    conversation_id: str | None = None
+    occurred_at: dt.datetime | None = None
+    metadata: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A memory as it was stored. ``pending`` tells that its embedding is still to be made, and why."""
+
+    memory: MemoryRecord
+    scope: Scope
+    pending: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Ranked hits, best first, and the scopes that were searched."""
+
+    matches: tuple[Match, ...]
+    scopes: tuple[Scope, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of memories in the order that was asked for."""
+
+    memories: tuple[MemoryRecord, ...]
+    total: int
+    next_cursor: str | None
+    scopes: tuple[Scope, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be forgotten; the parts that are given narrow (AND), at least one is.
+
+    A target of ``scope`` alone is the scope itself.
+    """
+
+    memory_id: MemoryId | None = None
+    scope: str | None = None
+    tag: str | None = None
+    query: str | None = None
+    min_confidence: float = 0.75
+    limit: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was forgotten, or would be. ``removed_scope`` is set when the scope itself went (or was archived)."""
+
+    memory_ids: tuple[MemoryId, ...]
+    texts: Mapping[MemoryId, str] = field(default_factory=dict)
+    removed_scope: Scope | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A filter as callers know it: scopes by name. ``scopes`` None means every scope that is not archived.
+
+    With ``lenient`` a scope that does not exist (any more) is left out instead of being an error.
+    """
+
+    scopes: tuple[str, ...] | None = None
+    rest: Filter = field(default_factory=Filter)
+    lenient: bool = False

@@ -1,0 +1,119 @@
+"""The action loop: one JSON object a line in, one a line out, in order. Where the bytes come from is none of its business.
+
+Lines end with LF or CRLF; a byte-order mark before the first and empty lines are skipped; a last line without an end is served.
+A line that is too long is refused and skipped to its end, and the loop goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from infinite_memory.errors import InvalidRequestError, LimitExceededError
+from infinite_memory.protocols.json_text import format_line, parse_object
+from infinite_memory.protocols.streams import ByteSink, ByteSource
+
+BOM = b"\xef\xbb\xbf"
+LARGE_LINE = 256 * 1024  # above this a line is parsed in a thread, so that other sessions do not wait
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """Stands for a line above the limit, of which nothing was kept."""
+
+    size: int
+
+
+class LineReader:
+    """Cuts a stream of bytes into lines; keeps at most one line and one chunk in memory."""
+
+    def __init__(self, source: ByteSource, limit: int) -> None:
+        self._source, self._limit = source, limit
+
+    async def lines(self) -> AsyncIterator[bytes | TooLong]:
+        """Give each line that is not blank, without its end."""
+        held = bytearray()
+        size = 0  # of the line so far, kept or not
+        first = True
+        while chunk := await self._source.read():
+            start = 0
+            while (end := chunk.find(b"\n", start)) >= 0:
+                line = self._line(held, size, chunk[start:end], first)
+                first, start, size = False, end + 1, 0
+                held.clear()
+                if line:
+                    yield line
+            rest = chunk[start:]
+            size += len(rest)
+            if size <= self._limit + 1:  # one more for the carriage return
+                held += rest
+            else:
+                held.clear()
+        line = self._line(held, size, b"", first)
+        if line:
+            yield line
+
+    def _line(self, held: bytearray, size: int, rest: bytes, first: bool) -> bytes | TooLong:
+        size += len(rest)
+        if size > self._limit + 1:
+            return TooLong(size)
+        line = bytes(held) + rest
+        line = line.removesuffix(b"\r")
+        if first:
+            line = line.removeprefix(BOM)
+        if len(line) > self._limit:
+            return TooLong(len(line))
+        return line if line.strip() else b""
+
+
+class LineContract(Protocol):
+    """A contract that speaks in requests and replies."""
+
+    async def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer one request; never raises."""
+
+    def refuse(self, problem: InvalidRequestError) -> dict[str, Any]:
+        """Answer a line that is no request."""
+
+
+async def serve_lines(contract: LineContract, source: ByteSource, sink: ByteSink, *, limit: int, stop: asyncio.Event) -> None:
+    """Serve one client until its input ends, *stop* is set, or it is gone; the request under way is always answered.
+
+    Args:
+        limit: Longest line, in bytes.
+        stop: When set, no further request is begun.
+    """
+    lines = LineReader(source, limit).lines()
+    while not stop.is_set():
+        line = await _next(lines, stop)
+        if line is None:
+            return
+        reply = await _answer(contract, line, limit)
+        try:
+            await sink.write(format_line(reply))
+        except ConnectionError:
+            return
+
+
+async def _answer(contract: LineContract, line: bytes | TooLong, limit: int) -> dict[str, Any]:
+    if isinstance(line, TooLong):
+        return contract.refuse(LimitExceededError("", line.size, limit, "bytes in a line"))
+    try:
+        request = await asyncio.to_thread(parse_object, line) if len(line) > LARGE_LINE else parse_object(line)
+    except InvalidRequestError as problem:
+        return contract.refuse(problem)
+    return await contract.handle(request)
+
+
+async def _next(lines: AsyncIterator[bytes | TooLong], stop: asyncio.Event) -> bytes | TooLong | None:
+    """Give the next line, or None at the end or when *stop* is set first."""
+    reading = asyncio.ensure_future(anext(lines, None))
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if reading.done():
+        return reading.result()
+    reading.cancel()
+    return None
