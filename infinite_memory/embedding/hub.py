@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import urllib.request
 from pathlib import Path
 
 from infinite_memory.embedding import fidelity
@@ -27,6 +28,7 @@ def fetch_official(model: str, target: Path) -> None:
     """
     if short_name(model) != DEFAULT_MODEL:
         raise EmbeddingError(f"only {DEFAULT_MODEL!r} is fetched ready made; export {model!r} instead")
+    _check_reachable()
     with staged(target) as folder:
         _copy("onnx/model.onnx", folder / "model.onnx")
         _copy("tokenizer.json", folder / TOKENIZER_FILE)
@@ -62,6 +64,19 @@ def snapshot(model: str) -> Path:
         )
     except (OSError, ValueError) as exc:  # every error of the hub's client is one of these
         raise EmbeddingError(f"the model {model!r} is not on this machine and the hub cannot give it: {exc}") from exc
+
+
+def _check_reachable() -> None:
+    """Ask the hub once: its own client tries for half a minute before it believes that there is no network."""
+    from huggingface_hub import constants, hf_hub_url  # noqa: PLC0415 - 0.3 s, needed by set-up only
+
+    if constants.HF_HUB_OFFLINE:
+        raise EmbeddingError("the model hub is switched off (HF_HUB_OFFLINE)")
+    request = urllib.request.Request(hf_hub_url(_repository(DEFAULT_MODEL), "config.json"), method="HEAD")
+    try:
+        urllib.request.urlopen(request, timeout=_TIMEOUT_S).close()
+    except OSError as exc:
+        raise EmbeddingError(f"the model hub cannot be reached: {exc}") from exc
 
 
 def _copy(name: str, to: Path) -> None:
