@@ -209,7 +209,7 @@ def _read_file(file: Path) -> dict[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise ConfigError(f"{file}: {problem}") from problem
-    found = {}
+    found: dict[str, Any] = {}
     for section, table in tables.items():
         if not isinstance(table, dict):
             raise ConfigError(f"{file}: there is no setting {section}; settings stand under a [section]")

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 from infinite_memory.config import LimitsSettings
 from infinite_memory.errors import InvalidRequestError, LimitExceededError, shown
 from infinite_memory.models import MILLISECOND, TimeRange, fold
-from infinite_memory.time_phrases.instants import parse_instant, parse_range_end
+from infinite_memory.time_phrases.instants import is_day, parse_day_or_instant, parse_instant
 
 Json = dict[str, Any]
 Reply = dict[str, Any]
@@ -348,10 +348,10 @@ class TimeRangeField(Field):
         if not isinstance(value, str):
             raise InvalidRequestError.wrong(path, value, "an instant (2026-11-28T14:05:00Z) or a date (2026-11-28)")
         try:
-            instant, whole_day = parse_range_end(value, checking.zone, upper=upper)
+            instant = parse_day_or_instant(value, checking.zone, upper=upper)
         except ValueError as problem:
             raise InvalidRequestError(path, str(problem)) from None
-        return instant + MILLISECOND if upper and not whole_day else instant
+        return instant + MILLISECOND if upper and not is_day(value) else instant
 
     def schema(self) -> Json:
         end = {"type": "string", "description": "Instant (RFC 3339) or date; a date as `to` includes that day"}

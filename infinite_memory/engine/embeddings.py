@@ -11,10 +11,14 @@ import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from infinite_memory.embedding.base import Embedder
 from infinite_memory.errors import EmbeddingError
-from infinite_memory.models import Embedding, Vectors
+from infinite_memory.models import Embedding
+
+if TYPE_CHECKING:
+    from infinite_memory.models import Vectors
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +150,8 @@ class Embeddings:
         """Take all that waits, up to a batch, embed it, hand it out; until nothing waits."""
         loop = asyncio.get_running_loop()
         while self._waiting:
-            batch, count = [], 0
+            batch: list[tuple[list[str], asyncio.Future[Vectors]]] = []
+            count = 0
             while self._waiting and (not batch or count + len(self._waiting[0][0]) <= BATCH_TEXTS):
                 batch.append(self._waiting.pop(0))
                 count += len(batch[-1][0])
