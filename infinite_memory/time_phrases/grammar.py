@@ -1,0 +1,306 @@
+"""The grammar: single stretches of time, and the ranges, beginnings and ends that are built of them.
+
+A recursive descent over lexemes with hand-written rules, the same for every language: what differs is in the tables. It
+nests at most three deep, every stretch is read once for each place, and nothing backtracks over text.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+
+from infinite_memory.time_phrases.clocks import clock_then_day, narrow, part_of_day
+from infinite_memory.time_phrases.dates import DATE_RULES, longest
+from infinite_memory.time_phrases.reader import Found, Reader
+from infinite_memory.time_phrases.relative import RELATIVE_RULES
+from infinite_memory.time_phrases.spans import Date, Span, between, settle, shift, unit_span
+from infinite_memory.time_phrases.table import Tag, Unit
+
+_SUPPORT = (Tag.IN, Tag.ON, Tag.SINCE, Tag.FROM, Tag.BEFORE, Tag.AFTER, Tag.UNTIL, Tag.BETWEEN, Tag.AROUND, Tag.OF)
+_EDGE_SHARE = 3  # the beginning of a period is its first third, the end its last
+
+
+class Grammar(Reader):
+    """Reads times out of the lexemes it was made with."""
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+        self._days: dict[int, Found | None] = {}
+        self._periods: dict[int, Found | None] = {}
+
+    def day(self, place: int) -> Found | None:
+        """Read a stretch of the calendar at *place*, without a time of the day."""
+        if place not in self._days:
+            self._days[place] = None  # a rule that comes back here finds nothing, and recursion ends
+            self._days[place] = self._read_day(place)
+        return self._days[place]
+
+    def _read_day(self, place: int) -> Found | None:
+        if not self.at(place).folded:
+            return None
+        dated = longest(self, place, DATE_RULES)
+        counted = longest(self, place, RELATIVE_RULES)
+        if counted and (dated is None or counted.after > dated.after or (counted.after == dated.after and not dated.strong)):
+            dated = counted
+        edged = edge(self, place)
+        return edged if edged and (dated is None or edged.after > dated.after) else dated
+
+    def period(self, place: int) -> Found | None:
+        """Read a stretch at *place*, narrowed by a time of the day if there is one."""
+        if place not in self._periods:
+            self._periods[place] = None
+            self._periods[place] = self._read_period(place)
+        return self._periods[place]
+
+    def _read_period(self, place: int) -> Found | None:
+        best = self.day(place)
+        if best:
+            best = narrow(self, best)
+        for rule in (part_of_day, clock_then_day):
+            found = rule(self, place)
+            if found and (best is None or found.after > best.after):
+                best = found
+        return best
+
+    def range(self, place: int) -> Found | None:
+        """Read the longest time at *place*: a range, an open range, or a single stretch."""
+        best: Found | None = None
+        for rule in (_from_to, _open_start, _open_end, _around, _single):
+            found = rule(self, place)
+            if found and (best is None or found.after > best.after):
+                best = found
+        return best
+
+    def settled(self, found: Found) -> Span | None:
+        """Give the stretch that *found* means."""
+        return found.node if isinstance(found.node, Span) else settle(found.node, self.now)
+
+    def is_supported(self, place: int) -> bool:
+        """Tell whether the word before *place* says that a time follows."""
+        before = place - 1
+        the = self.has(before, Tag.THE) and not self.has(before, *_SUPPORT)
+        if the and not (self.has(place, Tag.SEASON, Tag.ORDINAL) or self.at(place).digits):
+            return False
+        return self.has(before - 1 if the else before, *_SUPPORT) and not self.at(before).mute
+
+
+def edge(reader: Grammar, place: int) -> Found | None:
+    """Read "end of last month", "mid March", "early 2000": a third of the period; a year or longer by whole months."""
+    at = reader.skip(place, Tag.THE, limit=1)
+    if not reader.has(at, Tag.EDGE):
+        return None
+    which: str = reader.at(at).get(Tag.EDGE)
+    behind = reader.skip(at + 1, Tag.OF, Tag.IN, limit=2)
+    behind = behind + 1 if reader.is_dash(behind) else behind
+    the = reader.skip(behind, Tag.THE, limit=1)
+    unit = reader.at(the).get(Tag.UNIT)
+    found = None
+    if reader.depth <= 2:
+        reader.depth += 1
+        found = reader.day(behind)
+        reader.depth -= 1
+    if found is None and unit in (Unit.WEEK, Unit.MONTH, Unit.QUARTER, Unit.YEAR, Unit.DECADE) and behind > at + 1:
+        found = Found(unit_span(reader.now, unit), the + 1)
+    if found is None:
+        return None
+    span = reader.settled(found)
+    if span is None or span.start is None or span.end is None or span.start.tzinfo or span.grain < Unit.WEEK:
+        return None
+    return Found(edge_span(span, which), found.after, found.strong or behind > at + 1)
+
+
+def edge_span(span: Span, which: str) -> Span:
+    """Cut the start, middle or end third out of *span*, in whole days, or whole months from a quarter up."""
+    assert span.start is not None and span.end is not None
+    months = (span.end.year - span.start.year) * 12 + span.end.month - span.start.month
+    if months >= _EDGE_SHARE:
+        unit, count = Unit.MONTH, months
+    else:
+        unit, count = Unit.DAY, (span.end - span.start).days
+    third = max(1, round(count / _EDGE_SHARE))
+    first = shift(span.start, unit, third)
+    last = shift(span.start, unit, count - third)
+    ends = {"start": (span.start, first), "middle": (first, last), "end": (last, span.end)}
+    return Span(*ends[which], unit)
+
+
+def _single(reader: Grammar, place: int) -> Found | None:
+    """Read one stretch, and the words behind it that open it: "2016 and later", "2015年から", "まで"."""
+    found = reader.period(place)
+    if found is None:
+        return None
+    opened = reader.skip(found.after, Tag.OR, limit=1)
+    if opened > found.after and reader.has(opened, Tag.LATER):
+        return _since(reader, found, opened + 1)
+    if reader.has(found.after, Tag.SINCE_CLOSES):
+        return _since(reader, found, found.after + 1)
+    if reader.has(found.after, Tag.BEFORE_CLOSES) and not _is_ago_only(reader, found):
+        return _before(reader, found, found.after + 1)
+    if reader.has(found.after, Tag.BETWEEN_CLOSES) and reader.language.scriptless:
+        return replace(found, after=found.after + 1)
+    return found
+
+
+def _is_ago_only(reader: Grammar, found: Found) -> bool:
+    span = reader.settled(found)
+    return span is None or span.start is None or span.grain < Unit.DAY
+
+
+def _since(reader: Grammar, found: Found, after: int) -> Found | None:
+    span = reader.settled(found)
+    if span is None or span.start is None:
+        return None
+    return Found(Span(span.start, _now_after(reader, span.start), span.grain), after)
+
+
+def _now_after(reader: Grammar, start: dt.datetime) -> dt.datetime | None:
+    """Give now as an end, or an open end where the start is still to come."""
+    wall = reader.instant if start.tzinfo else reader.now
+    return reader.instant if start < wall else None
+
+
+def _before(reader: Grammar, found: Found, after: int) -> Found | None:
+    span = reader.settled(found)
+    if span is None or span.start is None:
+        return None
+    return Found(Span(None, span.start, span.grain), after)
+
+
+def _open_start(reader: Grammar, place: int) -> Found | None:
+    """Read "since August", "after 2016", "year greater than 2012", "starting on January 7th"."""
+    at = place
+    if reader.at(at).get(Tag.UNIT) is Unit.YEAR and reader.has(reader.skip(at + 1, Tag.COMMON, limit=1), Tag.AFTER, Tag.BEFORE):
+        at = reader.skip(at + 1, Tag.COMMON, limit=1)
+    since, after = reader.has(at, Tag.SINCE), reader.has(at, Tag.AFTER)
+    if not since and not after:
+        return None
+    behind = reader.skip(at + 1, Tag.SINCE, Tag.ON, Tag.OF, limit=2)
+    found = reader.period(behind) or reader.period(reader.skip(behind, Tag.THE, limit=1))
+    if found is None:
+        return None
+    if since:
+        return _since(reader, found, reader.skip(found.after, Tag.SINCE_CLOSES, limit=1))
+    span = reader.settled(found)
+    if span is None or span.end is None:
+        return None
+    start = span.start if span.grain <= Unit.HOUR and span.start is not None else span.end
+    return Found(Span(start, _now_after(reader, start), span.grain), found.after)
+
+
+def _open_end(reader: Grammar, place: int) -> Found | None:
+    """Read "before 2000" (without it) and "until April 27th", "by Friday" (with it)."""
+    before, until = reader.has(place, Tag.BEFORE), reader.has(place, Tag.UNTIL)
+    if not before and not until:
+        return None
+    behind = reader.skip(place + 1, Tag.OF, Tag.TO, limit=1)
+    found = reader.period(behind) or reader.period(reader.skip(behind, Tag.THE, limit=1))
+    if found is None:
+        return None
+    span = reader.settled(found)
+    if span is None or span.start is None:
+        return None
+    return Found(Span(None, span.start if before else span.end, span.grain), found.after)
+
+
+def _around(reader: Grammar, place: int) -> Found | None:
+    """Read "around Christmas": three days more on each side of a day, one unit more on each side of a longer stretch."""
+    if not reader.has(place, Tag.AROUND):
+        return None
+    found = reader.period(place + 1) or reader.period(reader.skip(place + 1, Tag.THE, limit=1))
+    if found is None:
+        return None
+    span = reader.settled(found)
+    if span is None or span.start is None or span.end is None:
+        return None
+    if not found.strong and not isinstance(found.node, Date):
+        return None
+    widths = {Unit.DAY: (Unit.DAY, 3), Unit.WEEK: (Unit.WEEK, 1), Unit.MONTH: (Unit.DAY, 10), Unit.YEAR: (Unit.MONTH, 3)}
+    unit, count = widths.get(span.grain, (Unit.HOUR, 1) if span.grain <= Unit.HOUR else (Unit.MONTH, 1))
+    strong = found.strong or reader.has(place + 1, Tag.HOLIDAY, Tag.MONTH)
+    return Found(Span(shift(span.start, unit, -count), shift(span.end, unit, count), span.grain), found.after, strong)
+
+
+def _from_to(reader: Grammar, place: int) -> Found | None:
+    """Read "from A to B", "between A and B", "A - B", "A through B": both named ends are inside."""
+    opened = reader.has(place, Tag.FROM, Tag.BETWEEN, Tag.SINCE)
+    between_words = reader.has(place, Tag.BETWEEN)
+    at = reader.skip(place, Tag.FROM, Tag.BETWEEN, Tag.SINCE, Tag.OF, limit=3) if opened else place
+    first = _end(reader, at, number=True)
+    if first is None:
+        return None
+    joined = _joined(reader, first.after, between_words=between_words)
+    if joined == first.after:
+        return None
+    last = _end(reader, joined, number=True)
+    if last is None:
+        return None
+    if reader.has(joined, Tag.NOW) and not reader.has(joined, Tag.DAY):
+        last = Found(Span(reader.instant, reader.instant), last.after)
+    if not opened and not _match(reader, first, last):
+        return None
+    if _is_bare(first) and _is_bare(last) and not reader.lone:
+        return None
+    span = between(first.node, last.node, reader.now)
+    if span is None:
+        return None
+    return Found(span, reader.skip(last.after, Tag.BETWEEN_CLOSES, limit=1))
+
+
+def _joined(reader: Grammar, place: int, *, between_words: bool) -> int:
+    at = reader.skip_sign(place)
+    if reader.is_dash(at):
+        return at + 1
+    if reader.has(at, Tag.TO, Tag.UNTIL):
+        return reader.skip(at, Tag.TO, Tag.UNTIL, Tag.OF, limit=2)
+    if (between_words or reader.language.scriptless) and reader.has(at, Tag.AND):
+        return at + 1
+    return place
+
+
+def _end(reader: Grammar, place: int, *, number: bool) -> Found | None:
+    """Read one end of a range: a stretch, "now", or a bare day or year that the other end completes."""
+    at = reader.skip(place, Tag.FROM, Tag.SINCE, limit=1)
+    found = reader.period(at)
+    if found is None:
+        at = reader.skip(at, Tag.THE, Tag.ON, limit=3)
+        found = reader.period(at)
+    if found is None and reader.has(at, Tag.NOW):
+        return Found(Span(reader.instant, reader.instant), at + 1)
+    bare = _bare_number(reader, at) if number else None
+    return bare if bare and (found is None or bare.after > found.after) else found
+
+
+def _bare_number(reader: Grammar, place: int) -> Found | None:
+    number = reader.number(place)
+    if number is None:
+        return None
+    if number.ordinal or number.digits <= 2:
+        after = number.after
+        if reader.at(after).get(Tag.UNIT) is Unit.DAY and reader.language.scriptless:
+            after += 1
+        return Found(Date(day=number.value), after, False) if 1 <= number.value <= 31 else None
+    return Found(Date(number.value), number.after, False) if 1900 <= number.value <= 2100 else None
+
+
+def _is_bare(found: Found) -> bool:
+    return isinstance(found.node, Date) and not found.strong and found.node.month is None and found.node.day is not None
+
+
+def _match(reader: Grammar, first: Found, last: Found) -> bool:
+    """Tell whether two ends without "from" go together: of one grain, or one that lends the other what it lacks."""
+    if isinstance(last.node, Span) and last.node.start == reader.instant:
+        return first.strong or reader.lone
+    if isinstance(first.node, Date) and isinstance(last.node, Date):
+        if reader.lone:
+            return True
+        if not first.strong and not last.strong:
+            both_dated = first.node.month is not None and first.node.day is not None and last.node.month is not None
+            return both_dated
+        if _is_bare(first) or _is_bare(last):
+            dated = last.node if _is_bare(first) else first.node
+            return dated.month is not None and dated.day is not None
+        return first.node.grain == last.node.grain and (first.strong or last.strong)
+    return first.strong and last.strong
+
+
+__all__ = ["Grammar"]
