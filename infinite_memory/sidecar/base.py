@@ -1,6 +1,7 @@
 """What the engine needs of derived data: rows it knows by our ids, found by filter, time or vector.
 
-A sidecar may be lost and is then rebuilt from the store. It never holds a memory's text, only what filtering and ranking need.
+A sidecar may be lost and is then rebuilt from the store. It never holds a memory's text, only what filtering and
+ranking need.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One memory found by its vectors: ``score`` is the cosine of its best window, ``window`` that window's position."""
+    """One memory found by its vectors: ``score`` is the cosine of its best window, ``window`` that window's number."""
 
     memory_id: MemoryId
     score: float

@@ -122,7 +122,7 @@ class Catalog:
     def find(self, memory_id: MemoryId) -> int | None:
         """Find the slot of a memory; None when it is unknown."""
         key = key_of(memory_id)
-        return None if key is None else self._slots.find(key)
+        return None if key is None else self._find(key)
 
     def append(self, rows: Sequence[Row], windows: Sequence[int]) -> None:
         """Give each row a new slot at the end, in order, and leave the slots these memories had before dead.
@@ -173,9 +173,9 @@ class Catalog:
         """Mark all slots of a scope dead."""
         code = self.interned["scope"].find(scope_id)
         if code is not None:
-            keys = self.column("key")[self._alive.values & (self.column("scope") == code)].tobytes()
-            for at in range(0, len(keys), KEY_DTYPE.itemsize):
-                self._kill(keys[at : at + KEY_DTYPE.itemsize])
+            inside = self._alive.values & (self.column("scope") == code)
+            self._alive.values[inside] = False
+            self._dead_count += int(np.count_nonzero(inside))
 
     def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
         """Say which scopes a filter without scopes leaves out."""
@@ -275,11 +275,14 @@ class Catalog:
         passes[codes] = scope_ids is not None
         return np.asarray(passes[scopes], np.bool_)
 
-    def _kill(self, key: bytes) -> bool:
+    def _find(self, key: bytes) -> int | None:
         slot = self._slots.find(key)
+        return slot if slot is not None and self._alive.values[slot] else None
+
+    def _kill(self, key: bytes) -> bool:
+        slot = self._find(key)
         if slot is None:
             return False
-        self._slots.drop(key)
         self._alive.values[slot] = False
         self._dead_count += 1
         return True

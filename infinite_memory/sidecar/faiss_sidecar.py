@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from infinite_memory.models import Filter, MemoryId, ScopeId
 from infinite_memory.sidecar.base import Hit, Page, Row
@@ -49,11 +50,15 @@ class SidecarStats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """Everything at one moment: what of it is still written to later lies beyond the ends of these arrays."""
+    """Everything at one moment: what of it is still written to later lies beyond the ends of ``alive``.
+
+    ``windows`` is the column of that name, which `change_space` replaces.
+    """
 
     space: str
     catalog: Catalog
     alive: Mask
+    windows: NDArray[np.int32]
     strings: Mapping[str, list[str]]
     vectors: VectorSnapshot
 
@@ -61,7 +66,7 @@ class Snapshot:
 class FaissSidecar:
     """Knows every live memory's scope, tags, times and vectors of one space; implements `Sidecar`.
 
-    Vectors of another space, of a wrong length or with values that are not finite are left out: the memory is pending.
+    Vectors of another space, of a wrong length or with impossible values are left out: the memory is pending.
     Which scopes are archived is not saved; the owner says so after each start (`set_archived`).
     """
 
@@ -140,9 +145,11 @@ class FaissSidecar:
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
         """Take memories out; unknown ids are ignored."""
-        with self._lock:
-            for memory_id in memory_ids:
-                self._catalog.remove(memory_id)
+        remaining = iter(memory_ids)
+        while batch := list(islice(remaining, BATCH_ROWS)):
+            with self._lock:
+                for memory_id in batch:
+                    self._catalog.remove(memory_id)
 
     def remove_scope(self, scope_id: ScopeId) -> None:
         """Take all memories of a scope out."""
@@ -295,7 +302,8 @@ class FaissSidecar:
     def _snapshot(self) -> Snapshot:
         catalog = self._catalog
         strings = {name: catalog.interned[name].strings for name in INTERNED}
-        return Snapshot(self._space, catalog, catalog.alive(), strings, self._vectors.snapshot())
+        windows = catalog.column("windows")
+        return Snapshot(self._space, catalog, catalog.alive(), windows, strings, self._vectors.snapshot())
 
 
 def _copy_living(source: Snapshot, first: int, catalog: Catalog, vectors: VectorTable) -> None:

@@ -17,15 +17,20 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError
 
 FORMAT = 1
 """Rises with every change that an older program would misread."""
+
+Buffer = bytes | NDArray[np.uint8]
 
 _MAGIC = "infinite-memory sidecar"
 _NAME = re.compile(r"generation-(\d{8})")
@@ -80,13 +85,14 @@ def sweep(folder: Path) -> None:
                 shutil.rmtree(entry, ignore_errors=True)
 
 
-def save(folder: Path, header: Header, parts: Iterable[tuple[str, Any]]) -> Generation:
+def save(folder: Path, header: Header, parts: Iterable[tuple[str, Sequence[Buffer]]]) -> Generation:
     """Write the next generation and remove the older ones.
 
     Args:
         folder: Where generations live; made if missing, for the user only.
         header: What it says of itself.
-        parts: Names and buffers of its files; taken one by one, so only one needs to be in memory.
+        parts: Name and content (buffers, one after the other) of each file; taken one by one, so that only one needs to
+            be in memory.
 
     Raises:
         SidecarError: it cannot be written (a full disk, for one); what was there before is untouched.
@@ -101,7 +107,7 @@ def save(folder: Path, header: Header, parts: Iterable[tuple[str, Any]]) -> Gene
         try:
             listed = {name: _write(unfinished / name, data) for name, data in parts}
             body = {"magic": _MAGIC, "format": FORMAT, "generation": number, **_to_json(header), "files": listed}
-            _write(unfinished / _HEADER, _seal(body))
+            _write(unfinished / _HEADER, [_seal(body)])
             _sync(unfinished)
             unfinished.rename(target)
         except BaseException:
@@ -178,14 +184,17 @@ def _unseal(raw: bytes) -> dict[str, Any]:
     return body
 
 
-def _write(path: Path, data: Any) -> dict[str, int]:
-    view = memoryview(data).cast("B")
+def _write(path: Path, content: Sequence[Buffer]) -> dict[str, int]:
+    size = check = 0
     with path.open("xb", buffering=0) as file:
-        done = 0
-        while done < len(view):
-            done += file.write(view[done : done + 16 * _BLOCK])
+        for buffer in content:
+            view = buffer if isinstance(buffer, bytes) else buffer.data
+            size, check = size + len(view), zlib.crc32(view, check)
+            done = 0
+            while done < len(view):
+                done += file.write(view[done : done + 16 * _BLOCK])
         os.fsync(file.fileno())
-    return {"size": len(view), "crc32": zlib.crc32(view)}
+    return {"size": size, "crc32": check}
 
 
 def _measure(path: Path) -> dict[str, int]:

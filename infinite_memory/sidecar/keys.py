@@ -45,7 +45,7 @@ def ids_of(keys: Keys) -> list[MemoryId]:
 
 
 class KeyMap:
-    """Key -> slot. Not locked; its owner is."""
+    """Key -> the slot it was last put at. A key is never dropped: its owner knows which slots are dead. Not locked."""
 
     def __init__(self) -> None:
         self._keys: Keys = np.empty(0, KEY_DTYPE)
@@ -63,8 +63,8 @@ class KeyMap:
     def find(self, key: bytes) -> int | None:
         """Look one key up; None when it is not there."""
         slot = self._recent.get(key)
-        if slot is None and (at := self._position(key)) is not None and (old := int(self._slots[at])) >= 0:
-            slot = old
+        if slot is None and (at := self._position(key)) is not None:
+            slot = int(self._slots[at])
         return slot
 
     def put(self, key: bytes, slot: int) -> None:
@@ -77,11 +77,6 @@ class KeyMap:
         if len(self._recent) > max(MERGE_AT_LEAST, len(self._keys) // 32):
             self._merge()
 
-    def drop(self, key: bytes) -> None:
-        """Forget *key*; unknown ones are ignored."""
-        if self._recent.pop(key, None) is None and (at := self._position(key)) is not None:
-            self._slots[at] = -1
-
     def _position(self, key: bytes) -> int | None:
         wanted = np.frombuffer(key, dtype=KEY_DTYPE)
         at = int(np.searchsorted(self._keys, wanted)[0])
@@ -91,11 +86,9 @@ class KeyMap:
         keys = keys_array(list(self._recent))
         slots = np.fromiter(self._recent.values(), np.int32, len(keys))
         order = np.argsort(keys)
-        live = self._slots >= 0
-        kept_keys, kept_slots = self._keys[live], self._slots[live]
-        places = np.searchsorted(kept_keys, keys[order])
-        self._keys = np.insert(kept_keys, places, keys[order])
-        self._slots = np.insert(kept_slots, places, slots[order])
+        places = np.searchsorted(self._keys, keys[order])
+        self._keys = np.insert(self._keys, places, keys[order])
+        self._slots = np.insert(self._slots, places, slots[order])
         self._recent = {}
 
 

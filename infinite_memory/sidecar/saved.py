@@ -1,14 +1,14 @@
 """How a `FaissSidecar` becomes a generation of files and comes back.
 
-A generation holds ``catalog.npz`` (the columns), ``strings.json`` (names, tags, ids by code; no text of a memory) and
-a FAISS file for each 65,536 vectors. Only living memories are written, so every save is a compaction too.
+A generation holds a ``.npy`` file for each column of the catalog, ``strings.json`` (tags, names and ids by code; no
+text of a memory) and a FAISS file for each 65,536 vectors. Only living memories are written: saving compacts.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import zipfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from infinite_memory.errors import SidecarDamagedError
 from infinite_memory.sidecar import files
 from infinite_memory.sidecar.base import Sidecar
-from infinite_memory.sidecar.catalog import COLUMNS, Catalog
+from infinite_memory.sidecar.catalog import COLUMNS, INTERNED, Catalog
+from infinite_memory.sidecar.columns import Interner
 from infinite_memory.sidecar.faiss_sidecar import FaissSidecar, Snapshot
+from infinite_memory.sidecar.files import Buffer
 from infinite_memory.sidecar.vectors import VectorTable, to_bytes
 
-_CATALOG = "catalog.npz"
 _STRINGS = "strings.json"
-_TAGS = "tag_codes"
+_VECTORS = "vectors"
 
 
 class FaissSidecarFiles:
@@ -33,6 +34,7 @@ class FaissSidecarFiles:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._saving = threading.Lock()
 
     def create(self, space: str, dim: int) -> FaissSidecar:
         """Make an empty sidecar for vectors of one space."""
@@ -52,12 +54,12 @@ class FaissSidecarFiles:
         """
         if not isinstance(sidecar, FaissSidecar):
             raise TypeError(f"{type(sidecar).__name__} is not a FaissSidecar")
-        snapshot = sidecar.frozen()
-        windows = snapshot.catalog.column("windows")[: len(snapshot.alive)][snapshot.alive]
-        header = files.Header(
-            database, snapshot.space, snapshot.vectors.dim, len(windows), int(windows.sum()), token
-        )  # fmt: skip
-        files.save(self._folder, header, _parts(snapshot))
+        with self._saving:
+            snapshot = sidecar.frozen()
+            windows = snapshot.windows[snapshot.alive]
+            count, vector_count = len(windows), int(windows.sum())
+            header = files.Header(database, snapshot.space, snapshot.vectors.dim, count, vector_count, token)
+            files.save(self._folder, header, _parts(snapshot))
 
     def load(self, database: str, space: str, dim: int) -> tuple[FaissSidecar, bytes]:
         """Load the newest generation and the token it was saved with.
@@ -77,30 +79,58 @@ class FaissSidecarFiles:
 
 def _read(generation: files.Generation, dim: int) -> tuple[Catalog, VectorTable]:
     vectors = VectorTable(dim)
+    if missing := {_STRINGS, *map(_column_file, (*COLUMNS, "tag"))} - set(generation.files):
+        raise SidecarDamagedError(f"{generation.folder.name} lists no {min(missing)}")
     try:
-        with np.load(generation.folder / _CATALOG, allow_pickle=False) as arrays:
-            columns = {name: arrays[name] for name in COLUMNS}
-            tag_codes = arrays[_TAGS]
+        columns = {name: np.load(generation.folder / _column_file(name), allow_pickle=False) for name in COLUMNS}
+        tag_codes = np.load(generation.folder / _column_file("tag"), allow_pickle=False)
         strings = json.loads((generation.folder / _STRINGS).read_text("utf-8"))
         catalog = Catalog.of(columns, tag_codes, strings)
         for name in generation.files:
-            if name not in (_CATALOG, _STRINGS):
+            if name.startswith(_VECTORS):
                 vectors.attach(generation.folder / name)
         vectors.set_owners(columns["windows"])
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as exc:
+    except (OSError, ValueError, KeyError, TypeError) as exc:
         raise SidecarDamagedError(f"{generation.folder.name} cannot be read: {exc}") from exc
     return catalog, vectors
 
 
-def _parts(snapshot: Snapshot) -> Iterator[tuple[str, Any]]:
+def _column_file(name: str) -> str:
+    return f"column-{name}.npy"
+
+
+def _parts(snapshot: Snapshot) -> Iterator[tuple[str, list[Buffer]]]:
     """Give the files of a generation one by one."""
     slots = np.flatnonzero(snapshot.alive)
     tag_counts, tag_codes = snapshot.catalog.tags_of(slots)
-    columns: dict[str, NDArray[Any]] = {name: snapshot.catalog.column(name)[slots] for name in COLUMNS}
-    columns["tag_end"] = np.cumsum(tag_counts)
-    packed = io.BytesIO()
-    np.savez(packed, allow_pickle=False, **columns, **{_TAGS: tag_codes})
-    yield _CATALOG, packed.getbuffer()
-    yield _STRINGS, json.dumps(snapshot.strings).encode("utf-8")
+    strings = {}
+    for name in (*COLUMNS, "tag"):
+        match name:
+            case "tag":
+                values = tag_codes
+            case "tag_end":
+                values = np.cumsum(tag_counts)
+            case "windows":
+                values = snapshot.windows[slots]
+            case _:
+                values = snapshot.catalog.column(name)[slots]
+        if name in INTERNED:
+            values, strings[name] = _in_use(values, snapshot.strings[name])
+        yield _column_file(name), _npy(values)
+    yield _STRINGS, [json.dumps(strings).encode("utf-8")]
     for number, (_, _, codes) in enumerate(snapshot.vectors.packed(snapshot.alive)):
-        yield f"vectors-{number:04d}.faiss", to_bytes(codes)
+        yield f"{_VECTORS}-{number:04d}.faiss", [to_bytes(codes)]
+
+
+def _npy(values: NDArray[Any]) -> list[Buffer]:
+    """Write an array in NumPy's file format, as two buffers: copying into one would hold up other threads."""
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(values))
+    return [head.getvalue(), np.ascontiguousarray(values).view(np.uint8)]
+
+
+def _in_use(codes: NDArray[Any], strings: list[str]) -> tuple[NDArray[Any], list[str]]:
+    """Renumber *codes* to the strings still in use, so that a tag goes with its last memory."""
+    used, renumbered = np.unique(codes, return_inverse=True)
+    absent = int(len(used) > 0 and used[0] == Interner.ABSENT)
+    return (renumbered - absent).astype(np.int32), [strings[code] for code in used[absent:].tolist()]

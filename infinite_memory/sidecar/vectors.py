@@ -66,8 +66,10 @@ class _Segment:
     def append(self, vectors: Vectors) -> int:
         """Take as many rows as there is room for and say how many that was."""
         taken = 0 if self.source is not None else min(SEGMENT_ROWS - self.count, len(vectors))
+        if taken <= 0:
+            return 0
         end = self.count + taken
-        if taken and end > len(self.codes):
+        if end > len(self.codes):
             larger = np.empty((min(SEGMENT_ROWS, max(end, 256, 2 * len(self.codes))), self.codes.shape[1]), np.float16)
             larger[: self.count] = self.rows
             self.codes = larger
@@ -100,9 +102,9 @@ class VectorTable:
         return self._slots.size_bytes + self._windows.size_bytes + sum(one.codes.nbytes for one in self._segments)
 
     def accepts(self, vectors: Vectors) -> bool:
-        """Tell whether *vectors* has the form ``(n, dim)``, n at least 1, and finite values."""
+        """Tell whether *vectors* has the form ``(n, dim)``, n at least 1, and values that half precision can hold."""
         return (
-            vectors.ndim == 2 and len(vectors) > 0 and vectors.shape[1] == self.dim and bool(np.isfinite(vectors).all())
+            vectors.ndim == 2 and len(vectors) > 0 and vectors.shape[1] == self.dim and bool((abs(vectors) < 2).all())
         )
 
     def append(self, slots: Slots, windows: NDArray[Any], vectors: Vectors | Codes) -> None:
@@ -174,7 +176,7 @@ class VectorSnapshot:
 
         Args:
             vector: float32, shape ``(dim,)``, unit length.
-            k: How many slots; those whose score equals that of the k-th come too, so that the caller can order equals.
+            k: How many slots, at least 1; all that score like the k-th come too, so that the caller can order equals.
             allowed: A mark for every slot.
         """
         rows = allowed[self.slots]
@@ -186,8 +188,8 @@ class VectorSnapshot:
             slots = self.slots[found].astype(np.int64)
             _, firsts = np.unique(slots, return_index=True)
             firsts.sort()
-            enough = len(firsts) >= k and scores[-1] < scores[firsts[k - 1]] if k and len(firsts) else available == 0
-            if enough or wanted == available:
+            is_complete = len(firsts) >= k and scores[-1] < scores[firsts[k - 1]]
+            if is_complete or wanted == available:
                 return Nearest(slots[firsts], scores[firsts], self.windows[found[firsts]].astype(np.int64))
             wanted *= 4
 

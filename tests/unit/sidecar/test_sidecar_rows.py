@@ -98,14 +98,20 @@ def test_an_id_that_is_none_is_refused_and_named() -> None:
 def test_memories_without_usable_vectors_are_pending_oldest_first() -> None:
     sidecar = make_sidecar([make_row(3), make_pending_row(9), make_pending_row(4)])
     sidecar.upsert([dataclasses.replace(make_row(6), embedding=None)])
-    not_finite = np.full((1, DIM), np.nan, np.float32)
-    sidecar.upsert([make_row(7, vectors=unit_vectors(1, 1, DIM * 2)), make_row(8, vectors=not_finite)])
-    assert list(sidecar.pending()) == [memory_id(number) for number in (4, 6, 7, 8, 9)]
+    huge, not_a_number = np.full((1, DIM), 1e6, np.float32), np.full((1, DIM), np.nan, np.float32)
+    sidecar.upsert(
+        [
+            make_row(7, vectors=unit_vectors(1, 1, DIM * 2)),
+            make_row(8, vectors=not_a_number),
+            make_row(10, vectors=huge),
+        ]
+    )
+    assert list(sidecar.pending()) == [memory_id(number) for number in (4, 6, 7, 8, 9, 10)]
     assert {hit.memory_id for hit in sidecar.search(unit_vectors(1, 1)[0], 9, Filter())} == {memory_id(3)}
     sidecar.upsert([make_row(4, revision=2)])
     assert memory_id(4) not in sidecar.pending()
     sidecar.remove([memory_id(6)])
-    assert list(sidecar.pending()) == [memory_id(number) for number in (7, 8, 9)]
+    assert list(sidecar.pending()) == [memory_id(number) for number in (7, 8, 9, 10)]
 
 
 def test_another_space_starts_empty_with_every_memory_pending() -> None:
