@@ -11,7 +11,6 @@ Checksums are CRC-32: they find accidents, which is all they are for, at 7 GB/s 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 import re
@@ -81,7 +80,7 @@ def sweep(folder: Path) -> None:
             if match and (
                 entry.name == match[0] + _UNFINISHED or (entry.name == match[0] and int(match[1]) != finished[-1])
             ):
-                # On Windows a mapped file cannot be removed; the sweep after the next start will.
+                # Errors are ignored: on Windows a mapped file cannot be removed, but after the next start it can.
                 shutil.rmtree(entry, ignore_errors=True)
 
 
@@ -127,8 +126,12 @@ def load(folder: Path, database: str, space: str, dim: int) -> Generation:
         SidecarDamagedError: there is none, or it is incomplete, altered, from a newer program, or of another database
             or vector space.
     """
-    sweep(folder)
-    if not (found := numbers(folder)):
+    try:
+        sweep(folder)
+        found = numbers(folder)
+    except OSError as exc:
+        raise SidecarDamagedError(f"the folder of sidecars cannot be read: {exc.strerror}") from exc
+    if not found:
         raise SidecarDamagedError("no sidecar was saved yet")
     target = folder / f"generation-{found[-1]:08d}"
     try:
@@ -149,8 +152,10 @@ def load(folder: Path, database: str, space: str, dim: int) -> Generation:
         for name, expected in listed.items():
             if _measure(target / name) != expected:
                 raise SidecarDamagedError(f"{target.name}/{name} is not what was written")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, binascii.Error) as exc:
-        raise SidecarDamagedError(f"{target.name} cannot be read: {exc}") from exc
+    except OSError as exc:
+        raise SidecarDamagedError(f"{target.name} cannot be read: {exc.strerror}") from exc
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise SidecarDamagedError(f"{target.name} has a header that makes no sense: {exc!r}") from exc
     return Generation(found[-1], target, header, tuple(listed))
 
 

@@ -16,7 +16,14 @@ from pathlib import Path
 import faiss
 import numpy as np
 import pytest
-from sidecar_builders import (
+
+from infinite_memory.errors import SidecarDamagedError, SidecarError
+from infinite_memory.models import Filter
+from infinite_memory.sidecar import vectors as vectors_module
+from infinite_memory.sidecar.base import SidecarFiles
+from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
+from infinite_memory.sidecar.saved import FaissSidecarFiles
+from tests.unit.sidecar.builders import (
     DATABASE,
     DIM,
     SPACE,
@@ -27,13 +34,6 @@ from sidecar_builders import (
     scope_id,
     unit_vectors,
 )
-
-from infinite_memory.errors import SidecarDamagedError, SidecarError
-from infinite_memory.models import Filter
-from infinite_memory.sidecar import vectors as vectors_module
-from infinite_memory.sidecar.base import SidecarFiles
-from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
-from infinite_memory.sidecar.saved import FaissSidecarFiles
 
 TOKEN = b"\x00resume\xff"
 
@@ -300,7 +300,7 @@ def test_a_full_disk_leaves_the_generation_before(folder: Path) -> None:
 SAVE_WITHOUT_END = """
     import sys
     from pathlib import Path
-    from sidecar_builders import DATABASE, make_row, make_sidecar
+    from tests.unit.sidecar.builders import DATABASE, make_row, make_sidecar
     from infinite_memory.sidecar.saved import FaissSidecarFiles
 
     files = FaissSidecarFiles(Path(sys.argv[1]))
@@ -316,7 +316,7 @@ SAVE_WITHOUT_END = """
 
 @posix_only
 def test_a_kill_in_mid_save_leaves_the_old_or_the_new_generation(folder: Path) -> None:
-    import_path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    import_path = os.pathsep.join(sys.path)
     draw = random.Random(5)
     number = 0
     for _ in range(5):

@@ -7,10 +7,10 @@ import datetime as dt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sidecar_builders import START, make_row, make_sidecar, memory_id, scope_id, unit_vectors
 
 from infinite_memory.models import Filter, MemoryId, TagsMode, TimeRange, fold
 from infinite_memory.sidecar.base import Row
+from tests.unit.sidecar.builders import START, make_row, make_sidecar, memory_id, scope_id, unit_vectors
 
 ROWS = [
     make_row(

@@ -7,11 +7,11 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sidecar_builders import make_row, make_sidecar, memory_id, scope_id
 
 from infinite_memory.errors import InvalidRequestError
 from infinite_memory.models import Filter, MemoryId
 from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
+from tests.unit.sidecar.builders import make_row, make_sidecar, memory_id, scope_id
 
 
 def all_pages(sidecar: FaissSidecar, limit: int, newest_first: bool) -> list[MemoryId]:

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sidecar_builders import (
+
+from infinite_memory.models import Filter, MemoryId
+from infinite_memory.sidecar import faiss_sidecar, keys
+from infinite_memory.sidecar.base import Sidecar
+from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
+from tests.unit.sidecar.builders import (
     DIM,
     make_embedding,
     make_pending_row,
@@ -18,11 +23,6 @@ from sidecar_builders import (
     scope_id,
     unit_vectors,
 )
-
-from infinite_memory.models import Filter, MemoryId
-from infinite_memory.sidecar import faiss_sidecar, keys
-from infinite_memory.sidecar.base import Sidecar
-from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
 
 
 def tagged(sidecar: FaissSidecar, tag: str) -> set[MemoryId]:

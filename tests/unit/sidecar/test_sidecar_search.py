@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sidecar_builders import (
+
+from infinite_memory.models import Filter, MemoryId
+from infinite_memory.sidecar import vectors as vectors_module
+from infinite_memory.sidecar.base import Row
+from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
+from tests.unit.sidecar.builders import (
     DIM,
     make_pending_row,
     make_row,
@@ -15,11 +20,6 @@ from sidecar_builders import (
     scope_id,
     unit_vectors,
 )
-
-from infinite_memory.models import Filter, MemoryId
-from infinite_memory.sidecar import vectors as vectors_module
-from infinite_memory.sidecar.base import Row
-from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
 
 EVERYTHING = Filter()
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sidecar_builders import DATABASE, DIM, SPACE, make_row, make_sidecar, memory_id, scope_id, unit_vectors
 
 from infinite_memory.models import Filter
 from infinite_memory.sidecar import faiss_sidecar
 from infinite_memory.sidecar.saved import FaissSidecarFiles
+from tests.unit.sidecar.builders import DATABASE, DIM, SPACE, make_row, make_sidecar, memory_id, scope_id, unit_vectors
 
 STEADY, BUSY = 400, 600
 
@@ -71,9 +73,6 @@ def test_searches_stay_right_while_others_write_compact_and_save(
 
 
 def test_the_interface_loads_neither_numpy_nor_faiss() -> None:
-    import subprocess  # noqa: PLC0415
-    import sys  # noqa: PLC0415
-
     program = "import sys, infinite_memory.sidecar.base; print({'numpy', 'faiss'} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"
