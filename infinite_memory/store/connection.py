@@ -58,9 +58,15 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def operation(self, *, factor: float = 1.0) -> AsyncIterator[Database]:
-        """Give the database for one operation that takes at most ``timeout_s * factor``, waiting and retries included."""
+        """Give the database for one operation that takes at most ``timeout_s * factor``, waiting and retries included.
+
+        A server that does not answer is noticed after ``timeout_s`` also when the operation itself may take longer.
+        """
         database = await self.database()
         try:
+            if factor > 1:
+                with translated(self.hint), pymongo.timeout(self.timeout_s):
+                    await database.command("ping")
             with translated(self.hint), pymongo.timeout(self.timeout_s * factor):
                 yield database
         except StoreUnavailableError:

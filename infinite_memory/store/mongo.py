@@ -96,6 +96,10 @@ class MongoStore(Store):
         return StoreInfo(build["version"], kind, size, self._database_name)
 
     @property
+    def identity(self) -> str:
+        return self._identity
+
+    @property
     def _is_polled(self) -> bool:
         """A standalone server has no change streams, and no transactions."""
         return self._deployment == "standalone"

@@ -1,0 +1,217 @@
+"""Reading the whole database as it was at one moment, for backups and exports.
+
+All collections are read in one snapshot session, so every document is of the same instant however long the reading takes. A
+standalone server has no snapshots: there each collection is read as it is, and the head says so.
+
+Documents are handed on as the bytes in which the server sent them: a backup keeps what is stored, to the last bit.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import struct
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import bson
+from bson import ObjectId
+from bson.codec_options import CodecOptions
+
+from infinite_memory.errors import StoreError
+from infinite_memory.models import MemoryRecord, ScopeId
+from infinite_memory.store import documents, schema
+from infinite_memory.store.connection import Connection
+
+if TYPE_CHECKING:
+    from pymongo.asynchronous.client_session import AsyncClientSession
+
+
+_PAGE = 1000
+_CHUNK_BYTES = 4 << 20
+_LENGTH = struct.Struct("<i")
+
+STAGED = "staged_"
+"""Begins the names of collections that a restore has not yet put into place."""
+
+LOCAL_VALUES = frozenset({"value.last_backup"})
+LOCAL_PREFIXES = ("value.job.", "lease.", "restore.")
+"""Entries of ``meta`` that belong to this database and never travel: jobs, leases, restores under way, the last backup."""
+
+MEMORIES = re.compile(rf"{schema.PREFIX}([0-9a-f]{{24}})")
+PLAIN_NAME = re.compile(r"[a-z][a-z_]{0,60}")
+_NEVER = frozenset({schema.TOMBSTONES})  # they only tell those who poll what was removed
+
+_CODEC: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole documents of one collection, as BSON, one after another."""
+
+    collection: str
+    count: int
+    documents: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotHead:
+    """What is known of a snapshot before it is read. ``totals`` counts documents by collection, roughly."""
+
+    schema_version: int
+    is_consistent: bool
+    totals: Mapping[str, int]
+
+
+class Snapshot:
+    """One moment of a database."""
+
+    def __init__(
+        self, connection: Connection, session: AsyncClientSession | None, names: list[str], head: SnapshotHead
+    ) -> None:
+        self._connection, self._session, self._names, self.head = connection, session, names, head
+
+    async def chunks(self) -> AsyncIterator[Chunk]:
+        """Give everything, ``scopes`` first, in chunks of a few MiB.
+
+        Raises:
+            StoreError: the server no longer has that moment, or a collection was replaced meanwhile; take a new snapshot.
+        """
+        present = {str(one["_id"]) for one in await self._documents(schema.SCOPES, {"dropping": {"$ne": True}})}
+        for name in self._names:
+            async for chunk in self.collection(name, present):
+                yield chunk
+
+    async def collection(self, name: str, present: set[str] | None = None) -> AsyncIterator[Chunk]:
+        """Give the documents of one collection; those of scopes that are not in *present* are left out."""
+        wanted: dict[str, Any] = {}
+        if present is not None:
+            if (found := MEMORIES.fullmatch(name)) and found[1] not in present:
+                return
+            if name == schema.SCOPES:
+                wanted = {"dropping": {"$ne": True}}
+            elif name in (schema.REVISIONS, schema.FACTS, schema.LINKS):
+                wanted = {"scope_id": {"$in": [ObjectId(one) for one in present]}}
+        pages = self._meta_pages() if name == schema.META else self._pages(name, wanted)
+        held, count = [], 0
+        async for page in pages:
+            held.append(page)
+            count += sum(1 for _ in split(page))
+            if sum(map(len, held)) >= _CHUNK_BYTES:
+                yield Chunk(name, count, b"".join(held))
+                held, count = [], 0
+        if count:
+            yield Chunk(name, count, b"".join(held))
+
+    async def _pages(self, name: str, wanted: Mapping[str, Any]) -> AsyncIterator[bytes]:
+        """Page through a collection by id, each page a query of its own, so that a slow disk holds up nobody."""
+        last: Any = None
+        while True:
+            async with self._connection.operation(factor=6) as database:
+                narrowed = dict(wanted) if last is None else {"$and": [wanted, {"_id": {"$gt": last}}]}
+                cursor = database[name].find_raw_batches(narrowed, session=self._session).sort("_id", 1).limit(_PAGE)
+                batches = [batch async for batch in cursor]
+            page = b"".join(batches)
+            newest, count = b"", 0
+            for newest in split(page):
+                count += 1
+            if count:
+                yield page
+                last = bson.decode(newest, _CODEC)["_id"]
+            if count < _PAGE:
+                return
+
+    async def _meta_pages(self) -> AsyncIterator[bytes]:
+        """Give those small values that travel."""
+        kept = [
+            one
+            for one in await self._documents(schema.META, {"_id": {"$regex": "^value\\."}})
+            if one["_id"] not in LOCAL_VALUES and not one["_id"].startswith(LOCAL_PREFIXES)
+        ]
+        if kept:
+            yield b"".join(bson.encode(one) for one in kept)
+
+    async def _documents(self, name: str, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+        async with self._connection.operation(factor=6) as database:
+            return await database[name].find(dict(wanted), session=self._session).sort("_id", 1).to_list(None)
+
+
+@asynccontextmanager
+async def open_snapshot(connection: Connection) -> AsyncIterator[Snapshot]:
+    """Take a snapshot of a database.
+
+    Raises:
+        StoreError: a restore is putting its collections into place at this moment.
+    """
+    async with connection.operation() as database:
+        hello = await database.client.admin.command("hello")
+        names = sorted(filter(_travels, await database.list_collection_names()))
+    is_consistent = "setName" in hello or hello.get("msg") == "isdbgrid"
+    names.sort(key=lambda name: name != schema.SCOPES)  # scopes first: they say what the others are
+    session = None
+    try:
+        if is_consistent:
+            session = await _settled(connection.client.start_session(snapshot=True))
+        snapshot = Snapshot(connection, session, names, SnapshotHead(0, is_consistent, {}))
+        await _check_settled(snapshot)
+        async with connection.operation(factor=4) as database:
+            version = await database[schema.META].find_one({"_id": "schema"}, session=session)
+            totals = {name: await database[name].estimated_document_count() for name in names}
+        snapshot.head = SnapshotHead(int(version["version"]) if version else 0, is_consistent, totals)
+        yield snapshot
+    finally:
+        if session is not None:
+            await _settled(session.end_session())
+
+
+async def _check_settled(snapshot: Snapshot) -> None:
+    if await snapshot._documents(schema.META, {"_id": {"$regex": "^restore\\."}, "state": "committing"}):
+        raise StoreError("a restore is putting its data into place; try again in a moment")
+
+
+def memories_of(chunk: Chunk) -> list[MemoryRecord]:
+    """Read the memories of a chunk, with their vectors; none when it is another collection's."""
+    found = MEMORIES.fullmatch(chunk.collection)
+    if found is None:
+        return []
+    scope_id = ScopeId(found[1])
+    return [documents.from_document(one, scope_id) for one in decoded(chunk.documents)]
+
+
+def decoded(data: bytes) -> list[dict[str, Any]]:
+    """Read documents; instants are aware and in UTC.
+
+    Raises:
+        ValueError: the bytes are no documents.
+    """
+    try:
+        return cast("list[dict[str, Any]]", bson.decode_all(data, _CODEC))
+    except bson.errors.BSONError as problem:
+        raise ValueError(f"these are no documents: {problem}") from problem
+
+
+def split(data: bytes) -> list[bytes]:
+    """Cut documents that follow each other apart."""
+    found, at = [], 0
+    while at < len(data):
+        length = _LENGTH.unpack_from(data, at)[0]
+        found.append(data[at : at + length])
+        at += length
+    return found
+
+
+def _travels(name: str) -> bool:
+    if name.startswith((STAGED, "system.")) or name in _NEVER:
+        return False
+    return MEMORIES.fullmatch(name) is not None or PLAIN_NAME.fullmatch(name) is not None
+
+
+async def _settled(value: Any) -> Any:
+    """Await what one driver gives as a coroutine and the other at once."""
+    return await value if inspect.isawaitable(value) else value
+
+
+Progress = Callable[[int, int], None]
+"""Told how many documents are done, and of how many."""

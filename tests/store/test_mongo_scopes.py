@@ -1,0 +1,161 @@
+"""Scopes in MongoDB: any name, one of each, gone whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import unicodedata
+
+import pytest
+
+from infinite_memory.errors import ScopeExistsError, ScopeNotFoundError
+from infinite_memory.models import ScopeId
+from tests.mongo_server import run
+
+from .conftest import NOW, Place, at, global_scope, make_memory
+
+HOSTILE_NAMES = [
+    "$where",
+    "a.b",
+    "system.users",
+    "../../etc",
+    "nul\0name",
+    "x" * 5000,
+    "👩‍👩‍👧",
+    "{'$gt': ''}",
+    "mem_1",
+    "ALL",
+]
+
+
+def test_the_scope_global_is_there_from_the_start(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store, place.open() as other:
+            await store.connect()
+            [scope] = await other.list_scopes()
+            assert (scope.name, scope.description) == ("Global", "Global scope for general memories")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_a_scope_may_have_any_name(place: Place, name: str) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope = await store.create_scope(name, "d\0", NOW)
+            memory = make_memory(scope)
+            await store.insert([memory])
+            found = {one.scope_id: one for one in await store.list_scopes()}
+            assert found[scope.scope_id] == scope
+            assert (scope.name, scope.description, scope.created_at) == (name, "d\0", NOW)
+            assert await store.locate(at(memory)) == at(memory)
+
+    run(scenario())
+
+
+def test_names_that_fold_to_the_same_are_one_scope(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            first = await store.create_scope("Straße É", "", NOW)
+            for name in ("STRASSE é", unicodedata.normalize("NFD", "straße É"), "  Straße É "):
+                with pytest.raises(ScopeExistsError):
+                    await store.create_scope(name, "", NOW)
+            second = await store.create_scope("Other", "", NOW)
+            with pytest.raises(ScopeExistsError):
+                await store.change_scope(second.scope_id, name="strasse é")
+            assert (await store.change_scope(first.scope_id, name="STRASSE É")).name == "STRASSE É"
+
+    run(scenario())
+
+
+def test_of_many_creators_at_once_one_succeeds(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store, place.open() as other:
+            made = await asyncio.gather(
+                *(one.create_scope("Race", "", NOW) for one in (store, other) for _ in range(8)), return_exceptions=True
+            )
+            assert sum(isinstance(one, ScopeExistsError) for one in made) == 15
+            assert len(await store.list_scopes()) == 2
+
+    run(scenario())
+
+
+def test_many_stores_connect_to_a_new_database_at_once(place: Place) -> None:
+    async def scenario() -> None:
+        async def connect() -> int:
+            async with place.open() as store:
+                return len(await store.list_scopes())
+
+        assert await asyncio.gather(*(connect() for _ in range(6))) == [1] * 6
+
+    run(scenario())
+
+
+def test_a_scope_is_changed_archived_and_taken_out_again(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            made = await store.create_scope("Work", "old", NOW)
+            changed = await store.change_scope(made.scope_id, description="new")
+            assert (changed.name, changed.description) == ("Work", "new")
+            assert (await store.change_scope(made.scope_id)) == changed
+            put_away = await store.set_scope_archived(made.scope_id, NOW + dt.timedelta(microseconds=1500))
+            assert put_away.archived_at == NOW + dt.timedelta(milliseconds=1)
+            assert put_away in await store.list_scopes()
+            assert (await store.set_scope_archived(made.scope_id, None)) == changed
+            gone = ScopeId("0" * 24)
+            for attempt in (store.change_scope(gone, name="x"), store.set_scope_archived(gone, NOW)):
+                with pytest.raises(ScopeNotFoundError):
+                    await attempt
+
+    run(scenario())
+
+
+def test_scopes_are_listed_oldest_first(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            await store.create_scope("b", "", NOW)
+            await store.create_scope("a", "", NOW - dt.timedelta(days=1))
+            assert [scope.name for scope in await store.list_scopes()][:2] == ["a", "b"]
+
+    run(scenario())
+
+
+def test_a_dropped_scope_leaves_nothing(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope = await store.create_scope("Work", "", NOW)
+            memory = make_memory(scope)
+            await store.insert([memory])
+            await store.replace(memory, revise=True)
+            await store.drop_scope(scope.scope_id)
+            await store.drop_scope(scope.scope_id)
+            assert await store.fetch(at(memory), deleted=None) == {}
+            assert await store.revisions_of(memory.memory_id) == []
+            assert [one.name for one in await store.list_scopes()] == ["Global"]
+            database = await store._connection.database()
+            assert f"mem_{scope.scope_id}" not in await database.list_collection_names()
+            assert (await store.create_scope("Work", "", NOW)).scope_id != scope.scope_id
+
+    run(scenario())
+
+
+def test_a_drop_cut_short_is_finished_by_whoever_connects_next(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope = await store.create_scope("Work", "", NOW)
+            memory = make_memory(scope)
+            await store.insert([memory, make_memory(await global_scope(store))])
+            await store.replace(memory, revise=True)
+            scopes = (await store._connection.database())["scopes"]
+            mark = {"$set": {"dropping": True, "name_key": f" {scope.scope_id}"}}
+            await scopes.update_one({"name": "Work"}, mark)
+            assert [one.name for one in await store.list_scopes()] == ["Global"]
+            await store.create_scope("work", "", NOW)
+        async with place.open() as store:
+            assert await store.fetch(at(memory), deleted=None) == {}
+            assert await store.revisions_of(memory.memory_id) == []
+            assert [one.name for one in await store.list_scopes()] == ["work", "Global"]
+            database = await store._connection.database()
+            assert await database["scopes"].count_documents({}) == 2
+
+    run(scenario())
