@@ -90,7 +90,8 @@ def models_folder() -> Path:
 
 def folder_of(model: str) -> Path:
     """Say where the export of the model called *model* lies, whether or not it is there."""
-    return models_folder() / re.sub(r"[^A-Za-z0-9._-]+", "-", short_name(model)).strip(".-") or "unnamed"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", short_name(model)).strip(".-")
+    return models_folder() / (name or "unnamed")
 
 
 def is_exported(folder: Path) -> bool:
