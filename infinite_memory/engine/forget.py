@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable
 
 from infinite_memory.engine.parts import Forgotten, Parts, Target, Where
 from infinite_memory.engine.recall import Recalling
@@ -163,11 +162,12 @@ class Forgetting(Recalling):
 _NOTHING = Target()
 
 
-def _list_all(sidecar: Sidecar, where: Filter) -> Iterable[MemoryId]:
+def _list_all(sidecar: Sidecar, where: Filter) -> list[MemoryId]:
+    listed: list[MemoryId] = []
     cursor: str | None = None
     while True:
         page = sidecar.list_page(where, PAGE, cursor, newest_first=True)
-        yield from page.memory_ids
+        listed += page.memory_ids
         cursor = page.next_cursor
         if cursor is None:
-            return
+            return listed
