@@ -165,7 +165,11 @@ class Index:
             log.info("the sidecar is rebuilt: %s", problem, extra={"event": "sidecar_rebuilt"})
         token = await self._store.change_token()
         sidecar = await self._build(space, dim)
-        self._unsaved_since = time.monotonic()
+        try:
+            await _in_thread(lambda: self._files.save(sidecar, self._store.identity, token))
+        except SidecarError as problem:
+            log.warning("the sidecar was not saved: %s", problem, extra={"event": "sidecar_not_saved"})
+            self._unsaved_since = time.monotonic()
         return sidecar, token
 
     def _space(self) -> tuple[str, int]:
