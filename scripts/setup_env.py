@@ -218,7 +218,7 @@ def run(doing: str, command: Sequence[str], *, expected_to_fail: bool = False) -
                         code = process.wait(HEARTBEAT_S)
                         break
                     except subprocess.TimeoutExpired:
-                        say(f"  … {time.monotonic() - started:.0f} s{last_package(begin)}")
+                        say(f"  … {time.monotonic() - started:.0f} s{pip_progress(begin)}")
             except BaseException:
                 process.terminate()
                 raise
@@ -228,11 +228,12 @@ def run(doing: str, command: Sequence[str], *, expected_to_fail: bool = False) -
         raise SetupError(f"{doing} failed{tail}")
 
 
-def last_package(begin: int) -> str:
-    """Read from the log, from byte *begin* on, what pip is at."""
-    found = re.findall(
-        rb"^(?:Collecting|Installing collected packages:) ?([^\s,;]+)", LOG.read_bytes()[begin:], re.MULTILINE
-    )
+def pip_progress(begin: int) -> str:
+    """Read from the log, from byte *begin* on, what pip is at; empty for a command that is not pip."""
+    written = LOG.read_bytes()[begin:]
+    if b"\nInstalling collected packages" in written:
+        return ", unpacking"
+    found = re.findall(rb"^Collecting ([^\s;]+)", written, re.MULTILINE)
     return f", at {found[-1].decode('utf-8', 'replace')}" if found else ""
 
 
