@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, replace
 
+from infinite_memory.time_phrases.dates import ends_phrase
 from infinite_memory.time_phrases.reader import Found, Reader
 from infinite_memory.time_phrases.spans import Date, Span, settle, unit_span
 from infinite_memory.time_phrases.table import Tag, Unit
@@ -179,10 +180,10 @@ def _with_half(reader: Reader, read: Clock, part: str | int | None) -> Clock:
 
 def clock_range(reader: Reader, place: int, *, plain: bool = False) -> tuple[Clock, Clock, int] | None:
     """Read "between 1PM and 4 PM", "from 2:00 to 2:30 pm", "19:00 - 21:00"; *plain*: both may be bare numbers."""
-    at = reader.skip(place, Tag.ON, limit=1)
+    at = reader.skip(place, Tag.ON, Tag.AT, limit=1)
     opened = reader.has(at, Tag.FROM, Tag.BETWEEN)
     at = reader.skip(at, Tag.FROM, Tag.BETWEEN, limit=2)
-    at = reader.skip(at, Tag.THE, Tag.ON, limit=2)
+    at = reader.skip(at, Tag.THE, Tag.ON, Tag.AT, limit=2)
     first = clock(reader, at, plain=True)
     if first is None:
         return None
@@ -190,7 +191,7 @@ def clock_range(reader: Reader, place: int, *, plain: bool = False) -> tuple[Clo
     joined = first.after + 1 if reader.is_dash(first.after) else joined
     if joined == first.after:
         return None
-    last = clock(reader, reader.skip(joined, Tag.THE, Tag.ON, limit=2), plain=True)
+    last = clock(reader, reader.skip(joined, Tag.THE, Tag.ON, Tag.AT, limit=2), plain=True)
     if last is None or (first.plain and last.plain and not (plain and opened)):
         return None
     if last.plain and last.minute is None and not first.half and not opened:
@@ -255,15 +256,16 @@ def narrow(reader: Reader, found: Found) -> Found:
     plain = reader.lone or isinstance(found.node, Span)
     if read := clock_range(reader, reader.skip(at, Tag.OF, limit=1), plain=plain) or clock_range(reader, at, plain=plain):
         return Found(Span(start + read[0].offset, start + read[1].offset, Unit.HOUR), read[2])
-    behind = reader.skip(at, Tag.IN, Tag.ON, Tag.OF, Tag.SOFT, limit=3)
+    behind = reader.skip(at, Tag.IN, Tag.ON, Tag.OF, Tag.AT, Tag.SOFT, limit=3)
     behind = reader.skip(behind, Tag.THE, Tag.SOFT, Tag.AROUND, limit=3)
     if reader.has(behind, Tag.ON) and behind == at:
         behind += 1
     marked = behind > at
     if reader.has(behind, Tag.PART):
         return _narrow_part(reader, start, behind)
-    if read_clock := clock(reader, behind, plain=marked and reader.lone and reader.has(at, Tag.AT)):
-        return Found(at_clock(start, read_clock), read_clock.after)
+    if read_clock := clock(reader, behind, plain=marked and reader.has(at, Tag.AT)):
+        if not read_clock.plain or reader.lone or ends_phrase(reader, read_clock.after):
+            return Found(at_clock(start, read_clock), read_clock.after)
     return found
 
 
@@ -329,7 +331,7 @@ def clock_then_day(reader: Reader, place: int) -> Found | None:
         if found and (day := day_start(reader, found.node)) is not None:
             if not (ranged[0].plain and ranged[1].plain) or reader.lone or isinstance(found.node, Span):
                 return Found(Span(day + ranged[0].offset, day + ranged[1].offset, Unit.HOUR), found.after)
-    at = reader.skip(place, Tag.ON, Tag.THE, limit=2)
+    at = reader.skip(place, Tag.ON, Tag.AT, Tag.THE, limit=2)
     read = clock(reader, at, plain=reader.lone)
     if read and read.plain and not reader.has(read.after, Tag.ON, Tag.OF):
         return None

@@ -13,6 +13,7 @@ from infinite_memory.time_phrases.holidays import nth_weekday
 from infinite_memory.time_phrases.reader import Found, Reader
 from infinite_memory.time_phrases.spans import Date, Span, midnight, settle, shift, unit_span, unit_start
 from infinite_memory.time_phrases.table import Tag, Unit
+from infinite_memory.time_phrases.unspaced import marked_date
 
 Rule = Callable[[Reader, int], Found | None]
 
@@ -228,6 +229,8 @@ def relative_year(reader: Reader, place: int) -> tuple[int, int] | None:
 def day_and_month(reader: Reader, place: int) -> Found | None:
     """Read "3 Feb 2020", "the third of march", "twenty third day of September", "4 of this month"."""
     start = reader.skip(place, Tag.THE, limit=1)
+    if reader.at(start).get(Tag.UNIT) is Unit.DAY and not reader.language.scriptless:
+        start += 1
     day = reader.number(start)
     if day is None or not 1 <= day.value <= 31 or day.digits > 2:
         return None
@@ -295,17 +298,21 @@ def bare_year(reader: Reader, place: int) -> Found | None:
 def day_of_month(reader: Reader, place: int) -> Found | None:
     """Read "the 21st" and, where the whole text is a time, "the second" or a bare "15"."""
     start = reader.skip(place, Tag.THE, limit=1)
+    if reader.at(start).get(Tag.UNIT) is Unit.DAY and reader.language.code in ("es", "pt"):
+        day = reader.number(start + 1)  # "el día 15"
+        if day and not day.ordinal and 1 <= day.value <= 31 and day.digits <= 2:
+            return Found(Date(day=day.value), day.after)
     day = reader.number(start)
     if day is None or not 1 <= day.value <= 31 or day.digits > 2:
         return None
     if day.ordinal and (start > place or reader.lone or reader.language.dotted_dates):
-        if reader.lone or _ends_phrase(reader, day.after):
+        if reader.lone or ends_phrase(reader, day.after):
             return Found(Date(day=day.value), day.after, False)
         return None
     return Found(Date(day=day.value), day.after, False) if reader.lone else None
 
 
-def _ends_phrase(reader: Reader, place: int) -> bool:
+def ends_phrase(reader: Reader, place: int) -> bool:
     """Tell whether no noun follows that an ordinal could belong to ("the second round")."""
     following = reader.at(place)
     return reader.is_over(place) or not following.folded.isalnum() or following.has(Tag.COMMON, Tag.OF, Tag.TO, Tag.AND)
@@ -393,6 +400,8 @@ def season(reader: Reader, place: int) -> Found | None:
 def holiday_date(reader: Reader, place: int) -> Found | None:
     """Read "christmas", "thanksgiving 2016", "last easter", "new year eve", "halloween weekend 2021"."""
     at = reader.skip(place, Tag.THE, Tag.RELATIVE, limit=2)
+    if reader.at(at).get(Tag.UNIT) is Unit.DAY and reader.has(at + 1, Tag.OF):
+        at = reader.skip(at + 1, Tag.OF, Tag.THE, limit=2)
     name = reader.at(at)
     if not name.has(Tag.HOLIDAY):
         return None
@@ -575,6 +584,7 @@ def _nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, out
 
 
 DATE_RULES: tuple[Rule, ...] = (
+    marked_date,
     numeric_date,
     month_and_day,
     day_and_month,

@@ -134,6 +134,11 @@ def _single(reader: Grammar, place: int) -> Found | None:
         return _since(reader, found, opened + 1)
     if reader.has(found.after, Tag.SINCE_CLOSES):
         return _since(reader, found, found.after + 1)
+    if reader.has(found.after, Tag.AFTER_CLOSES):
+        return _after(reader, found, found.after + 1)
+    if reader.has(found.after, Tag.UNTIL_CLOSES):
+        span = reader.settled(found)
+        return Found(Span(None, span.end, span.grain), found.after + 1) if span else None
     if reader.has(found.after, Tag.BEFORE_CLOSES) and not _is_ago_only(reader, found):
         return _before(reader, found, found.after + 1)
     if reader.has(found.after, Tag.BETWEEN_CLOSES) and reader.language.scriptless:
@@ -180,11 +185,16 @@ def _open_start(reader: Grammar, place: int) -> Found | None:
         return None
     if since:
         return _since(reader, found, reader.skip(found.after, Tag.SINCE_CLOSES, limit=1))
+    return _after(reader, found, found.after)
+
+
+def _after(reader: Grammar, found: Found, after: int) -> Found | None:
+    """Open a range at the end of what was named: "after 2016" starts in 2017; after a clock time, there."""
     span = reader.settled(found)
     if span is None or span.end is None:
         return None
     start = span.start if span.grain <= Unit.HOUR and span.start is not None else span.end
-    return Found(Span(start, _now_after(reader, start), span.grain), found.after)
+    return Found(Span(start, _now_after(reader, start), span.grain), after)
 
 
 def _open_end(reader: Grammar, place: int) -> Found | None:
@@ -236,6 +246,8 @@ def _from_to(reader: Grammar, place: int) -> Found | None:
         return None
     if reader.has(joined, Tag.NOW) and not reader.has(joined, Tag.DAY):
         last = Found(Span(reader.instant, reader.instant), last.after)
+    if _is_clock_only(last) and not _is_clock_only(first):
+        return None  # the end is a time on the first one's day
     if not opened and not _match(reader, first, last):
         return None
     if _is_bare(first) and _is_bare(last) and not reader.lone:
@@ -244,6 +256,10 @@ def _from_to(reader: Grammar, place: int) -> Found | None:
     if span is None:
         return None
     return Found(span, reader.skip(last.after, Tag.BETWEEN_CLOSES, limit=1))
+
+
+def _is_clock_only(found: Found) -> bool:
+    return not found.strong and isinstance(found.node, Span) and found.node.grain <= Unit.HOUR
 
 
 def _joined(reader: Grammar, place: int, *, between_words: bool) -> int:

@@ -134,6 +134,9 @@ class Reader:
                 current = added
             elif lexeme.has(Tag.ORDINAL) and (added := _add(current, lexeme.get(Tag.ORDINAL), at > place)) is not None:
                 current, at, ordinal = added, at + 1, True
+                unit = self.at(at).get(Tag.ORDINAL)  # "décimo segundo" is twelfth
+                if current % 10 == 0 and unit is not None and unit < 10 and self.language.code != "en":
+                    current, at = current + unit, at + 1
                 break
             else:
                 break

@@ -7,10 +7,13 @@ means the one day. Last N units are rolling: from the midnight N units back unti
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
+from infinite_memory.time_phrases.dates import holiday_date, longest, month_and_day, quarter, season
 from infinite_memory.time_phrases.reader import Found, Reader
 from infinite_memory.time_phrases.spans import Date, Span, add_months, settle, shift, unit_span, unit_start
 from infinite_memory.time_phrases.table import Tag, Unit
+from infinite_memory.time_phrases.unspaced import marked_date
 
 _MOST_PARTS = 6  # of a duration: years, months, weeks, days, hours, minutes
 _MOST_COUNT = 100_000
@@ -38,6 +41,8 @@ def duration(reader: Reader, place: int) -> tuple[Duration, int] | None:
         if count is None or count[0] > _MOST_COUNT or not reader.has(count[1], Tag.UNIT):
             break
         unit: Unit = reader.at(count[1]).get(Tag.UNIT)
+        if unit is Unit.MONTH and reader.has(count[1], Tag.MONTH_MARK):
+            break
         parts.append((count[0], unit, count[2]))
         after = count[1] + 1
         at = reader.skip(reader.skip_sign(after), Tag.AND, limit=1)
@@ -324,8 +329,8 @@ def weekday_of_relative_week(reader: Reader, place: int) -> Found | None:
     return None
 
 
-def month_of_relative_year(reader: Reader, place: int) -> Found | None:
-    """Read "last year's May", "去年5月": a year word, then a month and perhaps a day."""
+def in_relative_year(reader: Reader, place: int) -> Found | None:
+    """Read "last year's May", "去年5月", "今年第一季度": a year word, then a date that lacks its year."""
     back, at = _relative(reader, place)
     if back is not None and reader.at(at).get(Tag.UNIT) is Unit.YEAR:
         at += 1
@@ -333,14 +338,11 @@ def month_of_relative_year(reader: Reader, place: int) -> Found | None:
         back, at = int(reader.at(place).get(Tag.DAY)), place + 1
     else:
         return None
-    at = reader.skip(reader.skip_sign(at), Tag.OF, limit=1)
-    if not reader.has(at, Tag.MONTH):
+    at = reader.skip(reader.skip_sign(at), Tag.OF, Tag.THE, limit=2)
+    found = longest(reader, at, (marked_date, month_and_day, quarter, season, holiday_date))
+    if found is None or not isinstance(found.node, Date) or found.node.year is not None:
         return None
-    month, year = int(reader.at(at).get(Tag.MONTH)), reader.now.year + back
-    day = reader.number(reader.skip(at + 1, Tag.THE, limit=1))
-    if day and 1 <= day.value <= 31 and day.digits <= 2:
-        return Found(Date(year, month, day.value), day.after)
-    return Found(Date(year, month), at + 1)
+    return Found(replace(found.node, year=reader.now.year + back), found.after)
 
 
 def earlier(reader: Reader, place: int) -> Found | None:
@@ -399,7 +401,7 @@ RELATIVE_RULES = (
     relative_unit,
     bare_weekend,
     weekday_of_relative_week,
-    month_of_relative_year,
+    in_relative_year,
     earlier,
     feeling,
 )

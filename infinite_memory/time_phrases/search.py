@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import unicodedata
+from dataclasses import replace
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -48,7 +49,7 @@ def search(text: str, now: dt.datetime, zone: ZoneInfo, language: str | None) ->
     tokens = tokenize(text)
     if not tokens:
         return None
-    for code in (language,) if language else [code for code in likely_languages(tokens) if code in CODES]:
+    for code in (language,) if language else likely_languages(tokens):
         lexemes = read_lexemes(tokens, lexicon(code))
         try:
             hit = _find(lexemes, code, now, zone)
@@ -92,6 +93,8 @@ def _find_lone(grammar: Grammar) -> _Hit | None:
         start += 1
     for _ in range(3):
         found = grammar.range(start)
+        if found and grammar.language.scriptless:
+            found = replace(found, after=grammar.skip(found.after, Tag.IN, Tag.ON, limit=1))
         if found and grammar.is_over(found.after) and not _is_number(grammar, start, found):
             span = grammar.settled(found)
             return _Hit(span, start, found.after) if span else None

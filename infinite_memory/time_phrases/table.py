@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from infinite_memory.time_phrases.tokens import folded_words
@@ -89,6 +89,12 @@ class Tag(enum.Enum):
     HALF_MARK = enum.auto()
     ORDINAL_MARK = enum.auto()
     ORDINAL_OPENS = enum.auto()
+    MONTH_MARK = enum.auto()  # after a number: the month of that number
+    DAY_MARK = enum.auto()
+    YEAR_MARK = enum.auto()
+    ERA = enum.auto()
+    AFTER_CLOSES = enum.auto()
+    UNTIL_CLOSES = enum.auto()
     BEGINNING = enum.auto()  # "the week beginning"
     FEELING = enum.auto()  # key of a stretch that has no edges: "recently"
     ANCHOR = enum.auto()
@@ -113,6 +119,8 @@ class Language:
     hundreds: tuple[str, ...] = ()  # words for whole hundreds, from one hundred on
     hundred: str = ""
     thousand: str = ""
+    ten: str = ""  # where it multiplies what stands before it, as in Chinese
+    eras: dict[int, str] = field(default_factory=dict)  # the year before an era's first
     vague: dict[int, str]
     days: dict[int, str]
     relatives: dict[int, str]
@@ -191,6 +199,7 @@ def _entries(language: Language) -> Iterator[tuple[str, Tag, Any]]:
         (language.holidays, Tag.HOLIDAY),
         (language.decades, Tag.DECADE),
         (language.feelings, Tag.FEELING),
+        (language.eras, Tag.ERA),
     )
     for words_of, tag in by_value:
         for value, words in words_of.items():
@@ -212,6 +221,7 @@ def _numbers(language: Language) -> Iterator[tuple[str, Tag, int]]:
         yield words, Tag.ORDINAL, number * 10
     for number, words in enumerate(language.hundreds, start=1):
         yield words, Tag.NUMBER, number * 100
+    yield language.ten, Tag.SCALE, 10
     yield language.hundred, Tag.SCALE, 100
     yield language.thousand, Tag.SCALE, 1000
     if language.joined_numbers:

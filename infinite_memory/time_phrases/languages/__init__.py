@@ -7,7 +7,7 @@ from importlib import import_module
 
 from infinite_memory.time_phrases.table import Lexicon
 
-CODES = ("en",)
+CODES = ("en", "de", "fr", "es", "pt", "zh", "ja")
 
 
 @cache
