@@ -65,6 +65,12 @@ class App(AbstractAsyncContextManager["App"]):
         assert self._building is not None
         return await asyncio.shield(self._building)
 
+    def built_engine(self) -> Engine | None:
+        """Give the engine if it is built already."""
+        task = self._building
+        built = task is not None and task.done() and not task.cancelled() and task.exception() is None
+        return task.result() if built and task is not None else None
+
     def contract(self, session: Session) -> NativeContract:
         """Begin one client's conversation."""
         return NativeContract(self.engine, session, self._clock)

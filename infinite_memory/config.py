@@ -99,6 +99,14 @@ class RetentionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DaemonSettings:
+    """How the daemon lives."""
+
+    idle_exit_s: float = _setting(900.0, "Seconds after its last client when the daemon leaves; 0: never", low=0.0)
+    transport: str = _setting("unix", "How clients reach it; tcp is loopback with a token", choices=("unix", "tcp"))
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     """What is written to the logs folder."""
 
@@ -118,6 +126,7 @@ class Config:
     limits: LimitsSettings = dataclasses.field(default_factory=LimitsSettings)
     sidecar: SidecarSettings = dataclasses.field(default_factory=SidecarSettings)
     retention: RetentionSettings = dataclasses.field(default_factory=RetentionSettings)
+    daemon: DaemonSettings = dataclasses.field(default_factory=DaemonSettings)
     log: LogSettings = dataclasses.field(default_factory=LogSettings)
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
 

@@ -38,9 +38,10 @@ def _run(options: argparse.Namespace) -> int:
         from infinite_memory.cli.serve import serve
 
         return serve(options)
-    from infinite_memory.cli import admin
+    from infinite_memory.cli import admin, daemon
 
     run = {
+        "daemon": daemon.daemon,
         "call": admin.call,
         "stats": admin.stats,
         "help": admin.help_,
@@ -69,6 +70,14 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", parents=[common], help="answer requests on standard input and output")
     serve.add_argument("--scope", metavar="NAME", help="the scope that is active at first")
     serve.add_argument("--in-process", action="store_true", help="without a daemon: everything in this process")
+
+    daemon = commands.add_parser("daemon", help="run, start, stop or show the daemon").add_subparsers(
+        dest="what", required=True, metavar="run|start|stop|status"
+    )
+    daemon.add_parser("run", parents=[common], help="run it here, for systemd, launchd and containers")
+    daemon.add_parser("start", parents=[common], help="start it, if it does not run")
+    daemon.add_parser("stop", parents=[common], help="let it finish and go")
+    daemon.add_parser("status", parents=[common], help="show it").add_argument("--json", action="store_true")
 
     call = commands.add_parser("call", parents=[common], help="send one request and print the reply")
     call.add_argument("action", metavar="ACTION", help="name of a command, as `infinite-memory help` lists them")

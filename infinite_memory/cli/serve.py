@@ -1,7 +1,8 @@
 """`serve`: one client on this process's own pipes.
 
-Standard output belongs to the protocol alone: its descriptor is moved aside before anything else is imported, and whatever a
-library prints goes to standard error.
+By default it is a thin pipe to the home's daemon and imports nothing but the standard library. With ``--in-process`` the whole
+memory runs here. Either way standard output belongs to the protocol alone: its descriptor is moved aside first, and whatever
+a library prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -9,6 +10,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import TYPE_CHECKING
+
+from infinite_memory.errors import DaemonError
+
+if TYPE_CHECKING:
+    from infinite_memory.config import Config
+    from infinite_memory.home import Home
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -16,32 +24,45 @@ def serve(options: argparse.Namespace) -> int:
     output = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    import asyncio
+    if options.in_process:
+        code = _serve_here(options, output)
+    else:
+        from infinite_memory.client import Pipe
+        from infinite_memory.cli.reach import greeting_of
+        from infinite_memory.home import find_home
 
-    from infinite_memory.cli.settings import home_and_config
-
-    home, config = home_and_config(options)
-    code = asyncio.run(_serve_here(home, config, output))
+        code = Pipe(find_home(os.environ).path, greeting_of(options), 0, output).run()
     sys.stderr.flush()
     os._exit(code)  # a client that does not read, or does not close, must not keep the process
 
 
-async def _serve_here(home: object, config: object, output: int) -> int:
+def _serve_here(options: argparse.Namespace, output: int) -> int:
+    import asyncio
+
+    from infinite_memory import local_socket
+    from infinite_memory.cli.reach import home_and_config
+    from infinite_memory.logs import open_log
+
+    home, config = home_and_config(options)
+    home.make()
+    open_log(home, config.log)
+    with local_socket.locked(local_socket.lock_path(home.path), wait=False) as held:
+        if not held:
+            raise DaemonError(
+                f"another process serves {home.path}; leave out --in-process to share it, or stop it (infinite-memory daemon stop)"
+            )
+        return asyncio.run(_serve_app(home, config, output))
+
+
+async def _serve_app(home: Home, config: Config, output: int) -> int:
     import asyncio
     import signal
 
     from infinite_memory.app import App, new_session
-    from infinite_memory.config import Config
-    from infinite_memory.home import Home
-    from infinite_memory.logs import open_log
     from infinite_memory.protocols.lines import serve_lines
     from infinite_memory.protocols.streams import DescriptorSink, DescriptorSource
 
-    assert isinstance(home, Home)
-    assert isinstance(config, Config)
     session = new_session(config, os.environ)
-    home.make()
-    open_log(home, config.log)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -410,6 +410,10 @@ class Index:
         log.info("embedded %d memories", len(made), extra={"event": "pending_embedded"})
         return True
 
+    def count(self) -> int | None:
+        """Count the memories that the sidecar knows; None before it is there."""
+        return sum(self._sidecar.count_by_scope().values()) if self._sidecar is not None else None
+
     def count_pending(self) -> int:
         """Count memories that still lack a vector of the current space; 0 before the sidecar is there."""
         return len(self._sidecar.pending()) if self._sidecar is not None else 0

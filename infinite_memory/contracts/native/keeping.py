@@ -44,6 +44,8 @@ async def set_active_scope(call: Call) -> Reply:
     check_name(name)
     scope = await call.engine.get_scope(name)
     call.session.active_scope = scope.name
+    if call.session.tell is not None:
+        await call.session.tell({"active_scope": scope.name})
     return {"scope": scope.name}
 
 
@@ -65,6 +67,8 @@ async def get_memory_stats(call: Call) -> Reply:
         "mongodb": {"version": one.server, "deployment": one.deployment},
         "version": __version__,
     }
+    if call.session.ignored:
+        stats["ignored_settings"] = call.session.ignored
     if one.model_failure:
         stats["model"]["failure"] = one.model_failure
     return {"stats": stats}
@@ -87,6 +91,12 @@ async def optimize_memory(call: Call) -> Reply:
         "counts": {one.operation.value: one.count for one in done},
     }
     return reply | ({"dry_run": True} if dry_run else {})
+
+
+@TABLE.command("reindex", title="Rebuild the index", idempotent=True)
+async def reindex(call: Call) -> Reply:
+    """Build the search index anew from the database. Needed only when `health_check` or the doctor says so."""
+    return {"count": await call.engine.reindex()}
 
 
 @TABLE.command("health_check", title="Health", read_only=True, idempotent=True)
@@ -121,7 +131,7 @@ async def help_(call: Call) -> Reply:
         "commands": [{"action": one.name, "title": one.title, "about": one.about, "fields": _fields_out(one.fields)} for one in commands],
         "active_scope": call.session.active_scope,
         "timezone": call.session.zone.key,
-    }
+    } | ({"ignored_settings": call.session.ignored} if call.session.ignored else {})
 
 
 def _fields_out(fields: object) -> list[Json]:

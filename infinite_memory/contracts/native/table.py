@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -36,12 +36,18 @@ SCOPE_ABOUT = "Name of a scope, or ALL; without it the active scope and Global a
 
 @dataclass(slots=True)
 class Session:
-    """What belongs to one client: its active scope and the settings that travel with its connection."""
+    """What belongs to one client: its active scope and the settings that travel with its connection.
+
+    ``ignored`` names settings of the client that the daemon does not follow; ``tell`` hands the session's state to the client's
+    pipe, which keeps it for a later daemon.
+    """
 
     active_scope: str
     zone: ZoneInfo
     limits: LimitsSettings
     auto_create: bool = True
+    ignored: list[str] = field(default_factory=list)
+    tell: Callable[[dict[str, str]], Awaitable[None]] | None = None
 
 
 @dataclass(slots=True)

@@ -1,0 +1,73 @@
+"""`daemon run|start|stop|status`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+
+from infinite_memory.cli.reach import ask_daemon, greeting_of, home_and_config
+from infinite_memory.home import find_home
+
+STOP_S = 45.0
+
+
+def daemon(options: argparse.Namespace) -> int:
+    """Run, start, stop or show the daemon of the home."""
+    return {"run": _run, "start": _start, "stop": _stop, "status": _status}[options.what](options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from infinite_memory.daemon import run
+
+    home, config = home_and_config(options)
+    return run(config, home)
+
+
+def _start(options: argparse.Namespace) -> int:
+    from infinite_memory.client import greet
+
+    link, answer = greet(find_home(os.environ).path, greeting_of(options))
+    link.close()
+    print(f"the daemon runs (process {answer.get('pid')})")
+    return 0
+
+
+def _stop(options: argparse.Namespace) -> int:
+    answer = ask_daemon("stop")
+    if answer is None:
+        print("no daemon runs")
+        return 0
+    end = time.monotonic() + STOP_S
+    while _is_alive(int(answer["pid"])):
+        if time.monotonic() > end:
+            print(f"the daemon (process {answer['pid']}) is still finishing")
+            return 1
+        time.sleep(0.02)
+    print("the daemon has stopped")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    answer = ask_daemon("status")
+    if options.json:
+        print(json.dumps(answer["status"] if answer else {"running": False}))
+        return 0 if answer else 1
+    if answer is None:
+        print("no daemon runs")
+        return 1
+    for name, value in answer["status"].items():
+        shown = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, dict) else value
+        print(f"{name:<12} {shown}")
+    return 0
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,94 @@
+"""From arguments and environment to the home, its settings, and the daemon. What `serve` needs of it is standard library only."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from infinite_memory.errors import ConfigError, DaemonError
+from infinite_memory.home import Home, find_home
+
+if TYPE_CHECKING:
+    from infinite_memory.config import Config
+
+Json = dict[str, Any]
+_PREFIX = "INFINITE_MEMORY_"
+
+
+def flags_of(options: argparse.Namespace) -> dict[str, str]:
+    """Collect the settings that were given as arguments: ``{"section.name": text}``.
+
+    Raises:
+        ConfigError: one of them is no setting at all.
+    """
+    flags = {}
+    for entry in options.set:
+        name, sign, value = entry.partition("=")
+        if not sign:
+            raise ConfigError(f"--set {entry}: SECTION.NAME=VALUE was expected")
+        flags[name.strip()] = value.strip()
+    if getattr(options, "scope", None):
+        flags["scopes.default"] = options.scope
+    return flags
+
+
+def home_and_config(options: argparse.Namespace) -> tuple[Home, Config]:
+    """Find the home and read every setting.
+
+    Raises:
+        ConfigError: a setting is unknown or wrong.
+    """
+    from infinite_memory.config import load_config
+
+    home = find_home(os.environ)
+    _check_file(options)
+    return home, load_config(options.config or home.config_file, os.environ, flags_of(options))
+
+
+def greeting_of(options: argparse.Namespace) -> Json:
+    """Write what a session's greeting says of this client: its flags, settings file and environment; the daemon checks them."""
+    _check_file(options)
+    named = {name: value for name, value in os.environ.items() if name.startswith(_PREFIX) or name == "TZ"}
+    greeting: Json = {"kind": "session", "environ": named, "flags": flags_of(options)}
+    if options.config is not None:
+        greeting["config_file"] = str(options.config.absolute())
+    return greeting
+
+
+def ask(options: argparse.Namespace, request: Json) -> Json:
+    """Send one request of the native contract to the home's daemon, started if there is none; gives the reply.
+
+    Raises:
+        DaemonError: it could not be reached, or went before it answered.
+        ConfigError: a setting is unknown or wrong.
+    """
+    from infinite_memory.client import greet
+
+    link, _ = greet(find_home(os.environ).path, greeting_of(options))
+    with link, link.makefile("rwb") as stream:
+        stream.write(json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+        stream.flush()
+        while line := stream.readline():
+            if not line.startswith(b"\x1e"):
+                reply: Json = json.loads(line)
+                return reply
+    raise DaemonError("the daemon stopped before it answered; the request may or may not have been carried out")
+
+
+def ask_daemon(kind: str) -> Json | None:
+    """Ask a running daemon for its status, or to go; None when none runs."""
+    from infinite_memory.client import greet
+
+    try:
+        link, answer = greet(find_home(os.environ).path, {"kind": kind}, start=False)
+    except DaemonError:
+        return None
+    link.close()
+    return answer
+
+
+def _check_file(options: argparse.Namespace) -> None:
+    if options.config is not None and not options.config.is_file():
+        raise ConfigError(f"--config {options.config}: there is no such file")

@@ -1,0 +1,389 @@
+"""The byte pipe behind `serve`: standard input to the home's daemon, its answers to standard output. Standard library only.
+
+It starts the daemon when there is none, and holds out when the daemon goes or changes: each request that was sent and not
+answered gets one error and is never sent twice; the next line meets a new daemon, which is told the session's state, and for
+JSON-RPC the `initialize` of before. It reconnects when the next line comes and not sooner, or an idle window would bring back
+a daemon that was just stopped.
+
+Two threads: one takes lines from standard input to the daemon, the other takes the daemon's lines to standard output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from infinite_memory import __version__, local_socket
+from infinite_memory.errors import ConfigError, DaemonError
+
+Json = dict[str, Any]
+
+START_S = 40.0  # a daemon that is going may take half a minute to finish
+GREETING_S = 30.0
+DRAIN_S = 3.0  # after SIGTERM, for replies that are on their way
+PARENT_CHECK_S = 2.0
+HELD_BYTES = 32 * 1024 * 1024  # a line above this is passed on in pieces; the daemon refuses it
+UNANSWERED = 1000  # requests sent ahead; beyond that standard input waits
+BOM = b"\xef\xbb\xbf"
+LOST = "the daemon stopped before it answered; the request may or may not have been carried out"
+
+
+def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.socket, Json]:
+    """Connect to the home's daemon, starting one if there is none, and say what this connection is for.
+
+    Args:
+        greeting: ``kind``, and what that kind needs; version and protocol are added here.
+
+    Returns:
+        The open connection and the daemon's answer.
+
+    Raises:
+        DaemonError: there is no daemon and none could be started.
+        ConfigError: the daemon refuses the settings that came with the greeting.
+    """
+    deadline = time.monotonic() + START_S
+    line = json.dumps({"protocol": local_socket.PROTOCOL, "version": __version__, "pid": os.getpid()} | greeting).encode()
+    while time.monotonic() < deadline:
+        link = local_socket.connect(home, GREETING_S)
+        if link is None:
+            if not start:
+                raise DaemonError("no daemon runs for this home")
+            _start(home, deadline)
+            continue
+        try:
+            link.sendall(line + b"\n")
+            said = local_socket.read_line(link)
+            answer = json.loads(said) if said else {}
+        except (OSError, ValueError):
+            answer = {}
+        if answer.get("ok"):
+            link.settimeout(None)
+            return link, answer
+        link.close()
+        if answer.get("error_code") == "config_error":
+            raise ConfigError(str(answer.get("error")))
+        if answer.get("error"):
+            raise DaemonError(str(answer["error"]))
+        if not start:
+            raise DaemonError("the daemon is going")
+        time.sleep(0.05)  # it is going, or was asked to make room for this version
+    raise DaemonError(f"the daemon of {home} did not answer within {START_S:.0f} s; see {home / 'logs'}")
+
+
+def _start(home: Path, deadline: float) -> None:
+    """Start the daemon, unless another client does so at this moment; returns when one listens."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with local_socket.locked(local_socket.start_lock_path(home), wait=True):
+        link = local_socket.connect(home, 1.0)
+        if link is not None:
+            link.close()
+            return
+        logs = home / "logs"
+        logs.mkdir(mode=0o700, exist_ok=True)
+        output = logs / "daemon.out"
+        with output.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "infinite_memory", "daemon", "run"],
+                stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, cwd=home,
+                env=os.environ | {"INFINITE_MEMORY_HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )  # fmt: skip
+        while time.monotonic() < deadline:
+            record = local_socket.read_record(home)
+            if record is not None and record.get("pid") == process.pid:
+                return
+            if process.poll() is not None:
+                said = output.read_text("utf-8", "replace").strip().splitlines()[-3:]
+                message = "\n".join(said) or f"it ended with exit code {process.returncode}; see {output}"
+                raise (ConfigError if process.returncode == 2 else DaemonError)(f"the daemon did not start: {message}")
+            time.sleep(0.01)
+    raise DaemonError(f"the daemon did not start within {START_S:.0f} s; see {output}")
+
+
+class _Terminated(Exception):
+    """SIGTERM or SIGINT came."""
+
+
+class Pipe:
+    """One client's session, from standard input to the daemon and back."""
+
+    def __init__(self, home: Path, greeting: Json, source: int, sink: int) -> None:
+        self._home, self._greeting, self._source, self._sink = home, greeting, source, sink
+        self._lock = threading.Lock()  # guards what follows, and is never held while bytes move
+        self._connected = threading.Condition(self._lock)
+        self._answered = threading.Condition(self._lock)
+        self._link: socket.socket | None = None
+        self._input_ended = False
+        self._rpc: bool | None = None  # not known before the first line
+        self._sent: deque[bytes] = deque()  # requests of the action loop that wait for their reply
+        self._calls: dict[str, None] = {}  # ids of JSON-RPC requests that wait for their reply, in order
+        self._initialize: bytes | None = None
+        self._initialized: bytes | None = None
+        self._dropped: set[str] = set()  # ids of replayed requests whose replies the client has had already
+        self._output = threading.Lock()
+        self._terminated = self._may_interrupt = False
+
+    def run(self) -> int:
+        """Pass bytes until standard input ends and all is answered, or a signal comes; gives the exit code."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._terminate)
+        try:
+            with self._interruptible():
+                self._reach(replay=False)
+            threading.Thread(target=self._take_input, daemon=True).start()
+            self._take_replies()
+        except _Terminated:
+            self._drain()
+        return 0
+
+    # from standard input
+
+    def _take_input(self) -> None:
+        held = bytearray()
+        first, passing = True, False  # passing: the line is too long to be kept and is passed on as it comes
+        while chunk := self._read_input():
+            held += chunk
+            while (end := held.find(b"\n") + 1) > 0:
+                line = bytes(held[:end])
+                del held[:end]
+                if passing:
+                    self._put(line)
+                else:
+                    self._send(line, first)
+                first = passing = False
+            if passing or len(held) > HELD_BYTES:
+                if not passing:
+                    self._register(b"")
+                self._put(bytes(held))
+                held.clear()
+                passing = True
+        if held:
+            self._send(bytes(held) + b"\n", first)
+        with self._lock:
+            self._input_ended = True
+            link = self._link
+            self._connected.notify_all()
+        if link is not None:
+            with contextlib.suppress(OSError):
+                link.shutdown(socket.SHUT_WR)
+
+    def _read_input(self) -> bytes:
+        try:
+            return os.read(self._source, 65536)
+        except OSError:  # a terminal that went away
+            return b""
+
+    def _send(self, line: bytes, first: bool) -> None:
+        text = line.removeprefix(BOM) if first else line
+        if not text.strip():
+            return
+        self._register(text)
+        self._put(text)
+
+    def _register(self, line: bytes) -> None:
+        """Make sure that there is a connection, and note that *line* waits for an answer."""
+        with self._lock:
+            absent = self._link is None
+        if absent:
+            try:
+                self._reach(replay=True)
+            except (DaemonError, ConfigError) as problem:
+                self._note(line)
+                self._fail_all(str(problem))
+                return
+        self._note(line)
+        with self._lock:
+            self._answered.wait_for(lambda: len(self._sent) + len(self._calls) < UNANSWERED or self._link is None)
+
+    def _note(self, line: bytes) -> None:
+        if self._rpc is None:
+            message = _message(line)
+            self._rpc = isinstance(message, list) or (isinstance(message, dict) and "jsonrpc" in message)
+        if not self._rpc:
+            with self._lock:
+                self._sent.append(line)
+            return
+        message = _message(line)
+        method = message.get("method") if isinstance(message, dict) else None
+        with self._lock:
+            if method == "initialize" and self._initialize is None:
+                self._initialize = line
+            elif method == "notifications/initialized":
+                self._initialized = line
+            if method is not None and "id" in message:
+                self._calls[json.dumps(message["id"])] = None
+
+    def _put(self, data: bytes) -> None:
+        with self._lock:
+            link = self._link
+        if link is not None:
+            try:
+                link.sendall(data)
+            except OSError:
+                self._lose(link)
+
+    # from the daemon
+
+    def _take_replies(self) -> None:
+        while True:
+            with self._lock, self._interruptible():
+                while self._link is None and not self._input_ended:
+                    self._connected.wait(PARENT_CHECK_S)
+                link = self._link
+            if link is None:
+                return
+            self._take_from(link)
+            with self._lock:
+                over = self._input_ended and not self._sent and not self._calls
+            self._lose(link)
+            if over:
+                return
+
+    def _take_from(self, link: socket.socket) -> None:
+        """Pass on whole lines until the connection ends; a line that was cut short is not passed on."""
+        held = bytearray()
+        parent = os.getppid()
+        while True:
+            with self._interruptible():
+                ready = select.select([link], [], [], PARENT_CHECK_S)[0]
+            if not ready:
+                if os.getppid() != parent:
+                    raise _Terminated
+                continue
+            try:
+                chunk = link.recv(65536)
+            except OSError:
+                return
+            if not chunk:
+                return
+            held += chunk
+            if b"\n" not in chunk:
+                continue
+            *whole, rest = held.split(b"\n")
+            held = bytearray(rest)
+            self._write([one for line in whole if (one := self._reply(bytes(line))) is not None])
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Where a signal may end the session at once; elsewhere it waits, or a line could be cut in two."""
+        self._may_interrupt = True
+        try:
+            if self._terminated:
+                raise _Terminated
+            yield
+        finally:
+            self._may_interrupt = False
+
+    def _terminate(self, _number: int, _frame: FrameType | None) -> None:
+        self._terminated = True
+        if self._may_interrupt:
+            raise _Terminated
+
+    def _reply(self, line: bytes) -> bytes | None:
+        """Note what a line of the daemon's answers; None when the client is not to see it."""
+        if line.startswith(local_socket.CONTROL):
+            said = _message(line[1:])
+            if isinstance(said, dict):
+                self._greeting |= said  # the session's state, to be told to the next daemon
+            return None
+        with self._lock:
+            if not self._rpc:
+                if self._sent:
+                    self._sent.popleft()
+            else:
+                message = _message(line)
+                if isinstance(message, dict) and "id" in message and "method" not in message:
+                    key = json.dumps(message["id"])
+                    self._calls.pop(key, None)
+                    if key in self._dropped:
+                        self._dropped.discard(key)
+                        return None
+            self._answered.notify_all()
+        return line + b"\n"
+
+    def _write(self, lines: list[bytes]) -> None:
+        data = memoryview(b"".join(lines))
+        with self._output:
+            try:
+                while data:
+                    data = data[os.write(self._sink, data) :]
+            except OSError:  # the client program is gone
+                os._exit(0)
+
+    # when the daemon goes
+
+    def _reach(self, *, replay: bool) -> None:
+        """Connect, and bring a new daemon to where the session stood."""
+        greeting = self._greeting | ({"reconnect": True} if replay else {})
+        link, answer = greet(self._home, greeting)
+        for note in answer.get("notes", ()):
+            print(f"infinite-memory: {note}", file=sys.stderr)
+        if replay and self._initialize is not None:
+            message = _message(self._initialize)
+            key = json.dumps(message.get("id")) if isinstance(message, dict) else ""
+            with self._lock:
+                self._dropped.add(key)
+            link.sendall(self._initialize + (self._initialized or b""))
+        with self._lock:
+            self._link = link
+            self._connected.notify_all()
+
+    def _lose(self, link: socket.socket) -> None:
+        """Let go of a connection that ended, and answer what it left unanswered."""
+        with self._lock:
+            if self._link is not link:
+                return
+            self._link = None
+            self._answered.notify_all()
+        link.close()
+        self._fail_all(LOST)
+
+    def _fail_all(self, why: str) -> None:
+        with self._lock:
+            lines, calls = list(self._sent), list(self._calls)
+            self._sent.clear()
+            self._calls.clear()
+            self._dropped.clear()
+        replies: list[Json] = []
+        for line in lines:
+            message = _message(line) if b"request_id" in line else None
+            echo = {"request_id": message["request_id"]} if isinstance(message, dict) and "request_id" in message else {}
+            replies.append({"status": "ERROR", "error": why, "error_code": "CONNECTION_ERROR"} | echo)
+        for key in calls:
+            replies.append({"jsonrpc": "2.0", "id": json.loads(key), "error": {"code": -32603, "message": why}})
+        self._write([json.dumps(reply, ensure_ascii=False).encode() + b"\n" for reply in replies])
+
+    def _drain(self) -> None:
+        """After a signal: take no more input, deliver the replies that are on their way, for a short while."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        with self._lock:
+            link = self._link
+            waiting = bool(self._sent or self._calls)
+        if link is None or not waiting:
+            return
+        threading.Timer(DRAIN_S, os._exit, (0,)).start()
+        with contextlib.suppress(OSError):
+            link.shutdown(socket.SHUT_WR)
+        self._terminated = False
+        self._take_from(link)
+        self._fail_all(LOST)
+
+
+def _message(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None

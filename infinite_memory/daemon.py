@@ -1,0 +1,256 @@
+"""The daemon: one for each home. It listens, lets each client have a session of its own, and goes when nobody needs it.
+
+The socket is open before anything heavy is imported, so that clients wait for nothing. A client greets with one line
+(`local_socket`); what it wants is a session, the daemon's status, or that the daemon goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from infinite_memory import __version__, local_socket
+from infinite_memory.app import App, new_session
+from infinite_memory.config import Config, known_settings, load_config
+from infinite_memory.contracts.native import Session
+from infinite_memory.errors import ConfigError, DaemonError
+from infinite_memory.home import Home
+from infinite_memory.logs import open_log
+from infinite_memory.protocols.json_text import format_line
+from infinite_memory.protocols.lines import serve_lines
+
+log = logging.getLogger(__name__)
+
+GREETING_S = 10.0  # a connection that says nothing is closed after this long
+STOP_S = 20.0  # how long requests under way may take once the daemon is asked to go
+LOCK_WAIT_S = 30.0  # how long a new daemon waits for the one before it to finish
+IDLE_CHECK_S = 1.0
+GREETING_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class Connection:
+    """One client's connection, as the two sides that a session knows."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def read(self) -> bytes:
+        """Give the next bytes, b"" at the end."""
+        try:
+            return await self.reader.read(65536)
+        except OSError:
+            return b""
+
+    async def write(self, data: bytes) -> None:
+        """Hand *data* on; waits while the client does not read, so that nothing piles up."""
+        self.writer.write(data)
+        await self.writer.drain()
+
+
+@dataclass(slots=True)
+class Daemon:
+    """A running daemon."""
+
+    app: App
+    config: Config
+    home: Home
+    record: dict[str, Any]
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    sessions: set[asyncio.Task[None]] = field(default_factory=set)
+    started_at: float = field(default_factory=time.monotonic)
+    last_seen_at: float = field(default_factory=time.monotonic)
+
+    async def serve(self, listening: socket.socket) -> None:
+        """Answer clients until asked to go, or idle for long enough."""
+        if listening.family == socket.AF_INET:
+            server = await asyncio.start_server(self._connected, sock=listening, limit=GREETING_BYTES)
+        else:
+            server = await asyncio.start_unix_server(self._connected, sock=listening, limit=GREETING_BYTES)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop.set)
+        local_socket.write_record(self.home.path, self.record)
+        log.info("the daemon listens", extra={"event": "daemon_listens"})
+        await self._wait_for_end()
+        local_socket.remove_record(self.home.path, self.record)  # from now on clients meet the next daemon
+        server.close()
+        if self.sessions:
+            await asyncio.wait(self.sessions, timeout=STOP_S)
+        for task in self.sessions:
+            task.cancel()
+        await asyncio.gather(*self.sessions, return_exceptions=True)
+        log.info("the daemon goes", extra={"event": "daemon_goes"})
+
+    async def _wait_for_end(self) -> None:
+        idle_exit_s = self.config.daemon.idle_exit_s
+        while not self.stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stop.wait(), IDLE_CHECK_S)
+            if self.sessions:
+                self.last_seen_at = time.monotonic()
+            elif idle_exit_s and time.monotonic() - self.last_seen_at > idle_exit_s:
+                log.info("nobody has been here for %g s", idle_exit_s, extra={"event": "daemon_idle"})
+                self.stop.set()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            greeting = await asyncio.wait_for(self._greeting(reader), GREETING_S)
+            if greeting is not None:
+                await self._welcome(greeting, Connection(reader, writer), task)
+        except (TimeoutError, ConnectionError, ValueError, asyncio.IncompleteReadError):
+            pass  # it said nothing, or nothing that a client of ours says, or left
+        except Exception:
+            log.exception("a session failed", extra={"event": "session_failed"})
+        finally:
+            self.sessions.discard(task)
+            writer.close()
+
+    async def _greeting(self, reader: asyncio.StreamReader) -> dict[str, Any] | None:
+        if "token" in self.record:
+            token = (await reader.readuntil(b"\n")).decode("utf-8", "replace").strip()
+            if not _same(token, self.record["token"]):
+                return None
+        greeting = json.loads(await reader.readuntil(b"\n"))
+        return greeting if isinstance(greeting, dict) else None
+
+    async def _welcome(self, greeting: dict[str, Any], link: Connection, task: asyncio.Task[None]) -> None:
+        kind = greeting.get("kind")
+        if kind == "status":
+            await link.write(format_line({"ok": True, "status": await self.status()}))
+            return
+        if kind == "stop":
+            self.stop.set()
+            await link.write(format_line({"ok": True, "pid": os.getpid()}))
+            return
+        foreign = greeting.get("version") != __version__ or greeting.get("protocol") != local_socket.PROTOCOL
+        if foreign and not greeting.get("reconnect"):
+            log.info("a client of version %s asks for its own daemon", greeting.get("version"), extra={"event": "replaced"})
+            self.stop.set()
+        if self.stop.is_set():
+            await link.write(format_line({"ok": False}))  # the client asks again and meets the next daemon
+            return
+        self.sessions.add(task)
+        try:
+            session, notes = self._session(greeting)
+        except ConfigError as problem:
+            await link.write(format_line({"ok": False, "error": str(problem), "error_code": problem.code}))
+            return
+        await link.write(format_line({"ok": True, "version": __version__, "pid": os.getpid(), "notes": notes}))
+        await self._serve_session(session, link)
+
+    async def _serve_session(self, session: Session, link: Connection) -> None:
+        async def tell(state: Mapping[str, Any]) -> None:
+            await link.write(local_socket.CONTROL + format_line(dict(state)))
+
+        session.tell = tell
+        contract = self.app.contract(session)
+        await serve_lines(contract, link, link, limit=session.limits.line_bytes, stop=self.stop)
+
+    def _session(self, greeting: Mapping[str, Any]) -> tuple[Session, list[str]]:
+        """Make a session from what the client's own environment, file and flags say.
+
+        Raises:
+            ConfigError: a setting of the client's is unknown or wrong.
+        """
+        environ = {str(name): str(value) for name, value in dict(greeting.get("environ") or {}).items()}
+        flags = {str(name): str(value) for name, value in dict(greeting.get("flags") or {}).items()}
+        file = Path(greeting["config_file"]) if greeting.get("config_file") else self.home.config_file
+        wanted = load_config(file, environ, flags)
+        session = new_session(wanted, environ)
+        if scope := greeting.get("active_scope"):
+            session.active_scope = str(scope)
+        session.ignored = self._ignored(wanted)
+        notes = [f"{one}; restart the daemon to change it (infinite-memory daemon stop)" for one in session.ignored]
+        return session, notes
+
+    def _ignored(self, wanted: Config) -> list[str]:
+        """Name the daemon's settings that this client would have otherwise."""
+        running = dict(self.config.values())
+        known = known_settings()
+        return [
+            f"{name} = {value!r} is ignored, the daemon runs with {running[name]!r}"
+            for name, value in wanted.values()
+            if not known[name].per_session and name in wanted.origins and value != running[name]
+        ]
+
+    async def status(self) -> dict[str, Any]:
+        """Tell what `daemon status` shows."""
+        engine = self.app.built_engine()
+        index = engine.parts.index if engine is not None else None
+        return {
+            "pid": os.getpid(),
+            "mongod_pid": self.app.mongod.pid if self.app.mongod is not None else None,
+            "version": __version__,
+            "uptime_s": round(time.monotonic() - self.started_at, 1),
+            "home": str(self.home.path),
+            "sessions": len(self.sessions),
+            "model": {
+                "name": self.config.embedding.model,
+                "state": engine.parts.embeddings.state if engine is not None else "loading",
+            },
+            "sidecar": {"state": index.state if index else "loading", "count": index.count() if index else None},
+            "rss_bytes": _rss_bytes(),
+        }
+
+
+def run(config: Config, home: Home, *, wait: bool = True) -> int:
+    """Run the daemon of *home* until it is asked to go; gives the exit code.
+
+    Args:
+        wait: Whether to wait for another daemon of this home that is just finishing.
+
+    Raises:
+        DaemonError: another daemon of this home runs and does not go.
+    """
+    os.environ["INFINITE_MEMORY_HOME"] = str(home.path)
+    home.make()
+    open_log(home, config.log)
+    end = time.monotonic() + (LOCK_WAIT_S if wait else 0)
+    while True:
+        with local_socket.locked(local_socket.lock_path(home.path), wait=False) as held:
+            if held:
+                listening, address = local_socket.listen(home.path, config.daemon.transport)
+                record = {"pid": os.getpid(), "version": __version__} | address
+                return asyncio.run(_run(config, home, listening, record))
+        if time.monotonic() > end:
+            raise DaemonError(f"another daemon runs for {home.path} (process {_pid(home)})")
+        time.sleep(0.05)
+
+
+async def _run(config: Config, home: Home, listening: socket.socket, record: dict[str, Any]) -> int:
+    async with App(config, home) as app:
+        await Daemon(app, config, home, record).serve(listening)
+    return 0
+
+
+def _pid(home: Home) -> object:
+    return (local_socket.read_record(home.path) or {}).get("pid", "unknown")
+
+
+def _same(one: str, other: str) -> bool:
+    import hmac
+
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def _rss_bytes() -> int:
+    """Resident memory of this process, in bytes; 0 where the system does not tell."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

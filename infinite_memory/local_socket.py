@@ -1,0 +1,181 @@
+"""Where a home's daemon and its clients meet, and what they say first. Standard library only: the thin client imports this.
+
+The daemon writes ``daemon.json`` (mode 0600) once it listens: its process id, version and address. A Unix socket lies in the home,
+mode 0600; a home whose path is too long for one has it in the user's runtime folder. By option, and where Unix sockets do not
+exist, the address is a loopback port with a token.
+
+A client begins with one line of JSON, the greeting, and gets one line back. After that the bytes are the session's own, but for
+control lines from the daemon, which begin with a record separator (0x1e) and never reach the client program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any
+
+CONTROL = b"\x1e"
+PROTOCOL = 1  # of the greeting; raised when an older side would misunderstand
+SOCKET_PATH_LIMIT = 100  # bytes; sockaddr_un holds 108 on Linux and 104 on macOS
+BACKLOG = 256
+
+Json = dict[str, Any]
+
+
+def record_path(home: Path) -> Path:
+    """The file that tells where the daemon listens."""
+    return home / "daemon.json"
+
+
+def pid_path(home: Path) -> Path:
+    """The file that holds the daemon's process id alone, for scripts."""
+    return home / "daemon.pid"
+
+
+def lock_path(home: Path) -> Path:
+    """The file that the daemon keeps locked for as long as it lives."""
+    return home / "daemon.lock"
+
+
+def start_lock_path(home: Path) -> Path:
+    """The file that a client keeps locked while it starts a daemon."""
+    return home / "daemon.starting"
+
+
+def socket_path(home: Path) -> Path:
+    """Where the Unix socket of *home* lies; the same for every process of the user."""
+    path = home / "daemon.sock"
+    if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
+        return path
+    name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(runtime) if runtime else Path(tempfile.gettempdir())
+    return folder / f"infinite-memory-{os.getuid()}" / f"{name}.sock"
+
+
+def listen(home: Path, transport: str) -> tuple[socket.socket, Json]:
+    """Open the daemon's listening socket; gives it with the record to be written by `write_record`.
+
+    The caller holds the daemon's lock, so a socket file that is there already is a leftover.
+    """
+    if transport == "tcp" or not hasattr(socket, "AF_UNIX"):
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(BACKLOG)
+        return listening, {"port": listening.getsockname()[1], "token": secrets.token_urlsafe(32)}
+    path = socket_path(home)
+    _make_private(path.parent, home)
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listening.bind(str(path))
+    finally:
+        os.umask(before)
+    listening.listen(BACKLOG)
+    return listening, {"socket": str(path)}
+
+
+def _make_private(folder: Path, home: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder != home and folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to somebody else")
+    folder.chmod(0o700)
+
+
+def write_record(home: Path, record: Json) -> None:
+    """Write the daemon's record so that a reader sees all of it or none."""
+    beside = record_path(home).with_suffix(".tmp")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(record, file)
+    beside.replace(record_path(home))
+    pid_path(home).write_text(f"{record['pid']}\n", "utf-8")
+
+
+def read_record(home: Path) -> Json | None:
+    """Read the daemon's record; None where there is none that can be read."""
+    try:
+        record = json.loads(record_path(home).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def remove_record(home: Path, record: Json) -> None:
+    """Take the record and the socket away, if they are still the ones of *record*."""
+    if (read_record(home) or {}).get("pid") == record["pid"]:
+        for path in (record_path(home), pid_path(home), Path(record["socket"]) if "socket" in record else None):
+            if path is not None:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+
+def connect(home: Path, timeout_s: float) -> socket.socket | None:
+    """Connect to the home's daemon, token included; None when nobody listens."""
+    record = read_record(home)
+    if record is None:
+        return None
+    family = socket.AF_UNIX if "socket" in record else socket.AF_INET
+    link = socket.socket(family, socket.SOCK_STREAM)
+    link.settimeout(timeout_s)
+    try:
+        link.connect(record["socket"] if "socket" in record else ("127.0.0.1", record["port"]))
+        if "token" in record:
+            link.sendall(record["token"].encode() + b"\n")
+    except (OSError, KeyError):
+        link.close()
+        return None
+    return link
+
+
+def read_line(link: socket.socket, limit: int = 1 << 20) -> bytes:
+    """Read one line from a socket, byte for byte so that nothing behind it is taken; b"" when the other side closed.
+
+    Raises:
+        OSError: the connection broke or timed out.
+    """
+    line = bytearray()
+    while len(line) < limit:
+        byte = link.recv(1)
+        if not byte:
+            return b""
+        if byte == b"\n":
+            return bytes(line)
+        line += byte
+    return b""
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, wait: bool) -> Any:
+    """Hold an exclusive lock on a file; yields whether it was got. It goes with the process, however that ends."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        yield _lock(descriptor, wait=wait)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, *, wait: bool) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt  # type: ignore[import-not-found,unused-ignore]
+
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True
