@@ -267,12 +267,12 @@ def lock(path: Path) -> Iterator[None]:
     """
     with path.open("a+b") as file:
         if sys.platform == "win32":
-            import msvcrt  # noqa: PLC0415
+            import msvcrt
 
             file.seek(0)
             msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
         else:
-            import fcntl  # noqa: PLC0415
+            import fcntl
 
             os.set_inheritable(file.fileno(), True)
             try:

@@ -130,8 +130,8 @@ def _name(model: str) -> str:
 
 def _load(weights: Path, attention: str | None = None) -> SentenceTransformer:
     try:
-        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - takes nine seconds; not for --help
-        from transformers.utils.logging import disable_progress_bar  # noqa: PLC0415
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils.logging import disable_progress_bar
     except ImportError as exc:
         raise EmbeddingError(
             "exporting needs torch, sentence-transformers and onnx; scripts/serve installs them"
@@ -146,7 +146,7 @@ def _load(weights: Path, attention: str | None = None) -> SentenceTransformer:
 
 def _trace(transformer: SentenceTransformer, path: Path) -> None:
     """Write the whole chain, from token ids to unit vector, as one ONNX graph with free batch size and length."""
-    import torch  # noqa: PLC0415 - see _load
+    import torch
 
     class Chain(torch.nn.Module):
         """Takes positional tensors, which the tracer needs, where sentence-transformers passes a dict along."""
@@ -183,7 +183,7 @@ def _trace(transformer: SentenceTransformer, path: Path) -> None:
 
 def _quantise(source: Path, target: Path) -> None:
     """Write the int8 form beside the float one."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 - needs onnx, a set-up package
+    from onnxruntime.quantization import QuantType, quantize_dynamic
 
     quantize_dynamic(source, target, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 

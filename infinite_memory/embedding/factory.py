@@ -77,7 +77,7 @@ def _open(model: str, truncate_dim: int | None, precision: str) -> Embedder:
     path = Path(model).expanduser()
     for folder in (path, folder_of(model)):
         if is_exported(folder):
-            from infinite_memory.embedding.onnx import OnnxEmbedder  # noqa: PLC0415 - NumPy only where it is used
+            from infinite_memory.embedding.onnx import OnnxEmbedder
 
             exported = OnnxEmbedder(folder, truncate_dim=truncate_dim, precision=precision)
             _check(model, exported.manifest.dim, truncate_dim)
@@ -87,7 +87,7 @@ def _open(model: str, truncate_dim: int | None, precision: str) -> Embedder:
                     f"embedding.precision: {precision!r} is not one that {model!r} was exported in ({has})"
                 )
             return exported
-    from infinite_memory.embedding.sentence import SentenceEmbedder, is_sentence_model  # noqa: PLC0415
+    from infinite_memory.embedding.sentence import SentenceEmbedder, is_sentence_model
 
     cached = None if path.is_dir() else _find_cached(model)
     folder = cached or path
@@ -118,8 +118,8 @@ def _check(model: str, dim: int, truncate_dim: int | None) -> None:
 def _find_cached(model: str) -> Path | None:
     """Find a model by name in the hub's cache on this machine, without any network."""
     try:
-        from huggingface_hub import snapshot_download  # noqa: PLC0415 - part of an extra
-        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError  # noqa: PLC0415
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
     except ImportError:
         return None
     repository = model if "/" in model else f"sentence-transformers/{model}"

@@ -54,7 +54,7 @@ def snapshot(model: str) -> Path:
     Raises:
         EmbeddingError: it is neither there nor here.
     """
-    from huggingface_hub import snapshot_download  # noqa: PLC0415 - 0.3 s, needed by set-up only
+    from huggingface_hub import snapshot_download
 
     try:
         return Path(
@@ -68,7 +68,7 @@ def snapshot(model: str) -> Path:
 
 def _check_reachable() -> None:
     """Ask the hub once: its own client tries for half a minute before it believes that there is no network."""
-    from huggingface_hub import constants, hf_hub_url  # noqa: PLC0415 - 0.3 s, needed by set-up only
+    from huggingface_hub import constants, hf_hub_url
 
     if constants.HF_HUB_OFFLINE:
         raise EmbeddingError("the model hub is switched off (HF_HUB_OFFLINE)")
@@ -80,7 +80,7 @@ def _check_reachable() -> None:
 
 
 def _copy(name: str, to: Path) -> None:
-    from huggingface_hub import hf_hub_download  # noqa: PLC0415 - 0.3 s, needed by set-up only
+    from huggingface_hub import hf_hub_download
 
     try:
         shutil.copyfile(hf_hub_download(_repository(DEFAULT_MODEL), name, etag_timeout=_TIMEOUT_S), to)

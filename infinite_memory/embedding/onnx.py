@@ -126,7 +126,7 @@ class OnnxEmbedder:
     def _load_tokenizer(self) -> Tokenizer:
         with self._lock:
             if self._tokenizer is None:
-                from tokenizers import Tokenizer  # noqa: PLC0415 - the module imports in 0.1 s, needed at the first text only
+                from tokenizers import Tokenizer  # imported at the first text: the daemon answers before that
 
                 try:
                     tokenizer = Tokenizer.from_file(str(self.folder / TOKENIZER_FILE))
@@ -145,7 +145,7 @@ class OnnxEmbedder:
             return self._session
 
     def _open_session(self) -> onnxruntime.InferenceSession:
-        import onnxruntime  # noqa: PLC0415 - the daemon answers before a model is loaded
+        import onnxruntime
 
         file = self._file()
         options = onnxruntime.SessionOptions()

@@ -102,8 +102,8 @@ class SentenceEmbedder:
     def _loaded(self) -> SentenceTransformer:
         if self._model is None:
             try:
-                from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - see the module's first lines
-                from transformers.utils.logging import disable_progress_bar  # noqa: PLC0415
+                from sentence_transformers import SentenceTransformer
+                from transformers.utils.logging import disable_progress_bar
             except ImportError as exc:
                 raise EmbeddingError(
                     f"the model {self.name!r} is not exported and needs sentence-transformers: install torch, then run"
