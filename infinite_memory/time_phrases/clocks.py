@@ -203,7 +203,7 @@ def clock_range(reader: Reader, place: int, *, plain: bool = False) -> tuple[Clo
 
 def _settle_halves(first: Clock, last: Clock) -> tuple[Clock, Clock]:
     """Let the end's "pm" reach back to the start where that keeps the order: 4 - 6:30 pm is 16:00 to 18:30."""
-    if last.half and not first.half and last.hour >= 12 and first.hour < 12:
+    if last.half and not first.half and 12 <= last.hour < 24 and first.hour < 12:
         moved = replace(first, hour=first.hour + 12)
         if moved.offset < last.offset:
             first = moved
@@ -333,7 +333,7 @@ def clock_then_day(reader: Reader, place: int) -> Found | None:
                 return Found(Span(day + ranged[0].offset, day + ranged[1].offset, Unit.HOUR), found.after)
     at = reader.skip(place, Tag.ON, Tag.AT, Tag.THE, limit=2)
     read = clock(reader, at, plain=reader.lone)
-    if read and read.plain and not reader.has(read.after, Tag.ON, Tag.OF):
+    if read and read.plain and (not reader.has(read.after, Tag.ON, Tag.OF) or reader.has(read.after, Tag.TO)):
         return None
     if read is None:
         return None

@@ -173,7 +173,7 @@ def month_and_day(reader: Reader, place: int) -> Found | None:
     unit_year = reader.skip(at, Tag.OF, Tag.THE, limit=3)
     if reader.at(unit_year).get(Tag.UNIT) is Unit.YEAR and (year := reader.year(unit_year + 1)):
         return Found(Date(year[0], number), year[1])
-    day_at = reader.skip(reader.skip(at, Tag.ON, limit=1), Tag.THE, limit=1)
+    day_at = reader.skip(at, Tag.THE, limit=1)
     day = reader.number(day_at)
     if day and 1 <= day.value <= 31 and day.digits <= 2 and not _counts_something(reader, day.after):
         if not (day.ordinal is False and reader.has(day_at - 1, Tag.THE) and not reader.lone):
@@ -251,6 +251,9 @@ def day_and_month(reader: Reader, place: int) -> Found | None:
         if found and reader.at(at).has(Tag.WEAK) and not day.ordinal and found.after == after:
             found = replace(found, strong=reader.at(at).capital and day.digits > 0)  # "12 may suffice", "one may ask"
         return found
+    month_number = reader.number(at) if reader.lone and at > day.after else None
+    if month_number and day.digits and month_number.digits and month_number.value <= 12 and reader.is_over(month_number.after):
+        return _checked(Date(None, month_number.value, day.value), month_number.after)  # "17 del 11"
     for relative, unit in ((at, at + 1), (at + 1, at)):
         if reader.has(relative, Tag.RELATIVE) and reader.at(unit).get(Tag.UNIT) is Unit.MONTH:
             span = unit_span(reader.now, Unit.MONTH, int(reader.at(relative).get(Tag.RELATIVE)))

@@ -183,6 +183,8 @@ def _open_start(reader: Grammar, place: int) -> Found | None:
     found = reader.period(behind) or reader.period(reader.skip(behind, Tag.THE, limit=1))
     if found is None:
         return None
+    if since and reader.has(at, Tag.FROM) and isinstance(found.node, Span) and found.node.grain <= Unit.HOUR:
+        return None  # "from five to six" on a day, not since then
     if since:
         return _since(reader, found, reader.skip(found.after, Tag.SINCE_CLOSES, limit=1))
     return _after(reader, found, found.after)
@@ -209,6 +211,9 @@ def _open_end(reader: Grammar, place: int) -> Found | None:
     span = reader.settled(found)
     if span is None or span.start is None:
         return None
+    whole = reader.period(place) if reader.language.before_day_is_day else None
+    if whole and whole.after >= found.after:
+        return None  # "avant hier" is a day
     return Found(Span(None, span.start if before else span.end, span.grain), found.after)
 
 

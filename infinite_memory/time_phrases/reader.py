@@ -97,7 +97,7 @@ class Reader:
                 return None
             after, ordinal = start + 1, start > place
             following = self.at(after)
-            if following.has(Tag.ORDINAL_MARK) and (following.glued or not following.has(Tag.OF)):
+            if following.has(Tag.ORDINAL_MARK) and following.glued:
                 if following.folded != "." or self._is_ordinal_dot(after, lexeme.value):
                     after, ordinal = after + 1, True
             return Number(lexeme.value, after, ordinal, lexeme.digits)

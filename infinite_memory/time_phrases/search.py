@@ -19,6 +19,7 @@ from infinite_memory.time_phrases.tokens import Token, is_unspaced, tokenize
 
 _MOST_LONE = 24  # lexemes of a text that may be a time as a whole
 _MOST_STARTS = 500  # places where a time may begin; bounds the work on hostile text
+_LIKELY = 0.75  # share of the best language's score that makes another worth trying
 _LEADING = (Tag.IN, Tag.ON, Tag.OF, Tag.THE, Tag.FROM, Tag.AND)
 _KANA = ("\u3041", "\u30ff")
 
@@ -49,15 +50,19 @@ def search(text: str, now: dt.datetime, zone: ZoneInfo, language: str | None) ->
     tokens = tokenize(text)
     if not tokens:
         return None
+    best: Result | None = None
     for code in (language,) if language else likely_languages(tokens):
         lexemes = read_lexemes(tokens, lexicon(code))
         try:
             hit = _find(lexemes, code, now, zone)
-            if hit:
-                return _result(text, lexemes, hit, zone)
+            found = _result(text, lexemes, hit, zone) if hit else None
         except (OverflowError, ValueError):  # beyond the years 1 to 9999: no memory lies there
             continue
-    return None
+        if found and (best is None or len(found.words) > len(best.words)):
+            best = found
+        if best and not best.rest:
+            break
+    return best
 
 
 def likely_languages(tokens: list[Token]) -> list[str]:
@@ -71,11 +76,11 @@ def likely_languages(tokens: list[Token]) -> list[str]:
     folded = [token.folded for token in tokens[:200]]
     for order, code in enumerate(code for code in CODES if code not in ("zh", "ja")):
         known = lexicon(code)
-        score = sum(len(word) for at, word in enumerate(folded) if word.isalpha() and known.match(folded, at)[0])
+        score = sum(len(word) for at, word in enumerate(folded) if word.isalpha() and known.knows(folded, at))
         scores.append((-score, order, code))
     scores.sort()
     best = -scores[0][0]
-    return [code for score, _, code in scores if -score * 2 >= best]
+    return [code for score, _, code in scores if -score >= best * _LIKELY]
 
 
 def _find(lexemes: list[Lexeme], code: str, now: dt.datetime, zone: ZoneInfo) -> _Hit | None:

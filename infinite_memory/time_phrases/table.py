@@ -146,6 +146,7 @@ class Language:
 
 
 Meanings = dict[Tag, Any]
+_ENDINGS = (Tag.ORDINAL_MARK, Tag.DECADE_CLOSES, Tag.QUARTER_MARK, Tag.HALF_MARK)
 
 
 class Lexicon:
@@ -173,6 +174,10 @@ class Lexicon:
             if found := self._entries.get(tuple(tokens[at : at + size])):
                 return size, found
         return 0, {}
+
+    def knows(self, tokens: list[str], at: int) -> bool:
+        """Tell whether a word of the language stands at *at*; endings such as "th" are no words."""
+        return any(tag not in _ENDINGS for tag in self.match(tokens, at)[1])
 
     def entries(self) -> Iterator[tuple[str, ...]]:
         """Give every entry as its tokens."""

@@ -11,6 +11,8 @@ _SHORT_YEAR = 2  # digits: "07年" and "零八年" are years, "3年" is a durati
 
 def marked_date(reader: Reader, place: int) -> Found | None:
     """Read a year, month, day and weekday, each with its sign; a day alone needs support."""
+    if not reader.language.scriptless:
+        return None
     at, year = _year(reader, place)
     month = day = None
     if (number := _marked(reader, at, Tag.MONTH_MARK)) and 1 <= number.value <= 12:

@@ -26,7 +26,6 @@ TABLE = Language(
         Unit.QUARTER: "四半期",
         Unit.HALF_YEAR: "半期",
         Unit.YEAR: "年|年間|年度",
-        Unit.DECADE: "十年",
         Unit.CENTURY: "世紀",
     },
     cardinals=("零|〇|ゼロ", "一", "二", "三", "四", "五", "六", "七", "八", "九"),

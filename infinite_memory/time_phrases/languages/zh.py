@@ -27,7 +27,6 @@ TABLE = Language(
         Unit.QUARTER: "季度|季|个季度|個季度",
         Unit.HALF_YEAR: "半年",
         Unit.YEAR: "年|年度",
-        Unit.DECADE: "十年",
         Unit.CENTURY: "世纪|世紀",
     },
     cardinals=("零|〇", "一", "二|两|兩", "三", "四", "五", "六", "七", "八", "九"),
