@@ -96,7 +96,10 @@ class App(AbstractAsyncContextManager["App"]):
 
         settings, mongodb = self.config.embedding, self.config.mongodb
         store = MongoStore(
-            mongodb.uri or self._ensure_mongod, database=mongodb.database, driver=mongodb.driver, timeout_s=mongodb.timeout_s
+            mongodb.uri or self._ensure_mongod,
+            database=mongodb.database,
+            driver=mongodb.driver,
+            timeout_s=mongodb.timeout_s,
         )
         embedder = open_embedder(settings.model, truncate_dim=settings.truncate_dim, precision=settings.precision)
         return embedder, FaissSidecarFiles(self.home.sidecars), store

@@ -55,7 +55,9 @@ def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.soc
         ConfigError: the daemon refuses the settings that came with the greeting.
     """
     deadline = time.monotonic() + START_S
-    line = json.dumps({"protocol": local_socket.PROTOCOL, "version": __version__, "pid": os.getpid()} | greeting).encode()
+    line = json.dumps(
+        {"protocol": local_socket.PROTOCOL, "version": __version__, "pid": os.getpid()} | greeting
+    ).encode()
     while time.monotonic() < deadline:
         link = local_socket.connect(home, GREETING_S)
         if link is None:
@@ -359,7 +361,9 @@ class Pipe:
         replies: list[Json] = []
         for line in lines:
             message = _message(line) if b"request_id" in line else None
-            echo = {"request_id": message["request_id"]} if isinstance(message, dict) and "request_id" in message else {}
+            echo = (
+                {"request_id": message["request_id"]} if isinstance(message, dict) and "request_id" in message else {}
+            )
             replies.append({"status": "ERROR", "error": why, "error_code": "CONNECTION_ERROR"} | echo)
         for key in calls:
             replies.append({"jsonrpc": "2.0", "id": json.loads(key), "error": {"code": -32603, "message": why}})

@@ -34,7 +34,9 @@ class MongodbSettings:
     uri: str | None = _setting(None, "A MongoDB server of yours; without it InfiniteMemory runs its own")
     database: str = _setting("infinite_memory", "Name of the database")
     driver: str = _setting("pymongo", "Client library", choices=("pymongo", "motor"))
-    binary: str | None = _setting(None, "Path of the mongod to run; default: the one on PATH, then the installed package's")
+    binary: str | None = _setting(
+        None, "Path of the mongod to run; default: the one on PATH, then the installed package's"
+    )
     cache_mb: int = _setting(256, "Cache of our own MongoDB, in MiB", low=256)
     timeout_s: float = _setting(5.0, "How long a request waits for a server that does not answer, in seconds", low=0.1)
 

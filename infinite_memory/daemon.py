@@ -137,7 +137,9 @@ class Daemon:
             return
         foreign = greeting.get("version") != __version__ or greeting.get("protocol") != local_socket.PROTOCOL
         if foreign and not greeting.get("reconnect"):
-            log.info("a client of version %s asks for its own daemon", greeting.get("version"), extra={"event": "replaced"})
+            log.info(
+                "a client of version %s asks for its own daemon", greeting.get("version"), extra={"event": "replaced"}
+            )
             self.stop.set()
         if self.stop.is_set():
             await link.write(format_line({"ok": False}))  # the client asks again and meets the next daemon

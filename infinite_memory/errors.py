@@ -150,7 +150,9 @@ class SchemaTooNewError(StoreError):
     code = "schema_too_new"
 
     def __init__(self, found: int, known: int) -> None:
-        super().__init__(f"the data has schema version {found}, this program knows up to {known}; update InfiniteMemory")
+        super().__init__(
+            f"the data has schema version {found}, this program knows up to {known}; update InfiniteMemory"
+        )
 
 
 class EmbeddingError(InfiniteMemoryError):

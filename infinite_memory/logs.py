@@ -15,7 +15,11 @@ KEPT_FILES = 3  # beside the one being written
 def open_log(home: Home, settings: LogSettings) -> None:
     """Send the package's log lines to ``logs/infinite-memory.log``; the files together stay under four times the limit."""
     handler = logging.handlers.RotatingFileHandler(
-        home.logs / "infinite-memory.log", maxBytes=settings.file_mb * MIB, backupCount=KEPT_FILES, encoding="utf-8", delay=True
+        home.logs / "infinite-memory.log",
+        maxBytes=settings.file_mb * MIB,
+        backupCount=KEPT_FILES,
+        encoding="utf-8",
+        delay=True,
     )
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s [%(process)d] %(message)s"))
     console = logging.StreamHandler(sys.stderr)

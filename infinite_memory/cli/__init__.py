@@ -81,7 +81,9 @@ def _parser() -> argparse.ArgumentParser:
 
     call = commands.add_parser("call", parents=[common], help="send one request and print the reply")
     call.add_argument("action", metavar="ACTION", help="name of a command, as `infinite-memory help` lists them")
-    call.add_argument("fields", nargs="?", default="{}", metavar="JSON", help='its fields, as {"query": "tea"}; - reads them')
+    call.add_argument(
+        "fields", nargs="?", default="{}", metavar="JSON", help='its fields, as {"query": "tea"}; - reads them'
+    )
 
     commands.add_parser("stats", parents=[common], help="print statistics").add_argument("--json", action="store_true")
     helped = commands.add_parser("help", parents=[common], help="list the requests and their fields")

@@ -27,8 +27,8 @@ def serve(options: argparse.Namespace) -> int:
     if options.in_process:
         code = _serve_here(options, output)
     else:
-        from infinite_memory.client import Pipe
         from infinite_memory.cli.reach import greeting_of
+        from infinite_memory.client import Pipe
         from infinite_memory.home import find_home
 
         code = Pipe(find_home(os.environ).path, greeting_of(options), 0, output).run()
@@ -68,6 +68,10 @@ async def _serve_app(home: Home, config: Config, output: int) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with App(config, home) as app:
         await serve_lines(
-            app.contract(session), DescriptorSource(0), DescriptorSink(output), limit=config.limits.line_bytes, stop=stop
+            app.contract(session),
+            DescriptorSource(0),
+            DescriptorSink(output),
+            limit=config.limits.line_bytes,
+            stop=stop,
         )
     return 0

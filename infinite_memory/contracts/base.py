@@ -227,7 +227,7 @@ def _number(value: Any) -> float | int | None:
             value = int(text) if text.lstrip("+-").isdecimal() and len(text) <= 20 else float(text)
         except ValueError:
             return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > 2**63:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2**63:
         return None
     return value
 

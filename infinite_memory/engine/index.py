@@ -129,7 +129,9 @@ class Index:
                 raise
             except Exception as problem:
                 log.exception("keeping the index failed", extra={"event": "index_failed"})
-                self._fail(SidecarNotReadyError(f"the index could not be opened ({type(problem).__name__}); see the log"))
+                self._fail(
+                    SidecarNotReadyError(f"the index could not be opened ({type(problem).__name__}); see the log")
+                )
                 await asyncio.sleep(RETRY_S)
 
     def _fail(self, problem: InfiniteMemoryError) -> None:
@@ -433,5 +435,3 @@ async def _upsert(sidecar: Sidecar, rows: Sequence[Row]) -> None:
 
 async def _in_thread(work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(None, work)
-
-

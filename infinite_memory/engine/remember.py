@@ -179,7 +179,17 @@ def _changed(old: MemoryRecord, changes: Changes) -> MemoryRecord:
     """Apply *changes*; tags that name a speaker or conversation say so as they do when stored."""
     parts = {
         name: value
-        for name in ("text", "tags", "source", "type", "title", "importance", "confidence", "speaker", "conversation_id")
+        for name in (
+            "text",
+            "tags",
+            "source",
+            "type",
+            "title",
+            "importance",
+            "confidence",
+            "speaker",
+            "conversation_id",
+        )
         if (value := getattr(changes, name)) is not None
     }
     if changes.tags is not None:

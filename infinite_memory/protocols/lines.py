@@ -78,7 +78,9 @@ class LineContract(Protocol):
         """Answer a line that is no request."""
 
 
-async def serve_lines(contract: LineContract, source: ByteSource, sink: ByteSink, *, limit: int, stop: asyncio.Event) -> None:
+async def serve_lines(
+    contract: LineContract, source: ByteSource, sink: ByteSink, *, limit: int, stop: asyncio.Event
+) -> None:
     """Serve one client until its input ends, *stop* is set, or it is gone; the request under way is always answered.
 
     Args:

@@ -50,7 +50,11 @@ class NativeContract:
             reply = self.refuse(problem)
         except Exception:
             log.exception("a command failed", extra={"event": "command_failed", "action": shown(request.get("action"))})
-            reply = {"status": "ERROR", "error": "internal error; the log has the details", "error_code": "INTERNAL_ERROR"}
+            reply = {
+                "status": "ERROR",
+                "error": "internal error; the log has the details",
+                "error_code": "INTERNAL_ERROR",
+            }
         if checking.warnings:
             reply["warnings"] = checking.warnings
         return reply | envelope

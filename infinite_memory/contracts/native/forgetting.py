@@ -64,7 +64,9 @@ async def delete_memory(call: Call) -> Reply:
     if fields.flag("dry_run"):
         reply |= {"dry_run": True, "would_delete": len(gone.memory_ids)}
     if gone.texts:
-        reply["memories"] = [{"memory_id": one, "text": gone.texts[one]} for one in gone.memory_ids[:IDS_TOLD] if one in gone.texts]
+        reply["memories"] = [
+            {"memory_id": one, "text": gone.texts[one]} for one in gone.memory_ids[:IDS_TOLD] if one in gone.texts
+        ]
     if gone.removed_scope is not None:
         reply["scope"] = gone.removed_scope.name
     notes = [gone.note] if gone.note else []

@@ -128,7 +128,10 @@ async def help_(call: Call) -> Reply:
         near = TABLE.nearest(wanted or "")
         commands = [command for command in TABLE if command.name in near] or list(TABLE)
     return {
-        "commands": [{"action": one.name, "title": one.title, "about": one.about, "fields": _fields_out(one.fields)} for one in commands],
+        "commands": [
+            {"action": one.name, "title": one.title, "about": one.about, "fields": _fields_out(one.fields)}
+            for one in commands
+        ],
         "active_scope": call.session.active_scope,
         "timezone": call.session.zone.key,
     } | ({"ignored_settings": call.session.ignored} if call.session.ignored else {})

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from infinite_memory.contracts.base import IntegerField, NameField, NumberField, ObjectField, Reply, TextField
-from infinite_memory.contracts.base import TimeRangeField
+from infinite_memory.contracts.base import (
+    IntegerField,
+    NameField,
+    NumberField,
+    ObjectField,
+    Reply,
+    TextField,
+    TimeRangeField,
+)
 from infinite_memory.contracts.native.replies import match_out, memory_out, names_out, range_out
 from infinite_memory.contracts.native.table import (
     CURSOR,
@@ -84,7 +91,9 @@ async def search_by_scope(call: Call) -> Reply:
 async def list_memories(call: Call) -> Reply:
     """List memories, newest first, page by page, with any filter."""
     where = await where_of(call, call.fields.inner("filter"))
-    return _listed(call, await call.engine.list_memories(where, call.fields.integer("limit"), call.fields.find_text("cursor")))
+    return _listed(
+        call, await call.engine.list_memories(where, call.fields.integer("limit"), call.fields.find_text("cursor"))
+    )
 
 
 @TABLE.command(
@@ -141,4 +150,3 @@ def _cap(reply: Reply, most: int) -> None:
             result |= {"text": text[:left], "truncated": True, "text_chars": len(text)}
             reply["truncated"] = True
         left = max(0, left - len(text))
-

@@ -135,9 +135,13 @@ TIMEZONE = ZoneField(name="timezone", about="IANA zone in which words of time an
 FILTER_FIELDS = (
     read_scope(),
     tags("Only memories with these tags"),
-    ChoiceField(name="tags_mode", about="Whether all or any of the tags are needed", choices=TagsMode, default=TagsMode.ALL),
+    ChoiceField(
+        name="tags_mode", about="Whether all or any of the tags are needed", choices=TagsMode, default=TagsMode.ALL
+    ),
     TimeRangeField(name="time_range", about="Only memories of this stretch of time; both ends inside"),
-    TextField(name="time_query", about="A stretch of time in words (last week); `time_range` wins", limit="query_chars"),
+    TextField(
+        name="time_query", about="A stretch of time in words (last week); `time_range` wins", limit="query_chars"
+    ),
     TextField(name="source", about="Only memories of this source"),
     TextField(name="type", about="Only memories of this type"),
     TextField(name="speaker", about="Only what this person said"),
@@ -155,7 +159,7 @@ def scopes_of(call: Call, scope: str | None, *, everywhere: bool = False) -> tup
 
 async def where_of(call: Call, fields: Fields) -> Where:
     """Turn checked filter fields into a filter."""
-    wanted = fields["tags"] if "tags" in fields else ()
+    wanted = fields["tags"] or ()
     return Where(
         scopes_of(call, fields.find_text("scope")),
         lenient="scope" not in fields,

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from infinite_memory.contracts.base import (
-    FlagField,
-    InstantField,
     Field,
     Fields,
+    FlagField,
+    InstantField,
     Json,
     ListField,
     NameField,
@@ -209,7 +209,10 @@ def _depth(value: Any) -> int:
 def _kept(kept: Kept) -> Json:
     reply: Json = {"memory_id": kept.memory.memory_id, "scope": kept.scope.name, "outcome": "stored"}
     if kept.pending is not None:
-        reply |= {"embedding": "pending", "note": f"stored; it is found by meaning once it is embedded ({kept.pending})"}
+        reply |= {
+            "embedding": "pending",
+            "note": f"stored; it is found by meaning once it is embedded ({kept.pending})",
+        }
     return reply
 
 
