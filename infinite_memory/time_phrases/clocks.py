@@ -21,6 +21,7 @@ PARTS: dict[str, tuple[int, int]] = {
 }
 """Where the parts of a day lie. "Night" starts with the evening: what was said last night was often said at nine."""
 
+_MOST_FILLERS = 5  # between a day and its time: "a primeras horas de la"
 _LATE = ("afternoon", "evening", "night")
 _LAST_HOUR = 30  # Japanese counts the small hours on from 24
 
@@ -256,9 +257,9 @@ def narrow(reader: Reader, found: Found) -> Found:
     plain = reader.lone or isinstance(found.node, Span)
     if read := clock_range(reader, reader.skip(at, Tag.OF, limit=1), plain=plain) or clock_range(reader, at, plain=plain):
         return Found(Span(start + read[0].offset, start + read[1].offset, Unit.HOUR), read[2])
-    behind = reader.skip(at, Tag.IN, Tag.ON, Tag.OF, Tag.AT, Tag.SOFT, limit=3)
-    behind = reader.skip(behind, Tag.THE, Tag.SOFT, Tag.AROUND, limit=3)
-    if reader.has(behind, Tag.ON) and behind == at:
+    behind = at
+    fillers = (Tag.IN, Tag.ON, Tag.OF, Tag.AT, Tag.SOFT, Tag.THE, Tag.AROUND)
+    while behind - at < _MOST_FILLERS and reader.has(behind, *fillers) and not reader.has(behind, Tag.PART):
         behind += 1
     marked = behind > at
     if reader.has(behind, Tag.PART):

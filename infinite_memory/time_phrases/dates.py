@@ -15,6 +15,8 @@ from infinite_memory.time_phrases.spans import Date, Span, midnight, settle, shi
 from infinite_memory.time_phrases.table import Tag, Unit
 from infinite_memory.time_phrases.unspaced import marked_date
 
+_SATURDAY = 5
+
 Rule = Callable[[Reader, int], Found | None]
 
 
@@ -256,6 +258,8 @@ def day_and_month(reader: Reader, place: int) -> Found | None:
         return _checked(Date(None, month_number.value, day.value), month_number.after)  # "17 del 11"
     for relative, unit in ((at, at + 1), (at + 1, at)):
         if reader.has(relative, Tag.RELATIVE) and reader.at(unit).get(Tag.UNIT) is Unit.MONTH:
+            if at == day.after and reader.at(relative).get(Tag.RELATIVE) != 0:
+                return None  # "2 derniers mois" are months, not a day
             span = unit_span(reader.now, Unit.MONTH, int(reader.at(relative).get(Tag.RELATIVE)))
             assert span.start is not None
             return _checked(Date(span.start.year, span.start.month, day.value), at + 2)
@@ -571,6 +575,9 @@ def _nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, out
         return Span(first, first + dt.timedelta(days=1)) if start <= first < end else None
     if unit is None or unit >= outer.grain or unit < Unit.DAY:
         return None
+    if unit is Unit.WEEKEND:
+        saturday = _nth_inside(nth, 1, _SATURDAY, None, outer)
+        return unit_span(saturday.start, Unit.WEEKEND) if saturday and saturday.start else None
     if unit is Unit.WEEK:  # the first week is the one that holds the period's first Thursday, as in ISO 8601
         monday = unit_start(start, Unit.WEEK)
         base = monday if start.weekday() <= 3 else monday + dt.timedelta(days=7)
@@ -586,6 +593,26 @@ def _nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, out
     return Span(shift(stop, unit, -many), stop, unit)
 
 
+def month_of(reader: Reader, place: int) -> Found | None:
+    """Read "the month of May"."""
+    at = reader.skip(place, Tag.THE, limit=1)
+    if reader.at(at).get(Tag.UNIT) is not Unit.MONTH or not reader.has(at + 1, Tag.OF):
+        return None
+    found = month_and_day(reader, at + 2)
+    return replace(found, strong=True) if found else None
+
+
+def weekend_of(reader: Reader, place: int) -> Found | None:
+    """Read "the weekend of March 3": the one that holds the day, or the next one after it."""
+    at = reader.skip(place, Tag.THE, limit=1)
+    if reader.at(at).get(Tag.UNIT) is not Unit.WEEKEND or not reader.has(at + 1, Tag.OF):
+        return None
+    found = _week_holding(reader, reader.skip(at + 1, Tag.OF, Tag.THE, limit=2))
+    if found is None or not isinstance(found.node, Span) or found.node.start is None:
+        return None
+    return Found(unit_span(found.node.start, Unit.WEEKEND), found.after)
+
+
 DATE_RULES: tuple[Rule, ...] = (
     marked_date,
     numeric_date,
@@ -597,6 +624,8 @@ DATE_RULES: tuple[Rule, ...] = (
     season,
     holiday_date,
     week_of,
+    weekend_of,
+    month_of,
     nth_of_period,
     weekday_date,
     bare_year,

@@ -42,8 +42,18 @@ class Grammar(Reader):
         counted = longest(self, place, RELATIVE_RULES)
         if counted and (dated is None or counted.after > dated.after or (counted.after == dated.after and not dated.strong)):
             dated = counted
+        if dated and self.language.scriptless:
+            dated = self._edge_behind(dated)
         edged = edge(self, place)
         return edged if edged and (dated is None or edged.after > dated.after) else dated
+
+    def _edge_behind(self, found: Found) -> Found:
+        """Cut a period by the word behind it: "今月下旬"."""
+        at = self.skip(found.after, Tag.OF, limit=1)
+        span = self.settled(found) if self.has(at, Tag.EDGE) else None
+        if span is None or span.start is None or span.end is None or span.start.tzinfo or span.grain < Unit.WEEK:
+            return found
+        return Found(edge_span(span, self.at(at).get(Tag.EDGE)), at + 1)
 
     def period(self, place: int) -> Found | None:
         """Read a stretch at *place*, narrowed by a time of the day if there is one."""
@@ -65,7 +75,7 @@ class Grammar(Reader):
     def range(self, place: int) -> Found | None:
         """Read the longest time at *place*: a range, an open range, or a single stretch."""
         best: Found | None = None
-        for rule in (_from_to, _open_start, _open_end, _around, _single):
+        for rule in (_from_to, _neighbours, _open_start, _open_end, _around, _single):
             found = rule(self, place)
             if found and (best is None or found.after > best.after):
                 best = found
@@ -132,6 +142,9 @@ def _single(reader: Grammar, place: int) -> Found | None:
     opened = reader.skip(found.after, Tag.OR, limit=1)
     if opened > found.after and reader.has(opened, Tag.LATER):
         return _since(reader, found, opened + 1)
+    if opened > found.after and reader.has(opened, Tag.EARLIER, Tag.BEFORE):
+        span = reader.settled(found)  # "2015 or earlier"
+        return Found(Span(None, span.end, span.grain), opened + 1) if span else None
     if reader.has(found.after, Tag.SINCE_CLOSES):
         return _since(reader, found, found.after + 1)
     if reader.has(found.after, Tag.AFTER_CLOSES):
@@ -255,12 +268,29 @@ def _from_to(reader: Grammar, place: int) -> Found | None:
         return None  # the end is a time on the first one's day
     if not opened and not _match(reader, first, last):
         return None
+    if _is_bare(first) and isinstance(last.node, Span) and last.node.grain <= Unit.HOUR and last.node.start != reader.instant:
+        return None  # "from 9 to 5 on Tuesday"
     if _is_bare(first) and _is_bare(last) and not reader.lone:
         return None
     span = between(first.node, last.node, reader.now)
     if span is None:
         return None
     return Found(span, reader.skip(last.after, Tag.BETWEEN_CLOSES, limit=1))
+
+
+def _neighbours(reader: Grammar, place: int) -> Found | None:
+    """Read "yesterday and today", "January and February": two stretches that touch are one."""
+    first = reader.period(place)
+    if first is None or not first.strong or not reader.has(first.after, Tag.AND):
+        return None
+    last = reader.period(first.after + 1)
+    spans = [reader.settled(found) for found in (first, last) if found and found.strong]
+    if last is None or len(spans) < 2 or any(span is None or not span.start or not span.end for span in spans):
+        return None
+    early, late = sorted((span for span in spans if span and span.start and span.end), key=lambda span: str(span.start))
+    if early.end != late.start:
+        return None
+    return Found(Span(early.start, late.end, late.grain), last.after)
 
 
 def _is_clock_only(found: Found) -> bool:

@@ -17,6 +17,7 @@ from infinite_memory.time_phrases.unspaced import marked_date
 
 _MOST_PARTS = 6  # of a duration: years, months, weeks, days, hours, minutes
 _MOST_COUNT = 100_000
+_SOME = 4  # how many a plural without a number is taken to be, give or take one
 
 Duration = list[tuple[int, Unit, bool]]
 
@@ -38,6 +39,9 @@ def duration(reader: Reader, place: int) -> tuple[Duration, int] | None:
         return half
     while len(parts) < _MOST_PARTS:
         count = reader.count(at)
+        if count and reader.has(count[1], Tag.AND) and (half := _half_unit(reader, reader.skip(count[1] + 1, Tag.VAGUE, limit=1))):
+            unit = reader.at(half[1] - 1).get(Tag.UNIT)  # "one and a half years"
+            return [*parts, (count[0], unit, False), *half[0]], half[1]
         if count is None or count[0] > _MOST_COUNT or not reader.has(count[1], Tag.UNIT):
             break
         unit: Unit = reader.at(count[1]).get(Tag.UNIT)
@@ -71,6 +75,10 @@ def ago(reader: Reader, place: int) -> Found | None:
     opened = reader.has(place, Tag.AGO_OPENS)
     start = reader.skip(place, Tag.AGO_OPENS, Tag.ROUGHLY, limit=3) if opened else place
     read = duration(reader, start)
+    if read is None and reader.has(start, Tag.UNIT) and (opened or reader.has(start + 1, Tag.AGO)):
+        if reader.language.scriptless:
+            return None
+        read = ([(_SOME, reader.at(start).get(Tag.UNIT), True)], start + 1)  # "years ago"
     if read is None:
         return None if opened else _weekdays_ago(reader, place)
     parts, after = read
@@ -116,7 +124,7 @@ def _weekdays_ago(reader: Reader, place: int) -> Found | None:
 
 
 def before_day(reader: Reader, place: int) -> Found | None:
-    """Read "the day before yesterday", "two days before yesterday", "the week before last", "the day before"."""
+    """Read "the day before yesterday", "two days before yesterday", "the week before last", "the day after Christmas"."""
     start = reader.skip(place, Tag.THE, limit=1)
     read = duration(reader, start)
     if read:
@@ -133,11 +141,12 @@ def before_day(reader: Reader, place: int) -> Found | None:
             return None
     else:
         return None
-    if not reader.has(at, Tag.BEFORE) or parts[0][1] < Unit.DAY:
+    ahead = reader.has(at, Tag.AFTER) and not reader.has(at, Tag.BEFORE)
+    if not (ahead or reader.has(at, Tag.BEFORE)) or parts[0][1] < Unit.DAY:
         return None
     at = reader.skip(at + 1, Tag.OF, limit=1)
     unit = parts[-1][1]
-    if not read and reader.at(at).get(Tag.RELATIVE) == -1 and not reader.has(at + 1, Tag.UNIT):
+    if not read and not ahead and reader.at(at).get(Tag.RELATIVE) == -1 and not reader.has(at + 1, Tag.UNIT):
         return Found(unit_span(reader.now, unit, -2), at + 1)
     if reader.depth <= 2:
         reader.depth += 1
@@ -149,11 +158,11 @@ def before_day(reader: Reader, place: int) -> Found | None:
             span = found.node if isinstance(found.node, Span) else settle(found.node, reader.now)
             if span is None or span.start is None or span.start.tzinfo is not None:
                 return None
-            base = _back(span.start, parts)
+            base = _back(span.start, parts, 1 if ahead else -1)
             if unit is Unit.DAY or len(parts) > 1 or span.grain is Unit.DAY:
                 return Found(unit_span(base, Unit.DAY), found.after)
             return Found(unit_span(base, unit), found.after)
-    if reader.is_over(at) and not read and unit is Unit.DAY:
+    if reader.is_over(at) and not read and not ahead and unit is Unit.DAY:
         return Found(unit_span(reader.now, unit, -1), at)
     return None
 
@@ -169,6 +178,8 @@ def relative_unit(reader: Reader, place: int) -> Found | None:
     what = reader.at(at)
     if what.has(Tag.UNIT):
         unit: Unit = what.get(Tag.UNIT)
+        if reader.has(at - 1, Tag.ROLLING) and back == -1 and unit >= Unit.DAY and unit is not Unit.WEEKEND:
+            return Found(_since(reader, [(1, unit, False)]), at + 1)  # "the past week"
         if found := _weekday_of_unit(reader, unit, back, at + 1):
             return found
         return _one_unit(reader, unit, back, at + 1, weak=what.has(Tag.WEAK))
@@ -394,7 +405,18 @@ def _holidays(today: dt.datetime) -> Span:
     return Span(dt.datetime(year, 12, 20), dt.datetime(year + 1, 1, 7), Unit.DAY)
 
 
+def unit_to_date(reader: Reader, place: int) -> Found | None:
+    """Read "year to date"."""
+    unit = reader.at(place).get(Tag.UNIT)
+    if unit not in (Unit.WEEK, Unit.MONTH, Unit.QUARTER, Unit.YEAR) or not reader.has(place + 1, Tag.TO):
+        return None
+    if not reader.has(place + 2, Tag.NOW) or reader.has(place + 2, Tag.DAY):
+        return None
+    return Found(Span(unit_span(reader.now, unit).start, reader.instant, unit), place + 3)
+
+
 RELATIVE_RULES = (
+    unit_to_date,
     named_day,
     ago,
     before_day,

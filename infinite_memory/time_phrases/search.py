@@ -101,12 +101,21 @@ def _find_lone(grammar: Grammar) -> _Hit | None:
         if found and grammar.language.scriptless:
             found = replace(found, after=grammar.skip(found.after, Tag.IN, Tag.ON, limit=1))
         if found and grammar.is_over(found.after) and not _is_number(grammar, start, found):
+            if not found.strong and _is_thing(grammar, start):
+                return None
             span = grammar.settled(found)
             return _Hit(span, start, found.after) if span else None
         if not grammar.has(start, *_LEADING):
             return None
         start += 1
     return None
+
+
+def _is_thing(grammar: Grammar, start: int) -> bool:
+    """Tell whether an article makes a thing of a word that may be a time: "the sun", "the march"."""
+    at = start if grammar.has(start, Tag.THE) else start - 1
+    word = grammar.at(at + 1)
+    return grammar.has(at, Tag.THE) and word.has(Tag.WEAK) and word.has(Tag.WEEKDAY, Tag.MONTH)
 
 
 def _is_number(grammar: Grammar, start: int, found: Found) -> bool:

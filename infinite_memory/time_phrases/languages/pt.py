@@ -100,7 +100,7 @@ TABLE = Language(
         1: "próximo|próxima|próximos|próximas|seguinte|que vem",
     },
     words={
-        Tag.AGO_OPENS: "há|faz|fazem|tem",
+        Tag.AGO_OPENS: "há|faz|fazem",
         Tag.AGO: "atrás",
         Tag.BEFORE: "antes|antes de|antes do|antes da|anterior a",
         Tag.AFTER: "depois|depois de|depois do|depois da|após",
