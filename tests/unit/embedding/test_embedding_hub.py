@@ -1,0 +1,128 @@
+"""Fetching the official file: a server on this machine speaks the hub's protocol, the real client fetches from it."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infinite_memory.embedding import fidelity
+from infinite_memory.embedding.manifest import Manifest
+from infinite_memory.embedding.onnx import OnnxEmbedder
+
+PREFIX = "/sentence-transformers/all-MiniLM-L6-v2/resolve/main/"
+
+
+@pytest.fixture(scope="module")
+def published(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the makers publish: the model without pooling, and its tokenizer."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "onnx").mkdir()
+    for name in ("tokenizer.json", "config.json"):
+        (folder / name).write_bytes((weights / name).read_bytes())
+    transformer = SentenceTransformer(str(weights), device="cpu", model_kwargs={"attn_implementation": "eager"})[0]
+
+    class Tokens(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = transformer
+
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+            answer = self.inner({"input_ids": input_ids, "attention_mask": attention_mask})
+            vectors: torch.Tensor = answer["token_embeddings"]
+            return vectors
+
+    ids = torch.tensor([[101, 7929, 102], [101, 102, 0]])
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
+    names = ["input_ids", "attention_mask"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Tokens().eval(), (ids, mask), str(folder / "onnx" / "model.onnx"),
+            input_names=names, output_names=["last_hidden_state"],
+            dynamic_axes={name: {0: "batch", 1: "tokens"} for name in [*names, "last_hidden_state"]},
+            opset_version=17, dynamo=False,
+        )  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def hub(published: Path) -> Iterator[str]:
+    """The address of a hub on this machine that publishes the model."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.answer(with_body=False)
+
+        def do_GET(self) -> None:
+            self.answer(with_body=True)
+
+        def answer(self, *, with_body: bool) -> None:
+            path = published / self.path.removeprefix(PREFIX)
+            if not self.path.startswith(PREFIX) or not path.is_file():
+                self.send_error(404)
+                return
+            content = path.read_bytes()
+            self.send_response(200)
+            self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+            self.send_header("X-Repo-Commit", "0" * 40)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if with_body:
+                self.wfile.write(content)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Say nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def fetch(hub: str, home: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"HF_ENDPOINT": hub, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0"}
+    command = [sys.executable, "-m", "infinite_memory.embedding.export", "--fetch", "--to", str(target)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_official_file_is_fetched_checked_and_pooled_here(hub: str, tmp_path: Path) -> None:
+    done = fetch(hub, tmp_path / "home", tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+    fetched = OnnxEmbedder(tmp_path / "model")
+    assert fetched.space == "all-MiniLM-L6-v2/384/fp32"
+    assert Manifest.load(tmp_path / "model").pooling == "mean"
+    assert fidelity.check_fidelity(fetched).is_faithful
+
+
+def test_a_file_that_is_not_the_model_is_refused(hub: str, published: Path, tmp_path: Path) -> None:
+    tokenizer = published / "tokenizer.json"
+    whole = tokenizer.read_bytes()
+    tokenizer.write_bytes(whole.replace(b'"lowercase":true', b'"lowercase":false'))
+    try:
+        done = fetch(hub, tmp_path / "home", tmp_path / "model")
+    finally:
+        tokenizer.write_bytes(whole)
+    assert done.returncode == 1
+    assert "not the model that this version knows" in done.stderr
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_hub_that_does_not_answer_is_said_at_once(tmp_path: Path) -> None:
+    done = fetch("http://127.0.0.1:9", tmp_path / "home", tmp_path / "model")
+    assert done.returncode == 1
+    assert "the model hub cannot be reached" in done.stderr
