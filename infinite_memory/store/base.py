@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId
+from infinite_memory.store.copies import Copies
 
 Located = Mapping[MemoryId, ScopeId]
 """Memory ids with the scope whose collection holds each."""
@@ -69,8 +70,12 @@ class Store(Protocol):
     def identity(self) -> str:
         """Tells this database from every other, also from one of the same name; known once connected."""
 
+    @property
+    def copies(self) -> Copies:
+        """What backup, restore and the jobs need beside this; usable once connected."""
+
     async def connect(self) -> None:
-        """Connect, upgrade old data, make collections and indexes, and the scope Global; safe to repeat.
+        """Connect, finish what a restore left undone, upgrade old data, make collections, indexes and Global; safe to repeat.
 
         Raises:
             SchemaTooNewError: a newer version wrote the data.

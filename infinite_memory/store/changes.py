@@ -50,6 +50,7 @@ _PIPELINE: list[Mapping[str, Any]] = [
                     "operationType": {"$in": ["insert", "update", "replace", "delete", "drop"]},
                 },
                 {"operationType": {"$in": ["dropDatabase", "invalidate"]}},
+                {"operationType": "rename", "to.coll": {"$regex": f"^{schema.PREFIX}[0-9a-f]{{24}}$"}},
             ]
         }
     },
@@ -165,6 +166,8 @@ class StreamedFeed:
         token = bson.encode({"store": self._identity, "resume": entry["_id"], "at": entry["clusterTime"]})
         if kind in ("dropDatabase", "invalidate"):
             raise StoreError("the database was dropped")
+        if kind == "rename":
+            raise StoreError("a restore put other memories into place")
         if collection == schema.SCOPES:
             return [Change(ChangeKind.SCOPES_CHANGED, token)]
         scope_id = ScopeId(collection.removeprefix(schema.PREFIX))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import datetime as dt
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -29,6 +30,9 @@ _OWN_HINT = "it is started again by itself; send the request again in a moment, 
 _LOOK_AGAIN_MS = 2_000
 """How often the driver looks whether a silent server is back."""
 
+_inside: contextvars.ContextVar[int] = contextvars.ContextVar("inside an operation", default=0)
+"""How deep this task, and those that it started, stand in operations; who is inside already is never held up."""
+
 
 class Connection:
     """Operations on one database, each within a time limit, with errors translated.
@@ -48,6 +52,9 @@ class Connection:
         self._uri = ""
         self._doubtful = True
         self._asking: asyncio.Task[str] | None = None
+        self._under_way = 0
+        self._quiet, self._free = asyncio.Event(), asyncio.Event()
+        self._free.set()
 
     @property
     def client(self) -> Client:
@@ -60,18 +67,56 @@ class Connection:
     async def operation(self, *, factor: float = 1.0) -> AsyncIterator[Database]:
         """Give the database for one operation that takes at most ``timeout_s * factor``, waiting and retries included.
 
-        A server that does not answer is noticed after ``timeout_s`` also when the operation itself may take longer.
+        A server that does not answer is noticed after ``timeout_s`` also when the operation itself may take longer. While
+        somebody works in `exclusive`, the operation waits before its time begins.
         """
-        database = await self.database()
+        async with self._passing():
+            database = await self.database()
+            try:
+                if factor > 1:
+                    with translated(self.hint), pymongo.timeout(self.timeout_s):
+                        await database.command("ping")
+                with translated(self.hint), pymongo.timeout(self.timeout_s * factor):
+                    yield database
+            except StoreUnavailableError:
+                self._doubtful = True
+                raise
+
+    @contextlib.asynccontextmanager
+    async def exclusive(self) -> AsyncIterator[None]:
+        """Hold up every other operation of this process; begins when those under way have ended.
+
+        For what must be seen by everybody as one change: putting a restore into place.
+        """
+        while not self._free.is_set():
+            await self._free.wait()
+        self._free.clear()
+        _inside.set(_inside.get() + 1)
         try:
-            if factor > 1:
-                with translated(self.hint), pymongo.timeout(self.timeout_s):
-                    await database.command("ping")
-            with translated(self.hint), pymongo.timeout(self.timeout_s * factor):
-                yield database
-        except StoreUnavailableError:
-            self._doubtful = True
-            raise
+            while self._under_way:
+                self._quiet.clear()
+                await self._quiet.wait()
+            yield
+        finally:
+            _inside.set(_inside.get() - 1)
+            self._free.set()
+
+    @contextlib.asynccontextmanager
+    async def _passing(self) -> AsyncIterator[None]:
+        nested = _inside.get() > 0
+        if not nested:
+            while not self._free.is_set():
+                await self._free.wait()
+            self._under_way += 1
+        _inside.set(_inside.get() + 1)
+        try:
+            yield
+        finally:
+            _inside.set(_inside.get() - 1)
+            if not nested:
+                self._under_way -= 1
+                if self._under_way == 0:
+                    self._quiet.set()
 
     async def database(self, *, patient: bool = False) -> Database:
         """Give the database, connecting first where needed.

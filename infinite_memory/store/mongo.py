@@ -20,8 +20,11 @@ from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, Sco
 from infinite_memory.store import changes, documents, schema
 from infinite_memory.store.base import Change, Located, Store, StoreInfo, Version
 from infinite_memory.store.connection import Connection, Database, UriSource
+from infinite_memory.store.copies import Copies
 from infinite_memory.store.drivers import Document, in_transaction
+from infinite_memory.store.mongo_copies import MongoCopies
 from infinite_memory.store.scopes import Scopes
+from infinite_memory.store.staging import finish_interrupted
 
 if TYPE_CHECKING:
     from pymongo.asynchronous.client_session import AsyncClientSession
@@ -75,6 +78,7 @@ class MongoStore(Store):
         async with self._connection.operation(factor=10) as database:
             self._deployment = _deployment(await database.client.admin.command("hello"))
             self._scopes.polled = self._is_polled
+            await finish_interrupted(database, polled=self._is_polled)
             await schema.upgrade(database)
             await schema.create_shared_indexes(database, polled=self._is_polled)
             self._identity = await schema.identity(database)
@@ -98,6 +102,10 @@ class MongoStore(Store):
     @property
     def identity(self) -> str:
         return self._identity
+
+    @property
+    def copies(self) -> Copies:
+        return MongoCopies(self._connection, polled=self._is_polled)
 
     @property
     def _is_polled(self) -> bool:

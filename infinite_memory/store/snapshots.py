@@ -11,9 +11,8 @@ from __future__ import annotations
 import inspect
 import re
 import struct
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import bson
@@ -24,6 +23,7 @@ from infinite_memory.errors import StoreError
 from infinite_memory.models import MemoryRecord, ScopeId
 from infinite_memory.store import documents, schema
 from infinite_memory.store.connection import Connection
+from infinite_memory.store.copies import Chunk, Snapshot, SnapshotHead
 
 if TYPE_CHECKING:
     from pymongo.asynchronous.client_session import AsyncClientSession
@@ -47,25 +47,7 @@ _NEVER = frozenset({schema.TOMBSTONES})  # they only tell those who poll what wa
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Whole documents of one collection, as BSON, one after another."""
-
-    collection: str
-    count: int
-    documents: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotHead:
-    """What is known of a snapshot before it is read. ``totals`` counts documents by collection, roughly."""
-
-    schema_version: int
-    is_consistent: bool
-    totals: Mapping[str, int]
-
-
-class Snapshot:
+class MongoSnapshot(Snapshot):
     """One moment of a database."""
 
     def __init__(
@@ -112,15 +94,13 @@ class Snapshot:
             async with self._connection.operation(factor=6) as database:
                 narrowed = dict(wanted) if last is None else {"$and": [wanted, {"_id": {"$gt": last}}]}
                 cursor = database[name].find_raw_batches(narrowed, session=self._session).sort("_id", 1).limit(_PAGE)
-                batches = [batch async for batch in cursor]
+                batches = [cast("bytes", batch) async for batch in cursor]
             page = b"".join(batches)
-            newest, count = b"", 0
-            for newest in split(page):
-                count += 1
-            if count:
+            found = split(page)
+            if found:
                 yield page
-                last = bson.decode(newest, _CODEC)["_id"]
-            if count < _PAGE:
+                last = bson.decode(found[-1], _CODEC)["_id"]
+            if len(found) < _PAGE:
                 return
 
     async def _meta_pages(self) -> AsyncIterator[bytes]:
@@ -139,7 +119,7 @@ class Snapshot:
 
 
 @asynccontextmanager
-async def open_snapshot(connection: Connection) -> AsyncIterator[Snapshot]:
+async def open_snapshot(connection: Connection) -> AsyncIterator[MongoSnapshot]:
     """Take a snapshot of a database.
 
     Raises:
@@ -154,7 +134,7 @@ async def open_snapshot(connection: Connection) -> AsyncIterator[Snapshot]:
     try:
         if is_consistent:
             session = await _settled(connection.client.start_session(snapshot=True))
-        snapshot = Snapshot(connection, session, names, SnapshotHead(0, is_consistent, {}))
+        snapshot = MongoSnapshot(connection, session, names, SnapshotHead(0, is_consistent, {}))
         await _check_settled(snapshot)
         async with connection.operation(factor=4) as database:
             version = await database[schema.META].find_one({"_id": "schema"}, session=session)
@@ -166,7 +146,7 @@ async def open_snapshot(connection: Connection) -> AsyncIterator[Snapshot]:
             await _settled(session.end_session())
 
 
-async def _check_settled(snapshot: Snapshot) -> None:
+async def _check_settled(snapshot: MongoSnapshot) -> None:
     if await snapshot._documents(schema.META, {"_id": {"$regex": "^restore\\."}, "state": "committing"}):
         raise StoreError("a restore is putting its data into place; try again in a moment")
 
@@ -178,6 +158,19 @@ def memories_of(chunk: Chunk) -> list[MemoryRecord]:
         return []
     scope_id = ScopeId(found[1])
     return [documents.from_document(one, scope_id) for one in decoded(chunk.documents)]
+
+
+def documents_of(chunk: Chunk) -> list[dict[str, Any]]:
+    """Read the documents of a chunk; ids are in text, keys as users wrote them."""
+    return [_in_text(documents.decode_value(one)) for one in decoded(chunk.documents)]
+
+
+def _in_text(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _in_text(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_in_text(item) for item in value]
+    return str(value) if isinstance(value, ObjectId) else value
 
 
 def decoded(data: bytes) -> list[dict[str, Any]]:
@@ -211,7 +204,3 @@ def _travels(name: str) -> bool:
 async def _settled(value: Any) -> Any:
     """Await what one driver gives as a coroutine and the other at once."""
     return await value if inspect.isawaitable(value) else value
-
-
-Progress = Callable[[int, int], None]
-"""Told how many documents are done, and of how many."""

@@ -1,0 +1,138 @@
+"""What backup, restore and the jobs need of the documents' home, beside `Store`: everything of one moment, and back again.
+
+A restore is all or nothing, also when the process is killed: what comes in is staged where nobody looks, and put into place in
+one go. A process that dies before leaves what was; one that dies while it is put into place is finished at the next connect.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from infinite_memory.models import MemoryRecord
+
+SCOPES, MEMORIES_PREFIX, REVISIONS, FACTS, LINKS, META = "scopes", "mem_", "revisions", "facts", "links", "meta"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole documents of one collection, as BSON, one after another."""
+
+    collection: str
+    count: int
+    documents: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotHead:
+    """What is known of a snapshot before it is read. ``totals`` counts documents by collection, roughly.
+
+    ``is_consistent`` is False on a standalone server, where collections are read one after another as they are.
+    """
+
+    schema_version: int
+    is_consistent: bool
+    totals: Mapping[str, int]
+
+
+class Snapshot(Protocol):
+    """Everything that a store held at one moment."""
+
+    head: SnapshotHead
+
+    def chunks(self) -> AsyncIterator[Chunk]:
+        """Give everything that travels, ``scopes`` first, in chunks of a few MiB.
+
+        Raises:
+            StoreError: the server no longer has that moment; take a new snapshot.
+        """
+
+
+class RestoreMode(enum.Enum):
+    """What becomes of what is there: REPLACE puts the backup in its place, MERGE adds what is missing and changes nothing."""
+
+    REPLACE = "replace"
+    MERGE = "merge"
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """How to restore. With ``only_scope`` (a name) only that scope is added, as a new scope named ``as_scope``."""
+
+    mode: RestoreMode
+    schema_version: int
+    only_scope: str | None = None
+    as_scope: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore did: scopes and memories that are in place now and were not, or that were skipped for they were there."""
+
+    scopes: int
+    memories: int
+    skipped: int
+    dropped_scopes: int = 0
+
+
+class Restore(Protocol):
+    """A restore under way; nothing is seen of it before `commit`."""
+
+    async def take(self, chunk: Chunk) -> None:
+        """Stage a chunk; ``scopes`` come before the memories.
+
+        Raises:
+            BackupError: it holds what no backup of ours does.
+            ScopeNotFoundError: the scope that is asked for is not among them.
+            ScopeExistsError: a scope of the new name exists.
+        """
+
+    async def commit(self) -> Restored:
+        """Put everything into place; to be called inside `Copies.exclusive`.
+
+        Raises:
+            BackupError: not everything was staged.
+        """
+
+    async def abort(self) -> None:
+        """Remove what was staged; idempotent, and harmless after `commit`."""
+
+
+class Copies(Protocol):
+    """Everything at once: out, and in again. Also leases, by which one of several processes is chosen."""
+
+    def snapshot(self) -> AbstractAsyncContextManager[Snapshot]:
+        """Take a snapshot.
+
+        Raises:
+            StoreError: a restore is being put into place at this moment.
+        """
+
+    async def is_empty(self) -> bool:
+        """Tell whether there is no memory, live or deleted, and no scope but Global."""
+
+    async def restore(self, plan: RestorePlan) -> Restore:
+        """Begin a restore.
+
+        Raises:
+            SchemaTooNewError: the backup's data was written by a newer version.
+        """
+
+    def exclusive(self) -> AbstractAsyncContextManager[None]:
+        """Hold up every other operation of this process on the store."""
+
+    def memories_of(self, chunk: Chunk) -> list[MemoryRecord]:
+        """Read the memories of a chunk, live and deleted, with vectors; none when it is another collection's."""
+
+    def documents_of(self, chunk: Chunk) -> list[dict[str, Any]]:
+        """Read the documents of any other chunk; ids are in text."""
+
+    async def take_lease(self, name: str, holder: str, duration: dt.timedelta) -> bool:
+        """Take or prolong a lease; False when another holder has it. The server's clock counts."""
+
+    async def release_lease(self, name: str, holder: str) -> None:
+        """Give a lease back; nothing when another holder has it."""

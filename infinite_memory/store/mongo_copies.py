@@ -1,0 +1,67 @@
+"""`Copies` on MongoDB: ties snapshots, restores and leases to one store's connection."""
+
+from __future__ import annotations
+
+import datetime as dt
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from pymongo.errors import DuplicateKeyError
+
+from infinite_memory.errors import SchemaTooNewError
+from infinite_memory.models import MemoryRecord, fold
+from infinite_memory.store import schema, snapshots
+from infinite_memory.store.connection import Connection
+from infinite_memory.store.copies import Chunk, Copies, Restore, RestorePlan, Snapshot
+from infinite_memory.store.scopes import GLOBAL_NAME
+from infinite_memory.store.staging import begin_restore
+
+
+class MongoCopies(Copies):
+    """See `Copies`. ``polled`` as in `schema`."""
+
+    def __init__(self, connection: Connection, *, polled: bool) -> None:
+        self._connection, self._polled = connection, polled
+
+    def snapshot(self) -> AbstractAsyncContextManager[Snapshot]:
+        return snapshots.open_snapshot(self._connection)
+
+    async def is_empty(self) -> bool:
+        async with self._connection.operation(factor=4) as database:
+            async for scope in database[schema.SCOPES].find({"dropping": {"$ne": True}}):
+                if scope["name_key"] != fold(GLOBAL_NAME):
+                    return False
+                if await database[schema.collection_name(scope["_id"])].find_one({}, {"_id": 1}) is not None:
+                    return False
+        return True
+
+    async def restore(self, plan: RestorePlan) -> Restore:
+        if plan.schema_version > schema.SCHEMA_VERSION:
+            raise SchemaTooNewError(plan.schema_version, schema.SCHEMA_VERSION)
+        return await begin_restore(self._connection, plan, polled=self._polled)
+
+    def exclusive(self) -> AbstractAsyncContextManager[None]:
+        return self._connection.exclusive()
+
+    def memories_of(self, chunk: Chunk) -> list[MemoryRecord]:
+        return snapshots.memories_of(chunk)
+
+    def documents_of(self, chunk: Chunk) -> list[dict[str, Any]]:
+        return snapshots.documents_of(chunk)
+
+    async def take_lease(self, name: str, holder: str, duration: dt.timedelta) -> bool:
+        duration_ms = int(duration.total_seconds() * 1000)
+        free = {"$or": [{"$eq": ["$holder", holder]}, {"$lte": [{"$ifNull": ["$until", dt.datetime.min]}, "$$NOW"]}]}
+        until = {"$add": ["$$NOW", duration_ms]}
+        async with self._connection.operation() as database:
+            try:
+                done = await database[schema.META].update_one(
+                    {"_id": f"lease.{name}", "$expr": free}, [{"$set": {"holder": holder, "until": until}}], upsert=True
+                )
+            except DuplicateKeyError:  # it is there, and another's: the insert of the upsert shows it
+                return False
+        return done.matched_count == 1 or done.upserted_id is not None
+
+    async def release_lease(self, name: str, holder: str) -> None:
+        async with self._connection.operation() as database:
+            await database[schema.META].delete_one({"_id": f"lease.{name}", "holder": holder})
