@@ -260,7 +260,7 @@ posix_only = pytest.mark.skipif(os.name != "posix", reason="limits and signals o
 
 @posix_only
 def test_a_save_that_meets_a_limit_leaves_the_generation_before(folder: Path) -> None:
-    import resource  # noqa: PLC0415 - there is none on Windows
+    import resource  # there is none on Windows
 
     files = FaissSidecarFiles(folder)
     files.save(make_sidecar([make_row(1)]), DATABASE, TOKEN)
