@@ -50,7 +50,12 @@ class Clock:
 def clock(reader: Reader, place: int, *, plain: bool = False) -> Clock | None:
     """Read a time of the day at *place*; *plain* allows a bare number."""
     part, at = _part_before(reader, place)
-    read = _named(reader, at) or _digits(reader, at) or _past(reader, at) or _hour(reader, at, plain=plain or part is not None)
+    read = (
+        _named(reader, at)
+        or _digits(reader, at)
+        or _past(reader, at)
+        or _hour(reader, at, plain=plain or part is not None)
+    )
     if read is None:
         return None
     return _with_half(reader, read, part)
@@ -162,7 +167,7 @@ def _with_half(reader: Reader, read: Clock, part: str | int | None) -> Clock:
             if reader.at(after).folded == "." and reader.at(after).glued and not reader.is_over(after):
                 after += 1
             at = reader.skip(reader.skip(after, Tag.IN, Tag.OF, limit=1), Tag.THE, limit=1)
-            if reader.has(at, Tag.PART) and not reader.has(at, Tag.WEAK) or (at > after and reader.has(at, Tag.PART)):
+            if (reader.has(at, Tag.PART) and not reader.has(at, Tag.WEAK)) or (at > after and reader.has(at, Tag.PART)):
                 after = at + 1
         else:
             at = reader.skip(reader.skip(after, Tag.IN, Tag.OF, limit=2), Tag.THE, limit=1)
@@ -255,7 +260,9 @@ def narrow(reader: Reader, found: Found) -> Found:
         return found
     at = reader.skip_sign(found.after)
     plain = reader.lone or isinstance(found.node, Span)
-    if read := clock_range(reader, reader.skip(at, Tag.OF, limit=1), plain=plain) or clock_range(reader, at, plain=plain):
+    if read := clock_range(reader, reader.skip(at, Tag.OF, limit=1), plain=plain) or clock_range(
+        reader, at, plain=plain
+    ):
         return Found(Span(start + read[0].offset, start + read[1].offset, Unit.HOUR), read[2])
     behind = at
     fillers = (Tag.IN, Tag.ON, Tag.OF, Tag.AT, Tag.SOFT, Tag.THE, Tag.AROUND)

@@ -59,7 +59,12 @@ def numeric_date(reader: Reader, place: int) -> Found | None:
 def _continues_number(reader: Reader, place: int) -> bool:
     """Tell whether digits and a sign stand right before, as in the "2.3" of "1.2.3"."""
     sign = reader.at(place - 1)
-    return reader.at(place).glued and sign.glued and sign.folded in (".", "/", ",", ":") and reader.at(place - 2).digits > 0
+    return (
+        reader.at(place).glued
+        and sign.glued
+        and sign.folded in (".", "/", ",", ":")
+        and reader.at(place - 2).digits > 0
+    )
 
 
 def _three_parts(reader: Reader, place: int, separator: str) -> Found | None:
@@ -76,7 +81,9 @@ def _three_parts(reader: Reader, place: int, separator: str) -> Found | None:
     assert middle.value is not None
     if first.digits == 4 and third.digits <= 2:
         return _checked(Date(first.value, middle.value, third.value), after)
-    if third.digits == 4 or (third.digits == 2 and first.digits <= 2 and (separator == "/" or _allows_dots(reader, separator))):
+    if third.digits == 4 or (
+        third.digits == 2 and first.digits <= 2 and (separator == "/" or _allows_dots(reader, separator))
+    ):
         year = third.value if third.digits == 4 else reader.full_year(third.value)
         dated = _ordered(reader, first.value, middle.value)
         return _checked(replace(dated, year=year), after) if dated else None
@@ -254,7 +261,13 @@ def day_and_month(reader: Reader, place: int) -> Found | None:
             found = replace(found, strong=reader.at(at).capital and day.digits > 0)  # "12 may suffice", "one may ask"
         return found
     month_number = reader.number(at) if reader.lone and at > day.after else None
-    if month_number and day.digits and month_number.digits and month_number.value <= 12 and reader.is_over(month_number.after):
+    if (
+        month_number
+        and day.digits
+        and month_number.digits
+        and month_number.value <= 12
+        and reader.is_over(month_number.after)
+    ):
         return _checked(Date(None, month_number.value, day.value), month_number.after)  # "17 del 11"
     for relative, unit in ((at, at + 1), (at + 1, at)):
         if reader.has(relative, Tag.RELATIVE) and reader.at(unit).get(Tag.UNIT) is Unit.MONTH:
@@ -312,6 +325,8 @@ def day_of_month(reader: Reader, place: int) -> Found | None:
     day = reader.number(start)
     if day is None or not 1 <= day.value <= 31 or day.digits > 2:
         return None
+    if day.ordinal and not day.digits and day.value > 1 and reader.language.code in ("fr", "es", "pt"):
+        return None  # only the first of the month is said as an ordinal
     if day.ordinal and (start > place or reader.lone or reader.language.dotted_dates):
         if reader.lone or ends_phrase(reader, day.after):
             return Found(Date(day=day.value), day.after, False)
@@ -332,7 +347,7 @@ def weekday_date(reader: Reader, place: int) -> Found | None:
         return None
     weekday: int = name.get(Tag.WEEKDAY)
     at = reader.skip_sign(place + 1, ".") if reader.at(place + 1).glued and not reader.is_over(place + 2) else place + 1
-    at = reader.skip(reader.skip_sign(at), Tag.THE, Tag.ON, limit=2)
+    at = reader.skip(reader.skip_sign(at), Tag.THE, limit=1)
     found = longest(reader, at, (numeric_date, month_and_day, day_and_month))
     if found and isinstance(found.node, Date) and found.node.day is not None:
         return replace(found, strong=True)
@@ -419,7 +434,7 @@ def holiday_date(reader: Reader, place: int) -> Found | None:
         after += 1
     weekend = reader.at(after).get(Tag.UNIT) is Unit.WEEKEND
     after = after + 1 if weekend else after
-    last = reader.has(after, Tag.RELATIVE) and reader.at(after).get(Tag.UNIT) is None
+    last = not reader.language.scriptless and reader.has(after, Tag.RELATIVE) and reader.at(after).get(Tag.UNIT) is None
     if last and reader.at(after + 1).get(Tag.UNIT) is None:
         after += 1
     behind = reader.skip(reader.skip_sign(after), Tag.OF, Tag.THE, limit=2)
@@ -433,7 +448,9 @@ def holiday_date(reader: Reader, place: int) -> Found | None:
     span = settle(date, reader.now)
     if span is None or span.start is None:
         return None
-    nearest = span.start - dt.timedelta(days=(span.start.weekday() + 1) % 7)  # a Sunday or Saturday is in its own weekend
+    nearest = span.start - dt.timedelta(
+        days=(span.start.weekday() + 1) % 7
+    )  # a Sunday or Saturday is in its own weekend
     if span.start.weekday() in (2, 3, 4):
         nearest += dt.timedelta(days=7)
     return Found(Span(nearest - dt.timedelta(days=1), nearest + dt.timedelta(days=1), Unit.WEEKEND), after)
@@ -451,7 +468,9 @@ def decade(reader: Reader, place: int) -> Found | None:
     century_value: int | None = None
     if century:
         century_value = (reader.now.year // 100 - 1) * 100
-    elif (nth := reader.number(at)) and reader.at(nth.after).get(Tag.UNIT) is Unit.CENTURY and reader.language.scriptless:
+    elif (
+        (nth := reader.number(at)) and reader.at(nth.after).get(Tag.UNIT) is Unit.CENTURY and reader.language.scriptless
+    ):
         century_value, at = (nth.value - 1) * 100, nth.after + 1
     quoted = reader.at(at).folded == "'"
     number = reader.number(at + 1 if quoted else at)
@@ -475,6 +494,7 @@ def _decade(reader: Reader, value: int, after: int, *, strong: bool) -> Found | 
     if not 1000 <= value < 2990:
         return None
     start = dt.datetime(value, 1, 1)
+    after = after + 1 if reader.at(after).get(Tag.UNIT) is Unit.YEAR else after
     return Found(Span(start, shift(start, Unit.YEAR, 10), Unit.DECADE), after, strong)
 
 
@@ -501,7 +521,12 @@ def week_of(reader: Reader, place: int) -> Found | None:
 def _week_holding(reader: Reader, place: int) -> Found | None:
     at = reader.skip(place, Tag.ON, limit=1)
     found = longest(reader, at, (numeric_date, month_and_day, day_and_month, holiday_date, weekday_date, day_of_month))
-    if found is None or not isinstance(found.node, Date) or found.node.grain is not Unit.DAY or found.node.weekday is not None:
+    if (
+        found is None
+        or not isinstance(found.node, Date)
+        or found.node.grain is not Unit.DAY
+        or found.node.weekday is not None
+    ):
         return None
     span = settle(found.node, reader.now)
     return Found(unit_span(span.start, Unit.WEEK), found.after) if span and span.start else None

@@ -40,7 +40,9 @@ class Grammar(Reader):
             return None
         dated = longest(self, place, DATE_RULES)
         counted = longest(self, place, RELATIVE_RULES)
-        if counted and (dated is None or counted.after > dated.after or (counted.after == dated.after and not dated.strong)):
+        if counted and (
+            dated is None or counted.after > dated.after or (counted.after == dated.after and not dated.strong)
+        ):
             dated = counted
         if dated and self.language.scriptless:
             dated = self._edge_behind(dated)
@@ -89,6 +91,8 @@ class Grammar(Reader):
         """Tell whether the word before *place* says that a time follows."""
         before = place - 1
         the = self.has(before, Tag.THE) and not self.has(before, *_SUPPORT)
+        if self.has(before, Tag.THE) and self.has(place, Tag.WEEKDAY) and self.has(place, Tag.WEAK):
+            return False  # "a segunda vez"
         if the and not (self.has(place, Tag.SEASON, Tag.ORDINAL) or self.at(place).digits):
             return False
         return self.has(before - 1 if the else before, *_SUPPORT) and not self.at(before).mute
@@ -187,7 +191,9 @@ def _before(reader: Grammar, found: Found, after: int) -> Found | None:
 def _open_start(reader: Grammar, place: int) -> Found | None:
     """Read "since August", "after 2016", "year greater than 2012", "starting on January 7th"."""
     at = place
-    if reader.at(at).get(Tag.UNIT) is Unit.YEAR and reader.has(reader.skip(at + 1, Tag.COMMON, limit=1), Tag.AFTER, Tag.BEFORE):
+    if reader.at(at).get(Tag.UNIT) is Unit.YEAR and reader.has(
+        reader.skip(at + 1, Tag.COMMON, limit=1), Tag.AFTER, Tag.BEFORE
+    ):
         at = reader.skip(at + 1, Tag.COMMON, limit=1)
     since, after = reader.has(at, Tag.SINCE), reader.has(at, Tag.AFTER)
     if not since and not after:
@@ -242,7 +248,12 @@ def _around(reader: Grammar, place: int) -> Found | None:
         return None
     if not found.strong and not isinstance(found.node, Date):
         return None
-    widths = {Unit.DAY: (Unit.DAY, 3), Unit.WEEK: (Unit.WEEK, 1), Unit.MONTH: (Unit.DAY, 10), Unit.YEAR: (Unit.MONTH, 3)}
+    widths = {
+        Unit.DAY: (Unit.DAY, 3),
+        Unit.WEEK: (Unit.WEEK, 1),
+        Unit.MONTH: (Unit.DAY, 10),
+        Unit.YEAR: (Unit.MONTH, 3),
+    }
     unit, count = widths.get(span.grain, (Unit.HOUR, 1) if span.grain <= Unit.HOUR else (Unit.MONTH, 1))
     strong = found.strong or reader.has(place + 1, Tag.HOLIDAY, Tag.MONTH)
     return Found(Span(shift(span.start, unit, -count), shift(span.end, unit, count), span.grain), found.after, strong)
@@ -268,7 +279,12 @@ def _from_to(reader: Grammar, place: int) -> Found | None:
         return None  # the end is a time on the first one's day
     if not opened and not _match(reader, first, last):
         return None
-    if _is_bare(first) and isinstance(last.node, Span) and last.node.grain <= Unit.HOUR and last.node.start != reader.instant:
+    if (
+        _is_bare(first)
+        and isinstance(last.node, Span)
+        and last.node.grain <= Unit.HOUR
+        and last.node.start != reader.instant
+    ):
         return None  # "from 9 to 5 on Tuesday"
     if _is_bare(first) and _is_bare(last) and not reader.lone:
         return None

@@ -148,6 +148,5 @@ def holiday(key: str, year: int) -> dt.date | None:
         first, days_of = _LUNAR[key]
         dates = days_of.split()
         if 0 <= year - first < len(dates):
-            month, _, day = dates[year - first].partition("-")
-            return dt.date(year, int(month), int(day))
+            return dt.date.fromisoformat(f"{year:04}-{dates[year - first]}")
     return None

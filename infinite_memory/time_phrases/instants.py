@@ -40,7 +40,7 @@ def parse_day_or_instant(text: str, zone: ZoneInfo, *, upper: bool) -> dt.dateti
         raise ValueError(f"{_shown(text)} is not {EXPECTED}")
     try:
         if day := _DATE.fullmatch(written):
-            midnight = dt.datetime(*(int(part) for part in day.groups()))
+            midnight = dt.datetime.combine(dt.date(*map(int, day.groups())), dt.time())
             wall = midnight + dt.timedelta(days=1) if upper else midnight
             return wall.replace(tzinfo=zone).astimezone(dt.UTC)
         if match := _INSTANT.fullmatch(written):

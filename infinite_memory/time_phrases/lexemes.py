@@ -155,4 +155,9 @@ def _is_no_time(lexemes: list[Lexeme], at: int, before: Lexeme | None, after: Le
 
 def _is_iso_hour(lexemes: list[Lexeme], at: int) -> bool:
     """Tell whether the number at *at* follows the T of "2018-08-05T10:00"."""
-    return 1 < at < len(lexemes) and lexemes[at - 1].folded == "t" and lexemes[at - 2].digits > 0 and lexemes[at].digits == 2
+    return (
+        1 < at < len(lexemes)
+        and lexemes[at - 1].folded == "t"
+        and lexemes[at - 2].digits > 0
+        and lexemes[at].digits == 2
+    )

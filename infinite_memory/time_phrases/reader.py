@@ -35,7 +35,8 @@ class Found:
 class Reader:
     """A cursor-free view of the lexemes: every rule takes a place and gives the place behind what it read.
 
-    *now* is naive local wall time, *instant* the same moment in UTC. *lone* says that the whole text is taken to be a time, so that bare numbers may be days.
+    *now* is naive local wall time, *instant* the same moment in UTC. *lone* says that the whole text is
+    taken to be a time, so that bare numbers may be days.
     """
 
     def __init__(
@@ -161,7 +162,9 @@ class Reader:
         if all(scale is None for _, scale in values) and all(value is not None and value < 10 for value, _ in values):
             if len(values) > _MOST_DIGITS:
                 return None
-            return Number(int("".join(str(value) for value, _ in values)), at, False, len(values) if len(values) > 1 else 0)
+            return Number(
+                int("".join(str(value) for value, _ in values)), at, False, len(values) if len(values) > 1 else 0
+            )
         total, pending = 0, 0
         for value, scale in values:
             if scale is not None:

@@ -39,12 +39,16 @@ def duration(reader: Reader, place: int) -> tuple[Duration, int] | None:
         return half
     while len(parts) < _MOST_PARTS:
         count = reader.count(at)
-        if count and reader.has(count[1], Tag.AND) and (half := _half_unit(reader, reader.skip(count[1] + 1, Tag.VAGUE, limit=1))):
+        if (
+            count
+            and reader.has(count[1], Tag.AND)
+            and (half := _half_unit(reader, reader.skip(count[1] + 1, Tag.VAGUE, limit=1)))
+        ):
             unit = reader.at(half[1] - 1).get(Tag.UNIT)  # "one and a half years"
             return [*parts, (count[0], unit, False), *half[0]], half[1]
         if count is None or count[0] > _MOST_COUNT or not reader.has(count[1], Tag.UNIT):
             break
-        unit: Unit = reader.at(count[1]).get(Tag.UNIT)
+        unit = reader.at(count[1]).get(Tag.UNIT)
         if unit is Unit.MONTH and reader.has(count[1], Tag.MONTH_MARK):
             break
         parts.append((count[0], unit, count[2]))
@@ -58,7 +62,12 @@ def _half_unit(reader: Reader, place: int) -> tuple[Duration, int] | None:
     if not reader.has(place, Tag.HALF):
         return None
     at = place + 1 if reader.has(place + 1, Tag.VAGUE) else place
-    halves = {Unit.HOUR: (30, Unit.MINUTE), Unit.DAY: (12, Unit.HOUR), Unit.YEAR: (6, Unit.MONTH), Unit.DECADE: (5, Unit.YEAR)}
+    halves = {
+        Unit.HOUR: (30, Unit.MINUTE),
+        Unit.DAY: (12, Unit.HOUR),
+        Unit.YEAR: (6, Unit.MONTH),
+        Unit.DECADE: (5, Unit.YEAR),
+    }
     found = halves.get(reader.at(at + 1).get(Tag.UNIT))
     return ([(*found, False)], at + 2) if found else None
 
@@ -117,7 +126,12 @@ def ago_span(wall: dt.datetime, instant: dt.datetime, parts: Duration) -> Span |
 
 def _weekdays_ago(reader: Reader, place: int) -> Found | None:
     count = reader.count(place)
-    if count is None or count[0] > _MOST_COUNT or not reader.has(count[1], Tag.WEEKDAY) or not reader.has(count[1] + 1, Tag.AGO):
+    if (
+        count is None
+        or count[0] > _MOST_COUNT
+        or not reader.has(count[1], Tag.WEEKDAY)
+        or not reader.has(count[1] + 1, Tag.AGO)
+    ):
         return None
     span = settle(Date(weekday=reader.at(count[1]).get(Tag.WEEKDAY), shift=-7 * (count[0] - 1)), reader.now)
     return Found(span, count[1] + 2) if span else None
@@ -131,7 +145,11 @@ def before_day(reader: Reader, place: int) -> Found | None:
         parts, at = read
     elif reader.has(start, Tag.UNIT):
         parts, at = [(1, reader.at(start).get(Tag.UNIT), False)], start + 1
-    elif reader.has(start, Tag.WEEKDAY) and reader.has(start + 1, Tag.BEFORE) and reader.at(start + 2).get(Tag.RELATIVE) == -1:
+    elif (
+        reader.has(start, Tag.WEEKDAY)
+        and reader.has(start + 1, Tag.BEFORE)
+        and reader.at(start + 2).get(Tag.RELATIVE) == -1
+    ):
         span = settle(Date(weekday=reader.at(start).get(Tag.WEEKDAY), shift=-7), reader.now)
         return Found(span, start + 3) if span else None
     elif reader.language.before_day_is_day and reader.has(start, Tag.BEFORE):
@@ -204,7 +222,12 @@ def _unit_then_relative(reader: Reader, place: int) -> Found | None:
     if read and reader.has(read[1], Tag.RELATIVE):
         return _rolling(reader, read[0], read[1] + 1) if int(reader.at(read[1]).get(Tag.RELATIVE)) < 0 else None
     count = reader.count(place)
-    if count and count[0] <= _MOST_COUNT and reader.at(count[1]).get(Tag.RELATIVE) == -1 and reader.has(count[1] + 1, Tag.UNIT):
+    if (
+        count
+        and count[0] <= _MOST_COUNT
+        and reader.at(count[1]).get(Tag.RELATIVE) == -1
+        and reader.has(count[1] + 1, Tag.UNIT)
+    ):
         return _rolling(reader, [(count[0], reader.at(count[1] + 1).get(Tag.UNIT), count[2])], count[1] + 2)
     what = reader.at(place)
     if reader.has(place + 1, Tag.RELATIVE) and not reader.has(place + 2, Tag.UNIT):
@@ -312,7 +335,7 @@ def _relative_weekday(reader: Reader, place: int, back: int, at: int, after: int
 
 
 def _relative_month(reader: Reader, month: int, back: int, after: int) -> Found | None:
-    """"Last September" is that of the year before, as the suites have it; "this August" the latest that has begun."""
+    """ "Last September" is that of the year before, as the suites have it; "this August" the latest that has begun."""
     day = reader.number(after)
     if day and 1 <= day.value <= 31 and day.digits <= 2:
         date = Date(reader.now.year + back if back else None, month, day.value)
@@ -361,7 +384,12 @@ def earlier(reader: Reader, place: int) -> Found | None:
     if not reader.has(place, Tag.EARLIER):
         return None
     found = named_day(reader, place + 1) or relative_unit(reader, place + 1)
-    if found is None or not isinstance(found.node, Span) or found.node.start is None or found.node.start.tzinfo is not None:
+    if (
+        found is None
+        or not isinstance(found.node, Span)
+        or found.node.start is None
+        or found.node.start.tzinfo is not None
+    ):
         return None
     wall = reader.now
     end = reader.instant if found.node.end is not None and found.node.end > wall else found.node.end

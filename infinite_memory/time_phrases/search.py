@@ -13,6 +13,7 @@ from infinite_memory.time_phrases.grammar import Grammar
 from infinite_memory.time_phrases.languages import CODES, lexicon
 from infinite_memory.time_phrases.lexemes import Lexeme, read_lexemes
 from infinite_memory.time_phrases.reader import Found
+from infinite_memory.time_phrases.single_dates import written_dates
 from infinite_memory.time_phrases.spans import Span
 from infinite_memory.time_phrases.table import Tag
 from infinite_memory.time_phrases.tokens import Token, is_unspaced, tokenize
@@ -62,6 +63,10 @@ def search(text: str, now: dt.datetime, zone: ZoneInfo, language: str | None) ->
             best = found
         if best and not best.rest:
             break
+    if language is None and (dated := written_dates(text, tokens, best.words if best else "")):
+        span, first, after = dated
+        start, end = tokens[first].start, tokens[after - 1].end
+        return Result(_range(span, zone), text[start:end], _tidy(text[:start], text[end:]), False)
     return best
 
 
@@ -94,7 +99,9 @@ def _find(lexemes: list[Lexeme], code: str, now: dt.datetime, zone: ZoneInfo) ->
 def _find_lone(grammar: Grammar) -> _Hit | None:
     """Take the whole text to be a time; signs around it and a leading preposition do not count."""
     start = 0
-    while start < len(grammar.lexemes) and not grammar.at(start).folded[:1].isalnum() and grammar.at(start).folded != "'":
+    while (
+        start < len(grammar.lexemes) and not grammar.at(start).folded[:1].isalnum() and grammar.at(start).folded != "'"
+    ):
         start += 1
     for _ in range(3):
         found = grammar.range(start)
@@ -121,7 +128,13 @@ def _is_thing(grammar: Grammar, start: int) -> bool:
 def _is_number(grammar: Grammar, start: int, found: Found) -> bool:
     """Tell whether a day of the month is all that was found, in digits or words: "12" is no time, "the 12th" is one."""
     number = grammar.number(start)
-    return number is not None and not number.ordinal and number.after == found.after and number.digits < 4 and number.value < 100
+    return (
+        number is not None
+        and not number.ordinal
+        and number.after == found.after
+        and number.digits < 4
+        and number.value < 100
+    )
 
 
 def _find_inside(grammar: Grammar) -> _Hit | None:
@@ -151,13 +164,19 @@ def _find_inside(grammar: Grammar) -> _Hit | None:
 def _result(text: str, lexemes: list[Lexeme], hit: _Hit, zone: ZoneInfo) -> Result:
     first = hit.first
     for _ in range(2):
-        if first and any(lexemes[first - 1].has(tag) for tag in (Tag.IN, Tag.ON, Tag.THE, Tag.FROM)):
+        before = lexemes[first - 1]
+        if first and (before.has(Tag.IN, Tag.ON, Tag.THE, Tag.FROM) or before.get(Tag.RELATIVE) == 0):
             first -= 1
     start, end = lexemes[first].start, lexemes[hit.after - 1].end
     if hit.after < len(lexemes) and lexemes[hit.after].folded == "'s" and lexemes[hit.after].glued:
         hit = hit._replace(after=hit.after + 1)
-    span = TimeRange(_in_utc(hit.span.start, zone), _in_utc(hit.span.end, zone))
-    return Result(span, text[start:end], _tidy(text[:start], text[lexemes[hit.after - 1].end :]), hit.anchored)
+    return Result(
+        _range(hit.span, zone), text[start:end], _tidy(text[:start], text[lexemes[hit.after - 1].end :]), hit.anchored
+    )
+
+
+def _range(span: Span, zone: ZoneInfo) -> TimeRange:
+    return TimeRange(_in_utc(span.start, zone), _in_utc(span.end, zone))
 
 
 def _in_utc(at: dt.datetime | None, zone: ZoneInfo) -> dt.datetime | None:
@@ -177,4 +196,4 @@ def _tidy(before: str, after: str) -> str:
     return rest.strip(" ,;:-")
 
 
-__all__ = ["Found", "Result", "likely_languages", "search"]
+__all__ = ["Result", "likely_languages", "search"]

@@ -14,7 +14,9 @@ from infinite_memory.time_phrases.holidays import holiday
 from infinite_memory.time_phrases.table import Unit
 
 FIRST_YEAR, LAST_YEAR = 1000, 2999
-_YEARS_BACK = 12  # a 29 February is at most eight years back; a weekday and day of the month together recur within eleven
+_YEARS_BACK = (
+    12  # a 29 February is at most eight years back; a weekday and day of the month together recur within eleven
+)
 _MONTHS_BACK = 12 * _YEARS_BACK
 
 
@@ -147,7 +149,9 @@ def _span(date: Date, start: dt.datetime) -> Span:
     return Span(start, _width_end(date, start), date.grain)
 
 
-def settle(date: Date, now: dt.datetime, *, floor: dt.datetime | None = None, ceiling: dt.datetime | None = None) -> Span | None:
+def settle(
+    date: Date, now: dt.datetime, *, floor: dt.datetime | None = None, ceiling: dt.datetime | None = None
+) -> Span | None:
     """Find the stretch that *date* means.
 
     Without bounds it is the most recent one that has begun. With *floor* it is the first one that starts there or later; with
@@ -166,7 +170,11 @@ def settle(date: Date, now: dt.datetime, *, floor: dt.datetime | None = None, ce
 
 
 def _yearly(date: Date, limit: dt.datetime, floor: dt.datetime | None) -> Span | None:
-    years = range(floor.year - 1, floor.year + _YEARS_BACK) if floor else range(limit.year + 1, limit.year - _YEARS_BACK, -1)
+    years = (
+        range(floor.year - 1, floor.year + _YEARS_BACK)
+        if floor
+        else range(limit.year + 1, limit.year - _YEARS_BACK, -1)
+    )
     for year in years:
         start = _start_in(date, year)
         if start is None:

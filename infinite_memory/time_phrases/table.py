@@ -146,6 +146,7 @@ class Language:
 
 
 Meanings = dict[Tag, Any]
+_ABBREVIATION = 4  # letters; a shortened month ("dec", "sept") needs support, as it may be something else
 _ENDINGS = (Tag.ORDINAL_MARK, Tag.DECADE_CLOSES, Tag.QUARTER_MARK, Tag.HALF_MARK)
 
 
@@ -187,6 +188,8 @@ class Lexicon:
 def _entries(language: Language) -> Iterator[tuple[str, Tag, Any]]:
     for number, words in enumerate(language.months, start=1):
         yield words, Tag.MONTH, number
+        short = [word for word in words.split("|")[1:] if len(word) <= _ABBREVIATION]
+        yield "|".join(short), Tag.WEAK, True
     for number, words in enumerate(language.weekdays):
         yield words, Tag.WEEKDAY, number
     yield from _numbers(language)

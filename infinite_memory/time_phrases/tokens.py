@@ -15,9 +15,9 @@ EXAMINED = 4000
 """Characters of a text that are looked at: a question is shorter, and the cost stays bounded."""
 
 _RUNS = re.compile(r"[^\W\d_]+|\d+|\S")
-_APOSTROPHES = dict.fromkeys("’‘ʼꞌ′`´", "'")
-_DASHES = dict.fromkeys("–—−‐‑‒〜～~", "-")
-_SIGNS = _APOSTROPHES | _DASHES | {"、": ",", "。": ".", "º": "o", "ª": "a"}
+_APOSTROPHES = dict.fromkeys("\u2019\u2018\u02bc\ua78c\u2032`\u00b4", "'")
+_DASHES = dict.fromkeys("\u2013\u2014\u2212\u2010\u2011\u2012\u301c\uff5e~", "-")
+_SIGNS = _APOSTROPHES | _DASHES | {"\u3001": ",", "\u3002": ".", "º": "o", "ª": "a"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,10 @@ def marked_date(reader: Reader, place: int) -> Found | None:
         if (number := _marked(reader, at, Tag.DAY_MARK)) and 1 <= number.value <= 31:
             day, at = number.value, number.after + 1
         elif month is not None and (number := reader.number(at)) and 1 <= number.value <= 31 and number.digits <= 2:
-            if not reader.has(number.after, Tag.UNIT, Tag.HOUR_MARK, Tag.MONTH_MARK, Tag.YEAR_MARK) and reader.at(at).glued:
+            if (
+                not reader.has(number.after, Tag.UNIT, Tag.HOUR_MARK, Tag.MONTH_MARK, Tag.YEAR_MARK)
+                and reader.at(at).glued
+            ):
                 day, at = number.value, number.after
     if year is None and month is None and day is None:
         return None

@@ -48,7 +48,7 @@ TABLE = Language(
     },
     words={
         Tag.AGO: "前|以前|まえ",
-        Tag.BEFORE_CLOSES: "前|以前|より前|よりも前",
+        Tag.BEFORE_CLOSES: "前|以前|より前|よりも前|の前|の前に",
         Tag.AFTER_CLOSES: "後|以後|より後|の後",
         Tag.SINCE_CLOSES: "から|以来|以降|より",
         Tag.TO: "から|〜",
