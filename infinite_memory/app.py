@@ -86,7 +86,7 @@ class App(AbstractAsyncContextManager["App"]):
         )  # fmt: skip
         embeddings.start()
         index.start()
-        return Engine(Parts(store, index, embeddings, scopes, config, self._clock))
+        return Engine(Parts(store, index, embeddings, scopes, config, self._clock, self._backup_folder()))
 
     def _open_parts(self) -> tuple[Embedder, SidecarFiles, Store]:
         """Import what is heavy; in a thread, so that nobody waits for it who does not need it."""
@@ -103,6 +103,10 @@ class App(AbstractAsyncContextManager["App"]):
         )
         embedder = open_embedder(settings.model, truncate_dim=settings.truncate_dim, precision=settings.precision)
         return embedder, FaissSidecarFiles(self.home.sidecars), store
+
+    def _backup_folder(self) -> Path:
+        named = self.config.backup.folder
+        return Path(named).expanduser().absolute() if named else self.home.backups
 
     async def _ensure_mongod(self) -> str:
         assert self.mongod is not None

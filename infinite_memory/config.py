@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import tomllib
 import types
 import typing
@@ -21,6 +22,17 @@ from infinite_memory.errors import ConfigError
 
 PREFIX = "INFINITE_MEMORY_"
 MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a text must look, and how that is said."""
+
+    pattern: re.Pattern[str]
+    expected: str
+
+
+CLOCK_TIME = Form(re.compile(r"([01]\d|2[0-3]):[0-5]\d"), "a time of day such as 03:00")
 
 
 def _setting(default: Any, about: str, **checks: Any) -> Any:
@@ -101,6 +113,18 @@ class RetentionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BackupSettings:
+    """When backups are made by themselves, how many are kept, and what locks them."""
+
+    time: str | None = _setting("03:00", "Time of the daily backup, HH:MM in your zone; empty: none", form=CLOCK_TIME)
+    keep_daily: int = _setting(7, "Days whose newest scheduled backup is kept", low=1)
+    keep_weekly: int = _setting(4, "Weeks whose newest scheduled backup is kept", low=0)
+    folder: str | None = _setting(None, "Where backups go; default: backups in the home")
+    passphrase_file: str | None = _setting(None, "File whose first line is the passphrase that locks backups")
+    key_file: str | None = _setting(None, "File whose content is the key that locks backups")
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonSettings:
     """How the daemon lives."""
 
@@ -128,6 +152,7 @@ class Config:
     limits: LimitsSettings = dataclasses.field(default_factory=LimitsSettings)
     sidecar: SidecarSettings = dataclasses.field(default_factory=SidecarSettings)
     retention: RetentionSettings = dataclasses.field(default_factory=RetentionSettings)
+    backup: BackupSettings = dataclasses.field(default_factory=BackupSettings)
     daemon: DaemonSettings = dataclasses.field(default_factory=DaemonSettings)
     log: LogSettings = dataclasses.field(default_factory=LogSettings)
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -151,6 +176,7 @@ class KnownSetting:
     choices: tuple[str, ...]
     low: float | None
     high: float | None
+    form: Form | None
 
     @property
     def variable(self) -> str:
@@ -167,7 +193,7 @@ def known_settings() -> dict[str, KnownSetting]:
             meta = one.metadata
             known[f"{section}.{one.name}"] = KnownSetting(
                 section, one.name, hints[one.name], one.default, meta["about"], meta.get("per_session", False),
-                meta.get("choices", ()), meta.get("low"), meta.get("high"),
+                meta.get("choices", ()), meta.get("low"), meta.get("high"), meta.get("form"),
             )  # fmt: skip
     return known
 
@@ -260,6 +286,8 @@ def _check(setting: KnownSetting, raw: Any, origin: str) -> Any:
         raise wrong({bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[kind])
     if setting.choices and value not in setting.choices:
         raise wrong(f"one of {', '.join(setting.choices)}")
+    if setting.form is not None and setting.form.pattern.fullmatch(value) is None:
+        raise wrong(setting.form.expected)
     if setting.low is not None and cast("float", value) < setting.low:
         raise wrong(f"at least {setting.low:g}")
     if setting.high is not None and cast("float", value) > setting.high:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infinite_memory.config import Config
@@ -34,6 +35,7 @@ class Parts:
     scopes: ScopeBook
     config: Config
     clock: Clock = system_clock
+    backup_folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

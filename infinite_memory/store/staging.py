@@ -57,6 +57,7 @@ class MongoRestore(Restore):
         self._scopes_there: list[Document] = []
         self._scope_of: dict[str, ObjectId] = {}  # the backup's scope -> the one it goes into
         self._new_scopes: set[ObjectId] = set()
+        self._new_names: set[str] = set()
         self._id_of: dict[ObjectId, ObjectId] = {}  # memories that get another id, for theirs is taken
         self._added: set[ObjectId] = set()
         self._staged: Counter[str] = Counter()
@@ -113,6 +114,7 @@ class MongoRestore(Restore):
                     continue
             self._scope_of[key] = scope["_id"]
             self._new_scopes.add(scope["_id"])
+            self._new_names.add(scope["name_key"])
             kept.append(scope)
         await self._stage(schema.SCOPES, [bson.encode(scope) for scope in kept])
         async with self._connection.operation(factor=1 + len(kept)) as database:
@@ -201,7 +203,7 @@ class MongoRestore(Restore):
     def _scopes_gone(self) -> int:
         if self._plan.mode is RestoreMode.MERGE or self._only:
             return 0
-        return len({scope["_id"] for scope in self._scopes_there} - self._new_scopes)
+        return len({scope["name_key"] for scope in self._scopes_there} - self._new_names)
 
     async def _stage(self, name: str, raws: list[bytes]) -> None:
         for batch in _batches(raws):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from infinite_memory.contracts.base import Json
 from infinite_memory.errors import (
     AlreadyExistsError,
+    BackupError,
     BackupNotFoundError,
     EmbeddingError,
     InfiniteMemoryError,
@@ -21,6 +22,7 @@ _CODES: tuple[tuple[type[InfiniteMemoryError], str], ...] = (
     (BackupNotFoundError, "NOT_FOUND"),
     (NotFoundError, "NOT_FOUND"),
     (AlreadyExistsError, "ALREADY_EXISTS"),
+    (BackupError, "BACKUP_ERROR"),
     (EmbeddingError, "EMBEDDING_ERROR"),
     (StoreError, "CONNECTION_ERROR"),
     (SidecarNotReadyError, "CONNECTION_ERROR"),

@@ -1,0 +1,96 @@
+"""Commands about the memory as a whole: backup and restore."""
+
+from __future__ import annotations
+
+from infinite_memory.contracts.base import ChoiceField, Json, NameField, Reply, TextField
+from infinite_memory.contracts.native.table import TABLE, Call
+from infinite_memory.lifecycle.backup import Backup, Backups, Listed
+from infinite_memory.lifecycle.restore import Restoring
+from infinite_memory.store.copies import RestoreMode
+
+_FILE = TextField(
+    name="file", about="Name of a backup as `list_backups` gives it, or a path", required=True, limit="query_chars"
+)
+
+
+@TABLE.command("backup_memory", title="Back up")
+async def backup_memory(call: Call) -> Reply:
+    """Write everything into one backup file, and read it back before saying so. Earlier backups are never overwritten."""
+    return _backup_out(await Backups.of(call.engine.parts).create())
+
+
+@TABLE.command("list_backups", title="List backups", read_only=True, idempotent=True)
+async def list_backups(call: Call) -> Reply:
+    """List the backups in the backup folder, oldest first. `verify_backup` tells whether one is whole."""
+    backups = Backups.of(call.engine.parts)
+    return {"backups": [_listed_out(one) for one in await backups.list_all()], "folder": str(backups.folder)}
+
+
+@TABLE.command("verify_backup", _FILE, title="Verify a backup", read_only=True, idempotent=True)
+async def verify_backup(call: Call) -> Reply:
+    """Read a whole backup and check every part of it. One that is damaged, cut off or of a newer version is an error that
+    says where."""
+    return {"whole": True} | _backup_out(await Backups.of(call.engine.parts).verify(call.fields.text("file")))
+
+
+@TABLE.command(
+    "restore_backup",
+    _FILE,
+    ChoiceField(
+        name="mode",
+        about="Over existing memories: replace puts the backup in their place (they are backed up first), merge adds what "
+        "is missing and changes nothing",
+        choices=RestoreMode,
+    ),
+    NameField(name="scope", about="Restore only this scope of the backup, as a new scope"),
+    NameField(name="as_scope", about="Name of that new scope; default: its own"),
+    title="Restore a backup",
+    destructive=True,
+)
+async def restore_backup(call: Call) -> Reply:
+    """Restore a backup, all of it or nothing. Into an empty memory it needs no mode; over existing memories say replace or
+    merge. Use it only when the user asks for it."""
+    fields = call.fields
+    report = await Restoring.of(call.engine.parts).restore(
+        fields.text("file"),
+        fields["mode"],
+        only_scope=fields.find_text("scope"),
+        as_scope=fields.find_text("as_scope"),
+    )
+    reply: Reply = {
+        "backup_file": report.file.name,
+        "mode": report.mode.value,
+        "restored_memories": report.done.memories,
+        "restored_scopes": report.done.scopes,
+        "skipped_memories": report.done.skipped,
+        "dropped_scopes": report.done.dropped_scopes,
+    }
+    if report.saved is not None:
+        reply["saved_before"] = report.saved.file.name
+    return reply
+
+
+def _backup_out(one: Backup) -> Json:
+    reply: Json = {
+        "backup_file": one.file.name,
+        "path": str(one.file),
+        "size_bytes": one.size_bytes,
+        "checksum": f"sha256:{one.checksum}",
+        "created_at": one.created_at,
+        "counts": dict(one.counts),
+        "encrypted": one.is_locked,
+    }
+    if not one.is_consistent:
+        reply["note"] = "the server is standalone and has no snapshots: what was written meanwhile may be in part"
+    return reply
+
+
+def _listed_out(one: Listed) -> Json:
+    reply: Json = {
+        "backup_file": one.file.name,
+        "size_bytes": one.size_bytes,
+        "created_at": one.created_at,
+        "reason": one.reason,
+        "encrypted": one.is_locked,
+    }
+    return reply | ({"fault": one.fault} if one.fault else {})

@@ -1,0 +1,133 @@
+"""Restoring a backup: all of it or nothing, into an empty memory or over an existing one.
+
+The file is read to its end and every part checked before anything is put into place. Names of collections inside the file are
+checked against the few forms that we write; no path is ever taken from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from infinite_memory.engine.parts import Parts
+from infinite_memory.errors import BackupError, InvalidRequestError, StoreError
+from infinite_memory.lifecycle.backup import Backup, Backups, Progress
+from infinite_memory.lifecycle.ciphers import Secret
+from infinite_memory.lifecycle.folder import find_backup
+from infinite_memory.lifecycle.format import BackupReader, Part
+from infinite_memory.store.copies import Chunk, Restore, Restored, RestoreMode, RestorePlan
+
+_CHOOSE = "there are memories already: replace puts the backup in their place, merge adds what is missing"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What a restore did. ``saved`` is the backup of what was there before, where it was replaced."""
+
+    file: Path
+    mode: RestoreMode
+    done: Restored
+    saved: Backup | None
+
+
+class Restoring:
+    """Restores into one home."""
+
+    def __init__(self, parts: Parts, backups: Backups, secret: Secret | None = None) -> None:
+        self._parts, self._backups, self._secret = parts, backups, secret
+
+    @classmethod
+    def of(cls, parts: Parts) -> Restoring:
+        """Restore from the backups that the settings name; errors as in `Backups.of`."""
+        backups = Backups.of(parts)
+        return cls(parts, backups, backups.secret)
+
+    async def restore(
+        self,
+        name: str,
+        mode: RestoreMode | None = None,
+        *,
+        only_scope: str | None = None,
+        as_scope: str | None = None,
+        progress: Progress | None = None,
+    ) -> RestoreReport:
+        """Restore a backup by its name or path.
+
+        Args:
+            mode: None restores into an empty memory only.
+            only_scope: Restore this scope alone, as a new one named *as_scope* (default: its own name).
+
+        Raises:
+            BackupNotFoundError: there is no such file.
+            BackupError: it is damaged, cut off, newer or locked by another secret; nothing was changed.
+            InvalidRequestError: there are memories, and *mode* does not say what becomes of them.
+            ScopeExistsError: the new scope's name is taken.
+        """
+        await self._parts.index.sidecar()
+        file = find_backup(self._backups.folder, name)
+        copies = self._parts.store.copies
+        empty = await copies.is_empty()
+        with opened(file, self._secret) as reader:
+            if mode is None and not empty and only_scope is None:
+                raise InvalidRequestError("mode", _CHOOSE)
+            if mode is None:
+                mode = RestoreMode.MERGE if only_scope is not None else RestoreMode.REPLACE
+            plan = RestorePlan(mode, int(reader.head.get("schema_version", 0)), only_scope, as_scope)
+            restore = await copies.restore(plan)
+            try:
+                await _stage(reader, restore, progress)
+                replaces = mode is RestoreMode.REPLACE and only_scope is None
+                async with copies.exclusive():
+                    saved = None
+                    if replaces and not await copies.is_empty():
+                        saved = await self._backups.create("before_restore")
+                    done = await asyncio.shield(_whole(restore, self._parts))
+            finally:
+                with contextlib.suppress(StoreError):  # what is staged harms nobody, and is removed later
+                    await restore.abort()
+        await self._parts.scopes.refresh()
+        await self._parts.index.rebuild()
+        log.info("restored %s: %d memories", file.name, done.memories, extra={"event": "backup_restored"})
+        return RestoreReport(file, mode, done, saved)
+
+
+async def _whole(restore: Restore, parts: Parts) -> Restored:
+    """Put everything into place, and bring it up to this version's schema and indexes."""
+    done = await restore.commit()
+    await parts.store.connect()
+    return done
+
+
+async def _stage(reader: BackupReader, restore: Restore, progress: Progress | None) -> None:
+    done = 0
+    parts = reader.parts()
+    while (part := await asyncio.to_thread(lambda: next(parts, None))) is not None:
+        await restore.take(Chunk(part.collection, part.count, part.documents))
+        done += part.count
+        if progress is not None:
+            progress(done, 0)
+    _ = reader.summary  # raises unless the file was read to its end
+
+
+@contextlib.contextmanager
+def opened(file: Path, secret: Secret | None) -> Iterator[BackupReader]:
+    """Open a backup for reading.
+
+    Raises:
+        BackupError: it cannot be read, or is none of this version.
+    """
+    try:
+        handle = file.open("rb")
+    except OSError as problem:
+        raise BackupError(f"{file.name} cannot be read: {problem.strerror}") from problem
+    with handle:
+        yield BackupReader(handle, file.name, secret)
+
+
+__all__ = ["Part", "RestoreMode", "RestoreReport", "Restoring", "opened"]
