@@ -18,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -137,8 +138,9 @@ def export_apart(export: Sequence[str]) -> None:
     apart = VENV / "export-env"
     remove(apart)
     try:
-        run("creating an environment to export the model in", [BASE_PYTHON, "-m", "venv", str(apart)])
-        install_lock(apart, "requirements.lock", "installing packages there")
+        run("creating an environment to export the model in", [BASE_PYTHON, "-m", "venv", "--without-pip", str(apart)])
+        # It sees what is installed already, pip included, so only the rest is installed.
+        site_packages(apart).joinpath("base.pth").write_text(f"{site_packages(VENV)}\n", encoding="utf-8")
         install_lock(apart, "requirements-export.lock", "installing sentence-transformers there")
         install_torch(apart)
         run("exporting the model", [str(python(apart)), *export])
@@ -189,6 +191,8 @@ def half_done(venv: Path) -> Iterator[None]:
 def pip(venv: Path, doing: str, *arguments: str) -> None:
     """Install with the environment's own pip."""
     options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+    if venv != VENV:
+        options.append("--no-compile")  # it is used once, and only a part of it is imported
     with half_done(venv):
         run(doing, [str(python(venv)), "-m", "pip", "install", *options, *arguments])
 
@@ -240,6 +244,11 @@ def pip_progress(begin: int) -> str:
 def python(venv: Path) -> Path:
     """Name the interpreter of an environment."""
     return venv / BIN / ("python.exe" if os.name == "nt" else "python")
+
+
+def site_packages(venv: Path) -> Path:
+    """Name the folder of an environment's packages."""
+    return Path(sysconfig.get_path("purelib", "venv", {"base": str(venv)}))
 
 
 def works(interpreter: Path) -> bool:
