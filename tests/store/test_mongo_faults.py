@@ -7,7 +7,6 @@ import contextlib
 import gc
 import os
 import signal
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -119,10 +118,9 @@ def test_a_frozen_server_is_said_to_be_unavailable_and_then_works_again(tmp_path
                     store.change_token(),
                     changes_until_quiet(store, token),
                 ):
-                    started = time.monotonic()
                     with pytest.raises(StoreUnavailableError):
-                        await attempt
-                    assert time.monotonic() - started < 0.5 * GENEROUS
+                        async with asyncio.timeout(0.5 * GENEROUS):
+                            await attempt
             finally:
                 os.kill(pid, signal.SIGCONT)
             await answering(store)
@@ -159,11 +157,10 @@ def test_a_server_that_is_not_there_is_named_with_what_to_do(tmp_path: Path, dri
     async def scenario() -> None:
         store = MongoStore("mongodb://127.0.0.1:1/?directConnection=true", driver=driver, timeout_s=0.3)
         try:
-            started = time.monotonic()
             for _ in range(2):
                 with pytest.raises(StoreUnavailableError, match=r"127\.0\.0\.1:1.*mongodb\.uri"):
-                    await store.connect()
-            assert time.monotonic() - started < 2 * 0.3 * GENEROUS
+                    async with asyncio.timeout(0.3 * GENEROUS):
+                        await store.connect()
         finally:
             await store.close()
 

@@ -1,0 +1,315 @@
+"""The MongoDB server of our own: one for a home, for this user alone, and never lost sight of."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infinite_memory.errors import StoreUnavailableError
+from infinite_memory.store import mongod, wire
+from infinite_memory.store.mongo import MongoStore
+from infinite_memory.store.mongod import LocalMongo
+from tests.mongo_server import run
+
+ROOT = Path(__file__).parents[2]
+
+OWNER = """\
+import asyncio, pathlib, sys
+from infinite_memory.store.mongod import LocalMongo
+async def main():
+    home = pathlib.Path(sys.argv[1])
+    mongo = LocalMongo(home, log_dir=home / "logs")
+    await mongo.start()
+    print(mongo.pid, flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+def make(home: Path, **options: object) -> LocalMongo:
+    return LocalMongo(home, log_dir=home / "logs", **options)  # type: ignore[arg-type]
+
+
+async def start_owner(home: Path) -> tuple[asyncio.subprocess.Process, int]:
+    """Start another process that owns the server of a home; give it and the server's process id."""
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", OWNER, str(home), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    assert owner.stdout is not None
+    return owner, int(await owner.stdout.readline())
+
+
+async def until_gone(pid: int) -> None:
+    while Path(f"/proc/{pid}").exists():
+        await asyncio.sleep(0.02)
+
+
+async def store_answers(uri: str) -> None:
+    store = MongoStore(uri)
+    try:
+        await store.connect()
+        assert (await store.info()).deployment == "replica set"
+    finally:
+        await store.close()
+
+
+def test_a_server_starts_in_a_new_home_and_again_and_after_kill(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
+            mongo = make(tmp_path)
+            await store_answers(await mongo.start())
+            assert mongo.pid is not None
+            if number == signal.SIGKILL:
+                os.kill(mongo.pid, number)
+                await store_answers(await mongo.ensure())
+            await mongo.stop()
+            await mongo.stop()
+            assert mongo.pid is None
+
+    run(scenario())
+
+
+def test_a_server_that_dies_is_started_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        mongo = make(tmp_path)
+        try:
+            await mongo.start()
+            killed = mongo.pid
+            assert killed is not None
+            os.kill(killed, signal.SIGKILL)
+            while mongo.pid in (None, killed):
+                await asyncio.sleep(0.02)
+            await store_answers(await mongo.ensure())
+        finally:
+            await mongo.stop()
+
+    run(scenario())
+
+
+def test_no_other_user_can_reach_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        mongo = make(tmp_path / "home")
+        try:
+            await mongo.start()
+            pid = mongo.pid
+            assert pid is not None
+            data = tmp_path / "home" / "mongodb"
+            for private in (data, data / "mongod.sock"):
+                assert stat.S_IMODE(private.stat().st_mode) == 0o700
+            inodes = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+            listening = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+            listening += [line.split() for line in Path(f"/proc/{pid}/net/tcp6").read_text().splitlines()[1:]]
+            assert not {f"socket:[{fields[9]}]" for fields in listening} & inodes
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            assert f"INFINITE_MEMORY_HOME={tmp_path / 'home'}".encode() in environment
+            assert os.getsid(pid) == pid
+        finally:
+            await mongo.stop()
+
+    run(scenario())
+
+
+def test_a_home_whose_path_is_too_long_for_a_socket_works(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        home = tmp_path / ("long " * 20) / ("name" * 20)
+        mongo = make(home)
+        try:
+            await store_answers(await mongo.start())
+            assert (home / "mongodb" / "WiredTiger").exists()
+        finally:
+            await mongo.stop()
+
+    run(scenario())
+
+
+def test_a_socket_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    data = tmp_path / ("x" * 120)
+    folder = mongod._socket_folder(data)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    with pytest.raises(StoreUnavailableError, match="folder of this user"):
+        mongod._socket_folder(data)
+
+
+def test_a_home_that_was_moved_works(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        for home in (tmp_path / "old", tmp_path / "new"):
+            mongo = make(home)
+            await store_answers(await mongo.start())
+            await mongo.stop()
+            if home.name == "old":
+                home.rename(tmp_path / "new")
+
+    run(scenario())
+
+
+def test_two_processes_of_one_home_use_one_server_and_take_over(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        owner, pid = await start_owner(tmp_path)
+        ours = make(tmp_path)
+        try:
+            await store_answers(await ours.start())
+            assert ours.pid == pid
+            await ours.stop()
+            assert Path(f"/proc/{pid}").exists()
+            owner.kill()
+            await owner.wait()
+            await store_answers(await ours.ensure())
+            assert ours.pid not in (None, pid)
+        finally:
+            await ours.stop()
+
+    run(scenario())
+
+
+def test_a_server_does_not_outlive_its_process(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        owner, pid = await start_owner(tmp_path)
+        owner.kill()
+        await owner.wait()
+        await until_gone(pid)
+
+    run(scenario())
+
+
+def test_a_server_left_by_a_crash_is_stopped_and_replaced(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        first = make(tmp_path)
+        await first.start()
+        assert first.pid is not None
+        # What a crash does, without the kernel's help that ends the server too: the lock goes, the server stays.
+        assert first._supervisor is not None
+        first._supervisor.cancel()
+        assert first._owner_fd is not None
+        os.close(first._owner_fd)
+        second = make(tmp_path)
+        try:
+            await store_answers(await second.start())
+            assert second.pid not in (None, first.pid)
+            assert first.pid is None
+        finally:
+            await second.stop()
+
+    run(scenario())
+
+
+def test_starting_twice_at_once_starts_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        mongo, other = make(tmp_path), make(tmp_path)
+        try:
+            assert len(set(await asyncio.gather(mongo.start(), mongo.start(), other.start(), mongo.ensure()))) == 1
+            assert mongo.pid == other.pid
+        finally:
+            await mongo.stop()
+            await other.stop()
+
+    run(scenario())
+
+
+def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        (tmp_path / "mongodb").mkdir()
+        (tmp_path / "mongodb" / "WiredTiger.turtle").write_text("nonsense")
+        (tmp_path / "mongodb" / "WiredTiger").write_text("nonsense")
+        mongo = make(tmp_path)
+        with pytest.raises(StoreUnavailableError, match="mongod ended with"):
+            await mongo.start()
+        await mongo.stop()
+        no_mongod = tmp_path / "mongod"
+        no_mongod.write_text("#!/bin/sh\necho this is no MongoDB >&2\nexit 3\n")
+        no_mongod.chmod(0o700)
+        other = make(tmp_path / "other", binary=no_mongod)
+        with pytest.raises(StoreUnavailableError, match=r"ended with 3.*this is no MongoDB"):
+            await other.start()
+        await other.stop()
+
+    run(scenario())
+
+
+def test_a_frozen_server_is_killed_when_it_does_not_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mongod, "_STOP_TIMEOUT_S", 0.5)
+
+    async def scenario() -> None:
+        mongo = make(tmp_path)
+        await mongo.start()
+        pid = mongo.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        await mongo.stop()
+        await until_gone(pid)
+
+    run(scenario())
+
+
+def test_its_log_stays_small_and_holds_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mongod, "_LOG_LIMIT_BYTES", 2000)
+    monkeypatch.setattr(mongod, "_LOG_CHECK_S", 0.0)
+
+    async def scenario() -> None:
+        mongo = make(tmp_path)
+        logs = tmp_path / "logs"
+        try:
+            uri = await mongo.start()
+            while not (logs / "mongod.log.1").exists():
+                await asyncio.sleep(0.02)
+            store = MongoStore(uri)
+            await store.connect()
+            await store.set_meta("secret-key", {"secret": "secret-value"})
+            await store.close()
+        finally:
+            await mongo.stop()
+        assert not any(b"secret" in log.read_bytes() for log in logs.iterdir())
+        assert {log.name for log in logs.iterdir()} <= {"mongod.log", "mongod.log.1", "mongod.out"}
+
+    run(scenario())
+
+
+def test_two_homes_have_two_servers(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        one, two = make(tmp_path / "one"), make(tmp_path / "two")
+        try:
+            assert await one.start() != await two.start()
+            assert one.pid != two.pid
+        finally:
+            await one.stop()
+            await two.stop()
+
+    run(scenario())
+
+
+def test_importing_the_interface_imports_no_driver() -> None:
+    code = (
+        "import sys, infinite_memory.store.base, infinite_memory.store.mongod;"
+        "sys.exit(any(name.split('.')[0] in ('pymongo', 'bson', 'motor', 'numpy') for name in sys.modules))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_a_server_is_asked_by_hand(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        mongo = make(tmp_path)
+        try:
+            await mongo.start()
+            socket_file = tmp_path / "mongodb" / "mongod.sock"
+            reply = await wire.ask(socket_file, {"hello": 1})
+            assert reply.is_ok()
+            assert reply.is_true("isWritablePrimary")
+            assert reply.text("me") == mongod.MEMBER
+            refused = await wire.ask(socket_file, {"noSuchCommand": {"a": [1, True]}})
+            assert not refused.is_ok()
+            assert "noSuchCommand" in refused.text("errmsg")
+        finally:
+            await mongo.stop()
+        with pytest.raises(OSError):
+            await wire.ask(tmp_path / "mongodb" / "mongod.sock", {"hello": 1})
+
+    run(scenario())
