@@ -38,7 +38,7 @@ def _run(options: argparse.Namespace) -> int:
         from infinite_memory.cli.serve import serve
 
         return serve(options)
-    from infinite_memory.cli import admin, daemon
+    from infinite_memory.cli import admin, daemon, lifecycle
 
     run = {
         "daemon": daemon.daemon,
@@ -49,11 +49,13 @@ def _run(options: argparse.Namespace) -> int:
         "optimize": admin.optimize,
         "reindex": admin.reindex,
         "config": admin.config,
-    }[options.command]
-    return run(options)
+    } | lifecycle.COMMANDS
+    return run[options.command](options)
 
 
 def _parser() -> argparse.ArgumentParser:
+    from infinite_memory.cli.lifecycle import add_parsers as add_lifecycle
+
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--config", type=Path, metavar="FILE", help="settings file; default: config.toml in the home")
     common.add_argument(
@@ -96,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         "--dry-run", action="store_true"
     )
     commands.add_parser("reindex", parents=[common], help="build the index anew from the database")
+    add_lifecycle(commands, common)
     commands.add_parser("config", parents=[common], help="show every setting and who set it").add_argument(
         "--json", action="store_true"
     )

@@ -76,8 +76,11 @@ class Restoring:
         with opened(file, self._secret) as reader:
             if mode is None and not empty and only_scope is None:
                 raise InvalidRequestError("mode", _CHOOSE)
-            if mode is None:
-                mode = RestoreMode.MERGE if only_scope is not None else RestoreMode.REPLACE
+            given = mode
+            if only_scope is not None:
+                mode = RestoreMode.MERGE
+            elif mode is None or empty:  # into an empty memory, everything comes back under its own ids
+                mode = RestoreMode.REPLACE
             plan = RestorePlan(mode, int(reader.head.get("schema_version", 0)), only_scope, as_scope)
             restore = await copies.restore(plan)
             try:
@@ -86,6 +89,8 @@ class Restoring:
                 async with copies.exclusive():
                     saved = None
                     if replaces and not await copies.is_empty():
+                        if given is not RestoreMode.REPLACE:
+                            raise InvalidRequestError("mode", _CHOOSE)  # they were stored in the meantime
                         saved = await self._backups.create("before_restore")
                     done = await asyncio.shield(_whole(restore, self._parts))
             finally:

@@ -1,11 +1,13 @@
-"""Commands about the memory as a whole: backup and restore."""
+"""Commands about the memory as a whole: backup, restore and export."""
 
 from __future__ import annotations
 
-from infinite_memory.contracts.base import ChoiceField, Json, NameField, Reply, TextField
+from infinite_memory.contracts.base import ChoiceField, FlagField, Json, NameField, Reply, TextField
 from infinite_memory.contracts.native.table import TABLE, Call
 from infinite_memory.lifecycle.backup import Backup, Backups, Listed
+from infinite_memory.lifecycle.export import ExportFormat, export
 from infinite_memory.lifecycle.restore import Restoring
+from infinite_memory.lifecycle.rotation import scheduled_backup
 from infinite_memory.store.copies import RestoreMode
 
 _FILE = TextField(
@@ -13,10 +15,18 @@ _FILE = TextField(
 )
 
 
-@TABLE.command("backup_memory", title="Back up")
+@TABLE.command(
+    "backup_memory",
+    FlagField(name="scheduled", about="Count it as a scheduled one, and remove scheduled ones that are too old", default=False),
+    title="Back up",
+)  # fmt: skip
 async def backup_memory(call: Call) -> Reply:
     """Write everything into one backup file, and read it back before saying so. Earlier backups are never overwritten."""
-    return _backup_out(await Backups.of(call.engine.parts).create())
+    backups = Backups.of(call.engine.parts)
+    if not call.fields.flag("scheduled"):
+        return _backup_out(await backups.create())
+    made, removed = await scheduled_backup(call.engine.parts, backups, call.session.zone)
+    return _backup_out(made) | {"removed": [one.name for one in removed]}
 
 
 @TABLE.command("list_backups", title="List backups", read_only=True, idempotent=True)
@@ -68,6 +78,33 @@ async def restore_backup(call: Call) -> Reply:
     if report.saved is not None:
         reply["saved_before"] = report.saved.file.name
     return reply
+
+
+@TABLE.command(
+    "export_memory",
+    ChoiceField(name="format", about="How it is written", choices=ExportFormat, default=ExportFormat.JSONL),
+    NameField(name="scope", about="Only this scope; default: all, archived ones too"),
+    FlagField(name="include_deleted", about="Whether softly forgotten memories are in it too", default=False),
+    title="Export", idempotent=True,
+)  # fmt: skip
+async def export_memory(call: Call) -> Reply:
+    """Write what is remembered into a new file that other programs and people can read: JSON Lines (all fields), Markdown
+    or CSV."""
+    parts = call.engine.parts
+    await parts.index.sidecar()
+    done = await export(
+        parts,
+        Backups.of(parts).folder,
+        form=call.fields["format"],
+        scope=call.fields.find_text("scope"),
+        deleted=call.fields.flag("include_deleted"),
+    )
+    return {
+        "export_file": done.file.name,
+        "path": str(done.file),
+        "size_bytes": done.size_bytes,
+        "counts": dict(done.counts),
+    }
 
 
 def _backup_out(one: Backup) -> Json:

@@ -1,0 +1,215 @@
+"""Commands about the memory as a whole. `verify` works on the file alone; the others ask the daemon.
+
+None of them asks a question. Exit codes: 0 done, 1 it failed, 2 a usage or configuration fault, 75 another backup is under way
+(`backup --lock` only).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from infinite_memory.cli import reach
+from infinite_memory.errors import BackupError
+from infinite_memory.home import Home
+
+if TYPE_CHECKING:
+    from infinite_memory.config import Config
+
+Json = dict[str, Any]
+Ask = Callable[[Json], Json]
+BUSY = 75  # sysexits.h: try again later
+_CHUNK_BYTES = 1 << 20
+
+
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Enter the commands into the parser of `infinite-memory`."""
+    backup = commands.add_parser("backup", parents=[common], help="write a backup, and read it back")
+    backup.add_argument("--rotate", action="store_true", help="count it as scheduled, and remove what is too old")
+    backup.add_argument("--lock", action="store_true", help="do nothing while another such backup runs (exit code 75)")
+    backup.add_argument("--json", action="store_true")
+    verify = commands.add_parser("verify", parents=[common], help="read a whole backup and check every part")
+    verify.add_argument("file", metavar="FILE", help="a name in the backup folder, or a path")
+    verify.add_argument("--json", action="store_true")
+    restore = commands.add_parser(
+        "restore",
+        parents=[common],
+        help="restore a backup; over existing memories it adds what is missing, unless --replace is given",
+    )
+    restore.add_argument("file", metavar="FILE", help="a name in the backup folder, or a path")
+    how = restore.add_mutually_exclusive_group()
+    how.add_argument("--replace", action="store_true", help="put it in the place of what is there, backed up first")
+    how.add_argument("--merge", action="store_true", help="add what is missing, change nothing (the default)")
+    how.add_argument("--only-scope", metavar="NAME", help="add this scope of the backup alone, as a new scope")
+    restore.add_argument("--as-scope", metavar="NAME", help="with --only-scope: name of the new scope")
+    restore.add_argument("--json", action="store_true")
+    export = commands.add_parser("export", parents=[common], help="write what is remembered as text")
+    export.add_argument("--format", choices=("jsonl", "markdown", "csv"), default="jsonl")
+    export.add_argument("--only-scope", metavar="NAME", help="only this scope")
+    export.add_argument("--include-deleted", action="store_true", help="softly forgotten memories too")
+    export.add_argument(
+        "-o", "--output", type=Path, metavar="PATH", help="a new file; for markdown a folder, one file a scope"
+    )
+
+
+def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
+    """Write a backup and tell where it is: one line, or one JSON object."""
+    with _lock(home) if options.lock else contextlib.nullcontext(True) as free:
+        if not free:
+            print("infinite-memory backup: another backup is under way", file=sys.stderr)
+            return BUSY
+        reply = ask({"action": "backup_memory"} | ({"scheduled": True} if options.rotate else {}))
+    if options.json or reply["status"] != "OK":
+        return _report(reply)
+    counts = reply["counts"]
+    removed = f", {len(reply['removed'])} older removed" if reply.get("removed") else ""
+    print(f"{reply['path']}  {reply['size_bytes']:,} bytes  {counts.get('memories', 0):,} memories{removed}")
+    return 0
+
+
+def verify(options: argparse.Namespace, folder: Path, secret: Any) -> int:
+    """Check a backup file; 0 when it is whole. Needs no daemon and no MongoDB."""
+    from infinite_memory.lifecycle.backup import verify_file
+    from infinite_memory.lifecycle.folder import find_backup
+
+    one = verify_file(find_backup(folder, options.file), secret)
+    if options.json:
+        print(json.dumps({"whole": True, "file": str(one.file), "size_bytes": one.size_bytes, "counts": one.counts}))
+    else:
+        print(f"{one.file.name} is whole: {one.memories:,} memories in {one.scopes:,} scopes, made {one.created_at}")
+    return 0
+
+
+def restore(options: argparse.Namespace, ask: Ask, folder: Path) -> int:
+    """Restore a backup; over existing memories it merges, which changes nothing that is there."""
+    from infinite_memory.lifecycle.folder import find_backup
+
+    request: Json = {"action": "restore_backup", "file": str(find_backup(folder, options.file).absolute())}
+    if options.only_scope:
+        request |= {"scope": options.only_scope} | ({"as_scope": options.as_scope} if options.as_scope else {})
+    else:
+        request["mode"] = "replace" if options.replace else "merge"
+    reply = ask(request)
+    if options.json or reply["status"] != "OK":
+        return _report(reply)
+    kept = f", {reply['skipped_memories']:,} were there already" if reply["skipped_memories"] else ""
+    saved = f"; what was there before is in {reply['saved_before']}" if "saved_before" in reply else ""
+    print(f"restored {reply['restored_memories']:,} memories in {reply['restored_scopes']:,} new scopes{kept}{saved}")
+    return 0
+
+
+def export(options: argparse.Namespace, ask: Ask) -> int:
+    """Write what is remembered to standard output, or into a new file or folder."""
+    one_file_a_scope = options.format == "markdown" and options.output is not None
+    if options.output is not None and options.output.exists() and not one_file_a_scope:
+        raise BackupError(f"{options.output} exists already; nothing was written")
+    request: Json = {"action": "export_memory", "format": "jsonl" if one_file_a_scope else options.format}
+    request |= {"scope": options.only_scope} if options.only_scope else {}
+    request |= {"include_deleted": True} if options.include_deleted else {}
+    reply = ask(request)
+    if reply["status"] != "OK":
+        return _report(reply)
+    written = Path(reply["path"])
+    try:
+        if one_file_a_scope:
+            _write_pages(written, options.output)
+        elif options.output is not None:
+            with written.open("rb") as source, options.output.open("xb") as target:
+                shutil.copyfileobj(source, target, _CHUNK_BYTES)
+        else:
+            with written.open("rb") as source:
+                _copy_out(source)
+    finally:
+        written.unlink(missing_ok=True)
+    return 0
+
+
+def _copy_out(source: BinaryIO) -> None:
+    shutil.copyfileobj(source, sys.stdout.buffer, _CHUNK_BYTES)
+    sys.stdout.buffer.flush()
+
+
+def _write_pages(written: Path, folder: Path) -> None:
+    """Write a Markdown file for each scope; a scope's name decides its file's name, as far as file names can."""
+    from infinite_memory.lifecycle.export import to_markdown
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with written.open(encoding="utf-8") as lines:
+        pages = list(to_markdown(map(json.loads, lines)))
+    for name, page in pages:
+        stem = "".join(one if one.isalnum() or one in " -_" else "_" for one in name).strip()[:80] or "scope"
+        for number in range(1, len(pages) + 2):
+            file = folder / f"{stem}{f'-{number}' if number > 1 else ''}.md"
+            try:
+                with file.open("x", encoding="utf-8") as target:
+                    target.write(page)
+            except FileExistsError:
+                continue
+            break
+
+
+def _backup(options: argparse.Namespace) -> int:
+    return backup(options, partial(reach.ask, options), reach.home_and_config(options)[0])
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from infinite_memory.lifecycle.ciphers import find_secret
+
+    folder, config = _folder(options)
+    return verify(options, folder, find_secret(config.backup))
+
+
+def _restore(options: argparse.Namespace) -> int:
+    return restore(options, partial(reach.ask, options), _folder(options)[0])
+
+
+def _export(options: argparse.Namespace) -> int:
+    return export(options, partial(reach.ask, options))
+
+
+def _folder(options: argparse.Namespace) -> tuple[Path, Config]:
+    home, config = reach.home_and_config(options)
+    named = config.backup.folder
+    return (Path(named).expanduser().absolute() if named else home.backups), config
+
+
+COMMANDS = {"backup": _backup, "verify": _verify, "restore": _restore, "export": _export}
+
+
+def _report(reply: Json) -> int:
+    if reply.get("status") == "OK":
+        print(json.dumps(reply, ensure_ascii=False))
+        return 0
+    print(f"infinite-memory: {reply.get('error')}", file=sys.stderr)
+    return 1
+
+
+@contextlib.contextmanager
+def _lock(home: Home) -> Iterator[bool]:
+    """Hold the lock against overlapping backups; False when another process has it. It goes with the process."""
+    home.make()
+    with (home.path / "backup.lock").open("ab") as file:
+        try:
+            _take(file)
+        except OSError:
+            yield False
+        else:
+            yield True
+
+
+def _take(file: BinaryIO) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,202 @@
+"""Exports: what a memory holds, as text that other programs and people read.
+
+JSON Lines is the form that loses nothing but vectors; Markdown and CSV are made from its lines. An export shows one moment, as a
+backup does. Memories that were forgotten softly are left out unless asked for; those removed for good are nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import enum
+import io
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infinite_memory import __version__
+from infinite_memory.engine.parts import Parts
+from infinite_memory.lifecycle.folder import stem_of, unwritable, written_beside
+from infinite_memory.lifecycle.records import header_to_json, memory_to_json, plain, scope_to_json
+from infinite_memory.models import Scope, ScopeId
+from infinite_memory.store.copies import FACTS, LINKS, MEMORIES_PREFIX, REVISIONS, SCOPES, Snapshot
+
+Json = dict[str, Any]
+_KINDS = {REVISIONS: "revision", FACTS: "fact", LINKS: "link"}
+_COLUMNS = (
+    "memory_id", "scope", "timestamp", "text", "tags", "source", "type", "title", "importance", "confidence", "speaker",
+    "conversation_id", "created_at", "updated_at", "deleted_at", "metadata",
+)  # fmt: skip
+
+
+class ExportFormat(enum.Enum):
+    """What an export is written as."""
+
+    JSONL = "jsonl"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+
+
+SUFFIXES = {ExportFormat.JSONL: ".jsonl", ExportFormat.MARKDOWN: ".md", ExportFormat.CSV: ".csv"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A written export and how many lines of each kind it has."""
+
+    file: Path
+    size_bytes: int
+    counts: Mapping[str, int]
+
+
+async def export(
+    parts: Parts,
+    folder: Path,
+    *,
+    form: ExportFormat = ExportFormat.JSONL,
+    scope: str | None = None,
+    deleted: bool = False,
+) -> Exported:
+    """Write an export into *folder*, under a name that no file has.
+
+    Args:
+        scope: Only this scope, archived or not; None is all.
+        deleted: Whether softly forgotten memories are in it too.
+
+    Raises:
+        ScopeNotFoundError: there is no such scope.
+        BackupError: it could not be written.
+    """
+    counts: Counter[str] = Counter()
+    only = (await parts.scopes.get(scope)).scope_id if scope is not None else None
+    now = parts.clock()
+    with written_beside(folder, stem_of("export", now), SUFFIXES[form]) as target:
+        try:
+            async with parts.store.copies.snapshot() as snapshot:
+                lines = [header_to_json(now, __version__)]
+                async for found in _records(parts, snapshot, only, deleted=deleted):
+                    counts.update(one["kind"] for one in found)
+                    lines += found
+                    if form is ExportFormat.JSONL:
+                        await asyncio.to_thread(target.file.write, _to_lines(lines))
+                        lines = []
+            rest = await asyncio.to_thread(lambda: "".join(rendered(lines, form)).encode())
+            await asyncio.to_thread(target.file.write, rest)
+            await asyncio.to_thread(target.sync)
+        except OSError as problem:
+            raise unwritable(folder, problem) from problem
+        size_bytes = target.part.stat().st_size
+        return Exported(target.publish(), size_bytes, dict(counts))
+
+
+async def _records(
+    parts: Parts, snapshot: Snapshot, only: ScopeId | None, *, deleted: bool
+) -> AsyncIterator[list[Json]]:
+    copies = parts.store.copies
+    scopes: dict[str, Scope] = {}
+    shown: set[str] = set()
+    async for chunk in snapshot.chunks():
+        if chunk.collection == SCOPES:
+            found = [_scope(one) for one in copies.documents_of(chunk) if only in (None, one["_id"])]
+            scopes |= {one.scope_id: one for one in found}
+            yield [scope_to_json(one) for one in found]
+        elif chunk.collection.startswith(MEMORIES_PREFIX):
+            scope = scopes.get(chunk.collection.removeprefix(MEMORIES_PREFIX))
+            if scope is not None:
+                memories = [
+                    one
+                    for one in await asyncio.to_thread(copies.memories_of, chunk)
+                    if deleted or one.deleted_at is None
+                ]
+                shown |= {one.memory_id for one in memories}
+                yield [memory_to_json(one, scope.name) for one in memories]
+        elif chunk.collection in _KINDS:
+            yield _belonging(_KINDS[chunk.collection], copies.documents_of(chunk), scopes, shown)
+
+
+def _scope(document: Json) -> Scope:
+    return Scope(
+        ScopeId(document["_id"]), document["name"], document["description"], document["created_at"],
+        document.get("archived_at"),
+    )  # fmt: skip
+
+
+def _belonging(kind: str, documents: Iterable[Json], scopes: Mapping[str, Scope], shown: set[str]) -> list[Json]:
+    """Write revisions of the memories that are shown, facts and links of the scopes that are."""
+    found = []
+    for document in documents:
+        scope = scopes.get(document.get("scope_id", ""))
+        if scope is None or (kind == "revision" and document.get("memory_id") not in shown):
+            continue
+        inner = {key: plain(value) for key, value in document.items() if key not in ("_id", "scope_id")}
+        found.append({"kind": kind, "scope": scope.name} | inner)
+    return found
+
+
+def rendered(lines: Iterable[Json], form: ExportFormat) -> Iterator[str]:
+    """Write the lines of an export in a form, in pieces of text."""
+    if form is ExportFormat.JSONL:
+        yield _to_lines(lines).decode()
+    elif form is ExportFormat.CSV:
+        yield from to_csv(lines)
+    else:
+        for _, text in to_markdown(lines):
+            yield text
+
+
+def to_csv(lines: Iterable[Json]) -> Iterator[str]:
+    """Write the memories as a table, RFC 4180; tags are joined by commas, metadata is JSON."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(_COLUMNS)
+    for line in lines:
+        if line["kind"] == "memory":
+            writer.writerow([_cell(line.get(name)) for name in _COLUMNS])
+            if buffer.tell() > 1 << 20:
+                yield buffer.getvalue()
+                buffer.seek(0)
+                buffer.truncate()
+    yield buffer.getvalue()
+
+
+def to_markdown(lines: Iterable[Json]) -> Iterator[tuple[str, str]]:
+    """Write a readable page for each scope: its name and the page."""
+    pages: dict[str, list[str]] = {}
+    for line in lines:
+        if line["kind"] == "scope":
+            about = f"{line['description']}\n\n" if line["description"] else ""
+            pages[line["name"]] = [f"# {_one_line(line['name'])}\n\n{about}"]
+        elif line["kind"] == "memory":
+            pages.setdefault(line["scope"], []).append(_entry(line))
+    for name, page in pages.items():
+        yield name, "".join(page)
+
+
+def _entry(line: Json) -> str:
+    """Write one memory; its text is quoted, so that it is told apart from what is said about it."""
+    about = [f"- id: {line['memory_id']}", f"- source: {_one_line(line['source'])}"]
+    if line["tags"]:
+        about.append(f"- tags: {_one_line(', '.join(line['tags']))}")
+    about += [f"- {name}: {_one_line(str(line[name]))}" for name in ("speaker", "conversation_id") if name in line]
+    title = f": {_one_line(line['title'])}" if line.get("title") else ""
+    quoted = "\n".join(f"> {one}" for one in line["text"].split("\n"))
+    return f"## {line['timestamp']}{title}\n\n{quoted}\n\n" + "\n".join(about) + "\n\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else str(value)
+
+
+def _to_lines(lines: Iterable[Json]) -> bytes:
+    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in lines).encode()

@@ -1,0 +1,89 @@
+"""A memory and its surroundings as plain JSON, one object a line: the form of exports, and what imports read.
+
+Every field of a memory is there but its vectors, which a model makes again. Instants are RFC 3339, UTC, milliseconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from infinite_memory.models import MemoryRecord, Scope
+
+Json = dict[str, Any]
+
+EXPORT_FORMAT = "infinite-memory-export"
+EXPORT_VERSION = 1
+
+
+def instant_to_text(instant: dt.datetime) -> str:
+    """Write an instant in UTC: ``2023-07-20T15:30:45.123Z``."""
+    return instant.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def header_to_json(exported_at: dt.datetime, version: str) -> Json:
+    """Write the first line of an export."""
+    return {
+        "kind": "header",
+        "format": EXPORT_FORMAT,
+        "version": EXPORT_VERSION,
+        "exported_at": instant_to_text(exported_at),
+        "product_version": version,
+    }
+
+
+def scope_to_json(scope: Scope) -> Json:
+    """Write a scope."""
+    return {
+        "kind": "scope",
+        "scope_id": scope.scope_id,
+        "name": scope.name,
+        "description": scope.description,
+        "created_at": instant_to_text(scope.created_at),
+        "archived_at": instant_to_text(scope.archived_at) if scope.archived_at else None,
+    }
+
+
+def memory_to_json(memory: MemoryRecord, scope_name: str) -> Json:
+    """Write a memory; what was never set is left out."""
+    found: Json = {
+        "kind": "memory",
+        "memory_id": memory.memory_id,
+        "scope": scope_name,
+        "text": memory.text,
+        "source": memory.source,
+        "timestamp": instant_to_text(memory.occurred_at),
+        "created_at": instant_to_text(memory.created_at),
+        "updated_at": instant_to_text(memory.updated_at),
+        "tags": list(memory.tags),
+        "revision": memory.revision,
+    }
+    for name in (
+        "type", "title", "importance", "confidence", "status", "speaker", "conversation_id", "structured",
+    ):  # fmt: skip
+        if (value := getattr(memory, name)) is not None:
+            found[name] = value
+    if memory.owners:
+        found["owners"] = dict(memory.owners)
+    if memory.metadata:
+        found["metadata"] = plain(memory.metadata)
+    if memory.occurrences:
+        found["occurrences"] = [instant_to_text(one) for one in memory.occurrences]
+    if memory.deleted_at is not None:
+        found["deleted_at"] = instant_to_text(memory.deleted_at)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Bring stored values to JSON: instants and bytes become texts."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, dt.datetime):
+        return instant_to_text(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
