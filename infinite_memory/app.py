@@ -18,9 +18,10 @@ from zoneinfo import ZoneInfo
 from infinite_memory.config import Config
 from infinite_memory.contracts.native import NativeContract, Session
 from infinite_memory.engine import Engine
+from infinite_memory.engine.clock import Clock, system_clock
 from infinite_memory.engine.embeddings import Embeddings
 from infinite_memory.engine.index import Index
-from infinite_memory.engine.parts import Clock, Parts, system_clock
+from infinite_memory.engine.parts import Parts
 from infinite_memory.engine.scopes import ScopeBook
 from infinite_memory.errors import ConfigError
 from infinite_memory.home import Home

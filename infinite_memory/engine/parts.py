@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infinite_memory.config import Config
+from infinite_memory.engine.clock import Clock, system_clock
 from infinite_memory.models import Filter, Match, MemoryId, MemoryRecord, Scope
 
 if TYPE_CHECKING:
@@ -16,13 +17,6 @@ if TYPE_CHECKING:
     from infinite_memory.engine.index import Index
     from infinite_memory.engine.scopes import ScopeBook
     from infinite_memory.store.base import Store
-
-Clock = Callable[[], dt.datetime]
-
-
-def system_clock() -> dt.datetime:
-    """Tell the time, aware and in UTC."""
-    return dt.datetime.now(dt.UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import asyncio
 import difflib
 from collections.abc import Iterable
 
-from infinite_memory.engine.parts import Clock
+from infinite_memory.engine.clock import Clock
 from infinite_memory.errors import AlreadyExistsError, InvalidRequestError, ScopeArchivedError, ScopeNotFoundError
 from infinite_memory.models import Scope, ScopeId, fold
 from infinite_memory.store.base import Store

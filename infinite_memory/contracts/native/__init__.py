@@ -16,7 +16,7 @@ from infinite_memory.contracts.native import forgetting, keeping, lifecycle, rea
 from infinite_memory.contracts.native.failures import failure
 from infinite_memory.contracts.native.table import TABLE, Call, Session
 from infinite_memory.engine import Engine
-from infinite_memory.engine.parts import Clock, system_clock
+from infinite_memory.engine.clock import Clock, system_clock
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, shown
 
 log = logging.getLogger(__name__)
