@@ -16,6 +16,7 @@ from infinite_memory.time_phrases.table import Tag, Unit
 from infinite_memory.time_phrases.unspaced import marked_date
 
 _SATURDAY = 5
+_TO_SUNDAY = (-1, -2, 4, 3, 2, 1, 0)  # days from Monday, Tuesday, ... to the Sunday of the nearest weekend
 
 Rule = Callable[[Reader, int], Found | None]
 
@@ -448,12 +449,8 @@ def holiday_date(reader: Reader, place: int) -> Found | None:
     span = settle(date, reader.now)
     if span is None or span.start is None:
         return None
-    nearest = span.start - dt.timedelta(
-        days=(span.start.weekday() + 1) % 7
-    )  # a Sunday or Saturday is in its own weekend
-    if span.start.weekday() in (2, 3, 4):
-        nearest += dt.timedelta(days=7)
-    return Found(Span(nearest - dt.timedelta(days=1), nearest + dt.timedelta(days=1), Unit.WEEKEND), after)
+    sunday = span.start + dt.timedelta(days=_TO_SUNDAY[span.start.weekday()])
+    return Found(unit_span(sunday, Unit.WEEKEND), after)
 
 
 def decade(reader: Reader, place: int) -> Found | None:

@@ -154,7 +154,7 @@ def before_day(reader: Reader, place: int) -> Found | None:
         return Found(span, start + 3) if span else None
     elif reader.language.before_day_is_day and reader.has(start, Tag.BEFORE):
         parts, at = [(1, Unit.DAY, False)], start
-        behind = reader.skip(start + 1, Tag.OF, limit=1)
+        behind = reader.skip(reader.skip_sign(start + 1, "-"), Tag.OF, limit=1)
         if not reader.has(behind, Tag.DAY) or reader.at(behind).get(Tag.DAY) != -1:
             return None
     else:
@@ -162,7 +162,7 @@ def before_day(reader: Reader, place: int) -> Found | None:
     ahead = reader.has(at, Tag.AFTER) and not reader.has(at, Tag.BEFORE)
     if not (ahead or reader.has(at, Tag.BEFORE)) or parts[0][1] < Unit.DAY:
         return None
-    at = reader.skip(at + 1, Tag.OF, limit=1)
+    at = reader.skip(reader.skip_sign(at + 1, "-"), Tag.OF, limit=1)
     unit = parts[-1][1]
     if not read and not ahead and reader.at(at).get(Tag.RELATIVE) == -1 and not reader.has(at + 1, Tag.UNIT):
         return Found(unit_span(reader.now, unit, -2), at + 1)
@@ -398,9 +398,11 @@ def earlier(reader: Reader, place: int) -> Found | None:
 
 def feeling(reader: Reader, place: int) -> Found | None:
     """Read words without edges: "recently", "the other day". What each means is in `feeling_span`."""
+    opened = reader.has(place, Tag.AGO_OPENS) and reader.has(place + 1, Tag.FEELING)
+    place = place + 1 if opened else place
     word = reader.at(place)
-    if not word.has(Tag.FEELING):
-        return None
+    if not word.has(Tag.FEELING) or (word.has(Tag.WEAK) and not opened):
+        return None  # "un moment" is a time only in "il y a un moment"
     span = feeling_span(word.get(Tag.FEELING), reader.now, reader.instant)
     return Found(span, place + 1) if span else None
 

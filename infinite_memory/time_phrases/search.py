@@ -22,6 +22,7 @@ _MOST_LONE = 24  # lexemes of a text that may be a time as a whole
 _MOST_STARTS = 500  # places where a time may begin; bounds the work on hostile text
 _LIKELY = 0.75  # share of the best language's score that makes another worth trying
 _LEADING = (Tag.IN, Tag.ON, Tag.OF, Tag.THE, Tag.FROM, Tag.AND)
+_JOINTS = ",;:-"
 _KANA = ("\u3041", "\u30ff")
 
 
@@ -84,6 +85,8 @@ def likely_languages(tokens: list[Token]) -> list[str]:
         score = sum(len(word) for at, word in enumerate(folded) if word.isalpha() and known.knows(folded, at))
         scores.append((-score, order, code))
     scores.sort()
+    if not scores[0][0]:
+        return ["en", "de"]  # no word is known: figures, month first or day first
     best = -scores[0][0]
     return [code for score, _, code in scores if -score >= best * _LIKELY]
 
@@ -188,7 +191,10 @@ def _in_utc(at: dt.datetime | None, zone: ZoneInfo) -> dt.datetime | None:
 
 def _tidy(before: str, after: str) -> str:
     """Join what stood around the time words, without doubled blanks or signs left alone."""
-    words = f"{before.strip()} {after.strip()}".split()
+    before, after = before.strip(), after.strip()
+    if not before or before[-1] in _JOINTS:
+        after = after.lstrip(_JOINTS + " ")
+    words = f"{before} {after}".split()
     rest = ""
     for word in words:
         glue = "" if not rest or not any(character.isalnum() for character in word) else " "

@@ -1,8 +1,8 @@
 """Dates written out in languages that have no table here ("12 gennaio 2016"), read by ``dateparser``.
 
-It is asked last, when the grammar found nothing or only one end of a range, and only for what looks like a day, a word and a year of four digits, at
-most twice for a text: importing it costs a third of a second, and with all its languages on it finds weekdays in everyday
-words. What it must return is a full date; ranges are made here, with both ends inside.
+It is asked last, when the grammar found nothing or only one end of a range, and only for what looks like a day, a word and
+a year of four digits, at most twice for a text: importing it costs a third of a second, and with all its languages on it
+finds weekdays in everyday words. What it must return is a full date; ranges are made here, with both ends inside.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ TABLE = Language(
         "halloween": "halloween|noche de brujas",
         "all_saints": "todos los santos",
         "all_souls": "día de los muertos|día de muertos",
-        "thanksgiving": "acción de gracias|día de acción de gracias|thanksgiving",
+        "thanksgiving": "acción de gracias|thanksgiving",
         "black_friday": "viernes negro|black friday",
         "constitution_spain": "día de la constitución",
         "christmas_eve": "nochebuena|noche buena",

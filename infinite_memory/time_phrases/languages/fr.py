@@ -174,12 +174,13 @@ TABLE = Language(
         "other_day": "l'autre jour",
         "other_week": "l'autre semaine",
         "other_night": "l'autre soir",
-        "while_ago": "il y a quelque temps|il y a un moment",
-        "long_ago": "il y a longtemps",
+        "while_ago": "quelque temps|un moment",
+        "long_ago": "longtemps",
         "just_now": "à l'instant",
         "holidays": "pendant les fêtes|les fêtes",
     },
-    weak="sept|mer|sam|ven|dim|lun|jeu|second|seconde|été|mars|midi|mi|fin|t|s|jan|soir|matin|nuit|ce|hiver",
+    weak="quelque temps|un moment|longtemps"
+    "|sept|mer|sam|ven|dim|lun|jeu|second|seconde|été|mars|midi|mi|fin|t|s|jan|soir|matin|nuit|ce|hiver",
     common="que|quoi|qu|nous|avons|est|ce|sur|le|la|les|a|été|dit|décidé|quand|qui|je|tu|il|elle|on|mon|ma|notre|nos"
     "|parlé|discuté|fait|était|avec|pour|pas|un|une|des|du|de|et|dans|comment|où|me|moi|montre|passé|avez|vous",
 )
