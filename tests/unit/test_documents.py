@@ -1,0 +1,76 @@
+"""The documents say what the program does: made parts are current, and no command or setting is left out."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from infinite_memory import cli
+from infinite_memory.config import known_settings, load_config
+from infinite_memory.contracts.native import TABLE
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def script(name: str) -> ModuleType:
+    """Load a script of the repository as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_readmes_table_of_requests_is_made_from_the_table() -> None:
+    assert script("make_readme").with_table(README) == README, "run scripts/make_readme.py"
+
+
+def test_the_settings_file_is_made_from_the_settings() -> None:
+    made = script("make_config_docs")
+    assert made.FILE.read_text("utf-8") == made.document(), "run scripts/make_config_docs.py"
+
+
+def test_the_settings_file_is_a_settings_file_without_effect(tmp_path: Path) -> None:
+    config = load_config(ROOT / "config" / "infinite-memory.toml", {})
+    assert dict(config.origins) == {}
+
+
+def test_every_default_of_the_settings_file_is_accepted_as_it_stands(tmp_path: Path) -> None:
+    commented = (ROOT / "config" / "infinite-memory.toml").read_text("utf-8")
+    names = {one.name for one in known_settings().values()}
+    lines = []
+    for line in commented.splitlines():
+        bare = line.removeprefix("# ")
+        is_setting = bare.split(" = ")[0] in names and not bare.endswith("= ...")
+        lines.append(bare if is_setting else line)
+    file = tmp_path / "config.toml"
+    file.write_text("\n".join(lines), "utf-8")
+    assert dict(load_config(file, {}).values()) == {name: one.default for name, one in known_settings().items()}
+
+
+def subcommands() -> list[str]:
+    """List the words that may follow `infinite-memory`."""
+    for action in cli._parser()._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return list(action.choices)
+    raise AssertionError("the command has no subcommands")
+
+
+@pytest.mark.parametrize("command", subcommands())
+def test_every_command_is_described_in_the_readme(command: str) -> None:
+    assert f"`infinite-memory {command}" in README
+
+
+def test_every_request_tells_what_it_is_for_and_what_its_fields_are() -> None:
+    for command in TABLE:
+        assert command.title, command.name
+        assert command.about.endswith("."), command.name
+        for field in command.fields:
+            assert field.about, f"{command.name}.{field.name}"
+            assert field.schema() is not None
