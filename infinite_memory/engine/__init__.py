@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from infinite_memory.engine.parts import Parts
+from infinite_memory.engine.parts import Parts, Where
 from infinite_memory.engine.remember import Remembering
 from infinite_memory.engine.upkeep import Upkeep
 from infinite_memory.models import Scope
@@ -41,3 +41,13 @@ class Engine(Remembering, Upkeep):
         """
         await self.parts.index.sidecar()
         return await self.parts.scopes.get(name)
+
+    async def count(self, where: Where) -> int:
+        """Count the memories that pass *where*.
+
+        Raises:
+            ScopeNotFoundError: a scope of *where* does not exist.
+        """
+        sidecar = await self.parts.index.sidecar()
+        _, narrow = await self._resolve(where)
+        return sidecar.count(narrow)

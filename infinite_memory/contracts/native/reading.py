@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from infinite_memory.contracts.base import (
     IntegerField,
     NameField,
@@ -45,13 +47,14 @@ async def retrieve_memory(call: Call) -> Reply:
     """Find the memories that answer a question, best first, each with a confidence. Use it before answering anything that may
     depend on what the user said earlier. Weak matches are returned with a low confidence, not hidden."""
     fields = call.fields
+    where, note = await _widened(call, await where_of(call, fields.inner("filter")))
     found = await call.engine.recall(
         fields.text("query"),
-        await where_of(call, fields.inner("filter")),
+        where,
         fields.integer("top_k"),
         min_confidence=fields.find_number("min_confidence") or 0.0,
     )
-    reply = _found(call, found)
+    reply = _found(call, found) | note
     if "max_chars" in fields:
         _cap(reply, fields.integer("max_chars"))
     return reply
@@ -110,9 +113,24 @@ async def recall_memory_by_time(call: Call) -> Reply:
     span = await time_of(call, fields, "range")
     if span is None:
         raise InvalidRequestError("time_query", "is required: give time_query in words, or range")
-    where = Where(scopes_of(call, fields.find_text("scope")), Filter(time=span), lenient="scope" not in fields)
+    asked = Where(scopes_of(call, fields.find_text("scope")), Filter(time=span), lenient="scope" not in fields)
+    where, note = await _widened(call, asked)
     reply = await _search_or_list(call, where, newest_first=False)
-    return reply | {"time_frame": range_out(span, call.session.zone)}
+    return reply | note | {"time_frame": range_out(span, call.session.zone)}
+
+
+async def _widened(call: Call, where: Where) -> tuple[Where, Reply]:
+    """Look into every scope where no scope was asked for and the usual ones hold nothing that passes; and say so.
+
+    Why: who stored into "Personal" and asks without a scope is better served by the memory, and a word on where it was found,
+    than by an empty list. Where the usual scopes hold anything that passes the filter, they alone are searched.
+    """
+    if not where.lenient or where.scopes is None or await call.engine.count(where):
+        return where, {}
+    everywhere = dataclasses.replace(where, scopes=None)
+    if not await call.engine.count(everywhere):
+        return where, {}
+    return everywhere, {"note": f"nothing in {' or '.join(where.scopes)}, so every scope was searched"}
 
 
 async def _search_or_list(call: Call, where: Where, *, newest_first: bool = True) -> Reply:
