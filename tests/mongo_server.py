@@ -113,7 +113,7 @@ def database() -> str:
 @contextlib.asynccontextmanager
 async def open_store(uri: str, database: str, driver: str = "pymongo", **options: Any) -> AsyncIterator[MongoStore]:
     """Give a connected store, and close it afterwards."""
-    from infinite_memory.store.mongo import MongoStore  # noqa: PLC0415  keeps the driver out of tests that need none
+    from infinite_memory.store.mongo import MongoStore
 
     store = MongoStore(uri, database=database, driver=driver, **options)
     try:

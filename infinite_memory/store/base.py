@@ -146,7 +146,9 @@ class Store(Protocol):
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
         """Put vectors to a memory that still has *revision* (which rises by one); False when it changed or is gone."""
 
-    async def fetch(self, located: Located, *, deleted: bool | None = False, vectors: bool = False) -> dict[MemoryId, MemoryRecord]:
+    async def fetch(
+        self, located: Located, *, deleted: bool | None = False, vectors: bool = False
+    ) -> dict[MemoryId, MemoryRecord]:
         """Read memories; those not found are left out.
 
         Args:
@@ -166,7 +168,9 @@ class Store(Protocol):
     async def remove(self, located: Located) -> list[MemoryId]:
         """Remove memories for good, live or soft-deleted, with their revisions and links; returns those that were there."""
 
-    async def deleted_ids(self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None) -> dict[MemoryId, ScopeId]:
+    async def deleted_ids(
+        self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None
+    ) -> dict[MemoryId, ScopeId]:
         """List soft-deleted memories of some scopes (None: of all), deleted before an instant (None: ever)."""
 
     async def revisions_of(self, memory_id: MemoryId) -> list[MemoryRecord]:

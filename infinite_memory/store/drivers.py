@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pymongo import AsyncMongoClient
 
+from infinite_memory.errors import ConfigError
+
 if TYPE_CHECKING:
     from pymongo.asynchronous.change_stream import AsyncDatabaseChangeStream
     from pymongo.asynchronous.client_session import AsyncClientSession
@@ -30,16 +32,19 @@ def make_client(driver: str, uri: str, options: Mapping[str, Any]) -> Client:
     """Make a client of the named driver; it connects by itself when it is first used.
 
     Raises:
-        ValueError: *driver* is neither "pymongo" nor "motor".
-        ModuleNotFoundError: Motor is asked for and not installed.
+        ConfigError: *driver* is neither "pymongo" nor "motor", or Motor is not installed.
     """
     if driver == "pymongo":
         return AsyncMongoClient(uri, **options)
     if driver == "motor":
-        from motor.motor_asyncio import AsyncIOMotorClient
-
+        try:
+            from motor.motor_asyncio import AsyncIOMotorClient
+        except ImportError as exc:
+            raise ConfigError(
+                f"mongodb.driver is motor, which cannot be imported ({exc}); install the extra motor"
+            ) from exc
         return cast("Client", AsyncIOMotorClient(uri, **options))
-    raise ValueError(f"{driver!r} is no driver; known are {', '.join(DRIVERS)}")
+    raise ConfigError(f"mongodb.driver: {driver!r} is none of {', '.join(DRIVERS)}")
 
 
 async def close_client(client: Client) -> None:

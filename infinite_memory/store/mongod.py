@@ -58,6 +58,9 @@ _LOG_CHECK_S = 30.0
 _LOG_LIMIT_BYTES = 2 * 1024 * 1024
 """The log and its one predecessor stay under about twice this."""
 
+_JOURNAL_FILE_MB = 16
+"""WiredTiger keeps up to three journal files ready, of 100 MB by default: much for a home that holds a few notes."""
+
 _MAX_RESTARTS = 5
 _RESTART_WINDOW_S = 60.0
 
@@ -202,6 +205,8 @@ class LocalMongo:
             if not self._is_ready:  # an earlier start was given up while it went on
                 await self._await_ready(deadline)
             return
+        if not self._home.exists():
+            _make_private(self._home)
         _make_private(self._data)
         self._socket_file = _socket_folder(self._data) / SOCKET_NAME
         while not self._own():
@@ -279,6 +284,7 @@ class LocalMongo:
             *("--logpath", str(self._log_file), "--logappend", "--logRotate", "reopen", "--quiet"),
             *("--slowms", "1000000", "--slowOpSampleRate", "0", "--noscripting"),
             *("--wiredTigerCacheSizeGB", str(max(self._cache_mb, 256) / 1024)),
+            *("--wiredTigerEngineConfigString", f"log=(file_max={_JOURNAL_FILE_MB}MB)"),
             *("--setParameter", "diagnosticDataCollectionEnabled=false", "--setParameter", "maxLogSizeKB=1"),
             *self._replication_arguments(),
         ]
