@@ -16,7 +16,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -87,6 +86,8 @@ def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.soc
 
 def _start(home: Path, deadline: float) -> None:
     """Start the daemon, unless another client does so at this moment; returns when one listens."""
+    import subprocess  # only who starts a daemon needs it
+
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with local_socket.locked(local_socket.start_lock_path(home), wait=True):
         link = local_socket.connect(home, 1.0)

@@ -11,12 +11,9 @@ control lines from the daemon, which begin with a record separator (0x1e) and ne
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-import secrets
 import socket
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +50,9 @@ def socket_path(home: Path) -> Path:
     path = home / "daemon.sock"
     if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
         return path
+    import hashlib  # here and below: what only some need is imported by them, for a client is to be small
+    import tempfile
+
     name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime) if runtime else Path(tempfile.gettempdir())
@@ -65,6 +65,8 @@ def listen(home: Path, transport: str) -> tuple[socket.socket, Json]:
     The caller holds the daemon's lock, so a socket file that is there already is a leftover.
     """
     if transport == "tcp" or not hasattr(socket, "AF_UNIX"):
+        import secrets
+
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listening.bind(("127.0.0.1", 0))
         listening.listen(BACKLOG)
