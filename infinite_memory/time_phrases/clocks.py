@@ -21,6 +21,7 @@ PARTS: dict[str, tuple[int, int]] = {
 }
 """Where the parts of a day lie. "Night" starts with the evening: what was said last night was often said at nine."""
 
+_MOST_NIGHTS = 1000  # of "three nights ago"
 _MOST_FILLERS = 5  # between a day and its time: "a primeras horas de la"
 _LATE = ("afternoon", "evening", "night")
 _LAST_HOUR = 30  # Japanese counts the small hours on from 24
@@ -312,9 +313,21 @@ def part_of_day(reader: Reader, place: int) -> Found | None:
             return Found(at_clock(start, read), read.after)
         return Found(part_span(start, part), place + 1)
     at = reader.skip(place, Tag.THE, limit=1)
+    if reader.has(at, Tag.PART) and reader.has(at + 1, Tag.BEFORE) and reader.at(at + 2).get(Tag.RELATIVE) == -1:
+        if not reader.has(at + 3, Tag.UNIT, Tag.WEEKDAY, Tag.MONTH):  # "the night before last"
+            return Found(part_span(today - dt.timedelta(days=2), reader.at(at).get(Tag.PART)), at + 3)
+    count = reader.count(place)
+    if count and count[0] < _MOST_NIGHTS and reader.has(count[1], Tag.PART) and reader.has(count[1] + 1, Tag.AGO):
+        return Found(part_span(today - dt.timedelta(days=count[0]), reader.at(count[1]).get(Tag.PART)), count[1] + 2)
     if reader.has(at, Tag.RELATIVE) and reader.has(at + 1, Tag.PART):
         days = int(reader.at(at).get(Tag.RELATIVE))
         return narrow_part_of(reader, today + dt.timedelta(days=days), at + 1)
+    if (
+        reader.has(at, Tag.PART)
+        and reader.at(at + 1).get(Tag.RELATIVE) == -1
+        and reader.language.code in ("fr", "es", "pt")
+    ):
+        return Found(part_span(today - dt.timedelta(days=1), reader.at(at).get(Tag.PART)), at + 2)  # "la nuit dernière"
     if reader.has(at, Tag.PART) and not reader.has(at, Tag.HOLIDAY):
         behind = reader.skip(reader.skip_sign(at + 1), Tag.ON, Tag.OF, Tag.THE, limit=3)
         found = reader.day(behind)

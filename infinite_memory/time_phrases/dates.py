@@ -82,17 +82,18 @@ def _three_parts(reader: Reader, place: int, separator: str) -> Found | None:
     assert middle.value is not None
     if first.digits == 4 and third.digits <= 2:
         return _checked(Date(first.value, middle.value, third.value), after)
-    if third.digits == 4 or (
-        third.digits == 2 and first.digits <= 2 and (separator == "/" or _allows_dots(reader, separator))
-    ):
+    if third.digits == 4 or (third.digits == 2 and first.digits <= 2 and _allows_short_year(reader, separator)):
         year = third.value if third.digits == 4 else reader.full_year(third.value)
         dated = _ordered(reader, first.value, middle.value)
         return _checked(replace(dated, year=year), after) if dated else None
     return None
 
 
-def _allows_dots(reader: Reader, separator: str) -> bool:
-    return separator == "." and (reader.language.dotted_dates or (reader.lone and not reader.language.month_first))
+def _allows_short_year(reader: Reader, separator: str) -> bool:
+    if separator == "-":
+        return reader.lone
+    dotted = reader.language.dotted_dates or (reader.lone and not reader.language.month_first)
+    return separator == "/" or dotted
 
 
 def _ordered(reader: Reader, first: int, second: int) -> Date | None:
@@ -180,6 +181,8 @@ def month_and_day(reader: Reader, place: int) -> Found | None:
     at = reader.skip_sign(at)
     if year := reader.year(reader.skip(reader.skip(at, Tag.OF, limit=2), Tag.THE, limit=1)):
         return Found(Date(year[0], number), year[1])
+    if reader.is_dash(at) and reader.at(at).glued and reader.at(at + 1).digits == 4 and (year := reader.year(at + 1)):
+        return Found(Date(year[0], number), year[1])
     unit_year = reader.skip(at, Tag.OF, Tag.THE, limit=3)
     if reader.at(unit_year).get(Tag.UNIT) is Unit.YEAR and (year := reader.year(unit_year + 1)):
         return Found(Date(year[0], number), year[1])
@@ -231,8 +234,8 @@ def relative_year(reader: Reader, place: int) -> tuple[int, int] | None:
     for relative, unit in ((at, at + 1), (at + 1, at)):
         if reader.has(relative, Tag.RELATIVE) and reader.at(unit).get(Tag.UNIT) is Unit.YEAR:
             return reader.now.year + int(reader.at(relative).get(Tag.RELATIVE)), at + 2
-    if reader.at(at).has(Tag.DAY) and reader.at(at).get(Tag.UNIT) is Unit.YEAR:
-        return reader.now.year + int(reader.at(at).get(Tag.DAY)), at + 1
+    if reader.has(at, Tag.YEAR_WORD):
+        return reader.now.year + int(reader.at(at).get(Tag.YEAR_WORD)), at + 1
     return None
 
 
@@ -264,6 +267,7 @@ def day_and_month(reader: Reader, place: int) -> Found | None:
     month_number = reader.number(at) if reader.lone and at > day.after else None
     if (
         month_number
+        and reader.has(day.after, Tag.OF)
         and day.digits
         and month_number.digits
         and month_number.value <= 12
@@ -635,8 +639,49 @@ def weekend_of(reader: Reader, place: int) -> Found | None:
     return Found(unit_span(found.node.start, Unit.WEEKEND), found.after)
 
 
+def marked_year_first(reader: Reader, place: int) -> Found | None:
+    """Read "2015年第二季度": a marked year, then a quarter, season, holiday or week."""
+    year = marked_date(reader, place)
+    if year is None or not isinstance(year.node, Date) or year.node.grain is not Unit.YEAR:
+        return None
+    found = longest(reader, reader.skip(year.after, Tag.OF, limit=1), (quarter, season, holiday_date, numbered_week))
+    if found is None or not isinstance(found.node, Date) or found.node.year is not None:
+        return None
+    return Found(replace(found.node, year=year.node.year), found.after)
+
+
+def numbered_week(reader: Reader, place: int) -> Found | None:
+    """Read "第27周"."""
+    number = reader.number(place) if reader.language.scriptless else None
+    if number is None or not number.ordinal or not 1 <= number.value <= 53:
+        return None
+    if reader.at(number.after).get(Tag.UNIT) is not Unit.WEEK:
+        return None
+    return Found(Date(week=number.value), number.after + 1)
+
+
+def nth_behind(reader: Reader, found: Found) -> Found:
+    """Narrow a period by what follows it: "5月の第一月曜日"; gives *found* itself where nothing does."""
+    nth, at = _which(reader, reader.skip(found.after, Tag.OF, limit=1))
+    if nth is None:
+        return found
+    if nth == -1 and (one := reader.number(at)) and one.value == 1:
+        at = one.after  # "最后一个星期五"
+    at = reader.skip(at, Tag.COUNTER, limit=1)
+    what = reader.at(at)
+    span = found.node if isinstance(found.node, Span) else settle(found.node, reader.now)
+    if span is None or span.start is None or span.end is None or span.grain < Unit.WEEK:
+        return found
+    if not what.has(Tag.WEEKDAY, Tag.UNIT) or span.start.tzinfo is not None:
+        return found
+    inner = _nth_inside(nth, 1, what.get(Tag.WEEKDAY), what.get(Tag.UNIT), span)
+    return Found(inner, at + 1) if inner else found
+
+
 DATE_RULES: tuple[Rule, ...] = (
     marked_date,
+    marked_year_first,
+    numbered_week,
     numeric_date,
     month_and_day,
     day_and_month,

@@ -10,9 +10,9 @@ import datetime as dt
 from dataclasses import replace
 
 from infinite_memory.time_phrases.clocks import clock_then_day, narrow, part_of_day
-from infinite_memory.time_phrases.dates import DATE_RULES, longest
+from infinite_memory.time_phrases.dates import DATE_RULES, longest, nth_behind
 from infinite_memory.time_phrases.reader import Found, Reader
-from infinite_memory.time_phrases.relative import RELATIVE_RULES
+from infinite_memory.time_phrases.relative import RELATIVE_RULES, duration, since
 from infinite_memory.time_phrases.spans import Date, Span, between, settle, shift, unit_span
 from infinite_memory.time_phrases.table import Tag, Unit
 
@@ -45,7 +45,7 @@ class Grammar(Reader):
         ):
             dated = counted
         if dated and self.language.scriptless:
-            dated = self._edge_behind(dated)
+            dated = self._edge_behind(nth_behind(self, dated))
         edged = edge(self, place)
         return edged if edged and (dated is None or edged.after > dated.after) else dated
 
@@ -77,7 +77,7 @@ class Grammar(Reader):
     def range(self, place: int) -> Found | None:
         """Read the longest time at *place*: a range, an open range, or a single stretch."""
         best: Found | None = None
-        for rule in (_from_to, _neighbours, _open_start, _open_end, _around, _single):
+        for rule in (_from_to, _neighbours, _beyond, _open_start, _open_end, _around, _single):
             found = rule(self, place)
             if found and (best is None or found.after > best.after):
                 best = found
@@ -218,6 +218,20 @@ def _after(reader: Grammar, found: Found, after: int) -> Found | None:
     return Found(Span(start, _now_after(reader, start), span.grain), after)
 
 
+def _beyond(reader: Grammar, place: int) -> Found | None:
+    """Read "more than two weeks ago", "older than 3 months", "less than an hour ago"; a mere length is no time."""
+    word = reader.at(place)
+    older = word.has(Tag.OLDER)
+    if not older and not word.has(Tag.YOUNGER):
+        return None
+    read = duration(reader, place + 1)
+    if read is None or not (reader.has(read[1], Tag.AGO) or (reader.lone and not word.has(Tag.WEAK))):
+        return None
+    after = reader.skip(read[1], Tag.AGO, limit=1)
+    edge_at = since(reader, read[0]).start
+    return Found(Span(None, edge_at) if older else Span(edge_at, reader.instant), after)
+
+
 def _open_end(reader: Grammar, place: int) -> Found | None:
     """Read "before 2000" (without it) and "until April 27th", "by Friday" (with it)."""
     before, until = reader.has(place, Tag.BEFORE), reader.has(place, Tag.UNTIL)
@@ -286,8 +300,10 @@ def _from_to(reader: Grammar, place: int) -> Found | None:
         and last.node.start != reader.instant
     ):
         return None  # "from 9 to 5 on Tuesday"
-    if _is_bare(first) and _is_bare(last) and not reader.lone:
-        return None
+    if _is_bare(first) and _is_bare(last) and not opened and not (_is_ordinal(reader, at) and reader.lone):
+        return None  # "30-12"
+    if _is_bare(first) and _is_bare(last) and not reader.lone and not _is_ordinal(reader, joined):
+        return None  # "from 2 to 4 people", but not "from the 2nd to the 4th"
     span = between(first.node, last.node, reader.now)
     if span is None:
         return None
@@ -311,6 +327,11 @@ def _neighbours(reader: Grammar, place: int) -> Found | None:
 
 def _is_clock_only(found: Found) -> bool:
     return not found.strong and isinstance(found.node, Span) and found.node.grain <= Unit.HOUR
+
+
+def _is_ordinal(reader: Grammar, place: int) -> bool:
+    number = reader.number(reader.skip(place, Tag.THE, Tag.FROM, limit=2))
+    return number is not None and number.ordinal
 
 
 def _joined(reader: Grammar, place: int, *, between_words: bool) -> int:

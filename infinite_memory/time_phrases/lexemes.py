@@ -14,7 +14,7 @@ from infinite_memory.time_phrases.tokens import Token, is_unspaced
 
 _LONGEST_NUMBER = 4  # digits; longer ones are no part of a date
 _MONEY = frozenset("$€£¥#%°§&=*@\\^+")
-_GLUE_BEFORE = (Tag.MONTH, Tag.WEEKDAY, Tag.QUARTER_MARK, Tag.HALF_MARK)
+_GLUE_BEFORE = (Tag.HOUR_MARK, Tag.MONTH, Tag.WEEKDAY, Tag.QUARTER_MARK, Tag.HALF_MARK)
 _GLUE_AFTER = (
     Tag.UNIT,
     Tag.ORDINAL_MARK,
@@ -127,7 +127,8 @@ def _mute_numbers(lexemes: list[Lexeme]) -> None:
 
 def _check_letter(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -> None:
     """Keep "d" as days only in "3d", and "q" as quarter only in "q3" or "q 3"."""
-    glued_to_number = before is not None and before.digits > 0 and lexeme.glued
+    closed = lexeme.glued or (after is not None and after.has(Tag.AGO))  # "3d", "3 d ago"
+    glued_to_number = before is not None and before.digits > 0 and closed
     if Tag.UNIT in lexeme.meanings and not glued_to_number:
         lexeme.meanings = {tag: value for tag, value in lexeme.meanings.items() if tag is not Tag.UNIT}
 

@@ -88,6 +88,8 @@ def ago(reader: Reader, place: int) -> Found | None:
         if reader.language.scriptless:
             return None
         read = ([(_SOME, reader.at(start).get(Tag.UNIT), True)], start + 1)  # "years ago"
+    if either := _either_ago(reader, start, opened=opened):
+        return either
     if read is None:
         return None if opened else _weekdays_ago(reader, place)
     parts, after = read
@@ -102,8 +104,30 @@ def ago(reader: Reader, place: int) -> Found | None:
         base = unit_span(reader.now, Unit.DAY, int(word.get(Tag.DAY))).start
         assert base is not None
         return Found(unit_span(_back(base, parts), Unit.DAY), after + 1)
+    if len(parts) == 1 and parts[0][1] is Unit.WEEK and not parts[0][2]:
+        weekday = reader.skip(after, Tag.ON, limit=1)
+        if reader.has(weekday, Tag.WEEKDAY):  # "two weeks ago on Thursday"
+            return Found(
+                weekday_of_week(reader.now, int(reader.at(weekday).get(Tag.WEEKDAY)), -parts[0][0]), weekday + 1
+            )
     span = ago_span(reader.now, reader.instant, parts)
     return Found(span, after) if span else None
+
+
+def _either_ago(reader: Reader, place: int, *, opened: bool) -> Found | None:
+    """Read "between 3 and 5 days ago", "two or three weeks ago"."""
+    at = reader.skip(place, Tag.BETWEEN, Tag.FROM, limit=1)
+    first = reader.count(at)
+    if first is None or not (reader.has(first[1], Tag.AND, Tag.OR, Tag.TO) or reader.is_dash(first[1])):
+        return None
+    read = duration(reader, first[1] + 1)
+    if read is None or len(read[0]) > 1 or not (opened or reader.has(read[1], Tag.AGO)):
+        return None
+    count, unit, _ = read[0][0]
+    early = ago_span(reader.now, reader.instant, [(max(count, first[0]), unit, False)])
+    late = ago_span(reader.now, reader.instant, [(min(count, first[0]), unit, False)])
+    after = read[1] + 1 if reader.has(read[1], Tag.AGO) else read[1]
+    return Found(Span(early.start, late.end, unit), after) if early and late else None
 
 
 def ago_span(wall: dt.datetime, instant: dt.datetime, parts: Duration) -> Span | None:
@@ -197,7 +221,7 @@ def relative_unit(reader: Reader, place: int) -> Found | None:
     if what.has(Tag.UNIT):
         unit: Unit = what.get(Tag.UNIT)
         if reader.has(at - 1, Tag.ROLLING) and back == -1 and unit >= Unit.DAY and unit is not Unit.WEEKEND:
-            return Found(_since(reader, [(1, unit, False)]), at + 1)  # "the past week"
+            return Found(since(reader, [(1, unit, False)]), at + 1)  # "the past week"
         if found := _weekday_of_unit(reader, unit, back, at + 1):
             return found
         return _one_unit(reader, unit, back, at + 1, weak=what.has(Tag.WEAK))
@@ -256,7 +280,7 @@ def _one_unit(reader: Reader, unit: Unit, back: int, after: int, *, weak: bool) 
         strong = unit is Unit.HOUR or reader.lone
         return Found(Span(shift(now, unit, -1), now, unit), after, strong)
     if unit is Unit.FORTNIGHT and back < 0:
-        return Found(_since(reader, [(1, unit, False)]), after)
+        return Found(since(reader, [(1, unit, False)]), after)
     if unit is Unit.WEEKEND and back == 0:
         return Found(latest_weekend(reader.now), after)
     return Found(unit_span(reader.now, unit, back), after, not weak or back <= 0)
@@ -275,7 +299,7 @@ def bare_weekend(reader: Reader, place: int) -> Found | None:
     return Found(latest_weekend(reader.now), at + 1, at > place)
 
 
-def _since(reader: Reader, parts: Duration) -> Span:
+def since(reader: Reader, parts: Duration) -> Span:
     """Give the stretch from a duration back until now."""
     unit = min(part[1] for part in parts)
     if unit <= Unit.HOUR:
@@ -290,7 +314,7 @@ def _rolling(reader: Reader, parts: Duration, after: int) -> Found | None:
         count = parts[0][0]
         first = unit_span(reader.now, Unit.WEEKEND, -count)
         return Found(Span(first.start, reader.instant, Unit.WEEKEND), after)
-    return Found(_since(reader, parts), after)
+    return Found(since(reader, parts), after)
 
 
 def _weekday_of_unit(reader: Reader, unit: Unit, back: int, after: int) -> Found | None:
@@ -298,7 +322,8 @@ def _weekday_of_unit(reader: Reader, unit: Unit, back: int, after: int) -> Found
     if unit is not Unit.WEEK:
         return None
     at = after + 1 if reader.is_dash(after) or reader.has(after, Tag.OF) or reader.at(after).folded == "," else after
-    if not reader.has(at, Tag.WEEKDAY) or (at == after and not reader.language.scriptless):
+    at = reader.skip(at, Tag.ON, limit=1)
+    if not reader.has(at, Tag.WEEKDAY) or (at == after and reader.at(at).has(Tag.WEAK)):
         return None
     return Found(weekday_of_week(reader.now, int(reader.at(at).get(Tag.WEEKDAY)), back), at + 1)
 
@@ -351,6 +376,9 @@ def weekday_of_relative_week(reader: Reader, place: int) -> Found | None:
         return None
     at = reader.skip(reader.skip_sign(place + 1), Tag.OF, Tag.THE, limit=3)
     weekday: int = reader.at(place).get(Tag.WEEKDAY)
+    read = duration(reader, at)
+    if read and len(read[0]) == 1 and read[0][0][1] is Unit.WEEK and reader.has(read[1], Tag.AGO):
+        return Found(weekday_of_week(reader.now, weekday, -read[0][0][0]), read[1] + 1)  # "Thursday two weeks ago"
     back, unit_at = _relative(reader, at)
     if back is not None and reader.at(unit_at).get(Tag.UNIT) is Unit.WEEK:
         return Found(weekday_of_week(reader.now, weekday, back), unit_at + 1)
@@ -368,8 +396,10 @@ def in_relative_year(reader: Reader, place: int) -> Found | None:
     back, at = _relative(reader, place)
     if back is not None and reader.at(at).get(Tag.UNIT) is Unit.YEAR:
         at += 1
-    elif reader.has(place, Tag.DAY) and reader.at(place).get(Tag.UNIT) is Unit.YEAR:
-        back, at = int(reader.at(place).get(Tag.DAY)), place + 1
+    elif reader.has(place, Tag.YEAR_WORD):
+        back, at = int(reader.at(place).get(Tag.YEAR_WORD)), place + 1
+    elif back is not None and reader.at(at).get(Tag.UNIT) is Unit.MONTH:
+        return _day_of_relative_month(reader, back, at + 1)
     else:
         return None
     at = reader.skip(reader.skip_sign(at), Tag.OF, Tag.THE, limit=2)
@@ -377,6 +407,23 @@ def in_relative_year(reader: Reader, place: int) -> Found | None:
     if found is None or not isinstance(found.node, Date) or found.node.year is not None:
         return None
     return Found(replace(found.node, year=reader.now.year + back), found.after)
+
+
+def _day_of_relative_month(reader: Reader, back: int, place: int) -> Found | None:
+    """Read the rest of "上个月5号"."""
+    day = reader.number(reader.skip(place, Tag.OF, limit=1))
+    if day is None or day.ordinal or not 1 <= day.value <= 31 or not reader.has(day.after, Tag.DAY_MARK):
+        return None
+    month = unit_span(reader.now, Unit.MONTH, back).start
+    return Found(Date(month.year, month.month, day.value), day.after + 1) if month else None
+
+
+def year_word(reader: Reader, place: int) -> Found | None:
+    """Read "一昨年", "前年"."""
+    word = reader.at(place)
+    if not word.has(Tag.YEAR_WORD):
+        return None
+    return Found(unit_span(reader.now, Unit.YEAR, int(word.get(Tag.YEAR_WORD))), place + 1)
 
 
 def earlier(reader: Reader, place: int) -> Found | None:
@@ -420,6 +467,8 @@ def feeling_span(key: str, wall: dt.datetime, instant: dt.datetime) -> Span | No
     ends: dict[str, tuple[dt.datetime, dt.datetime]] = {
         "recently": (today - 2 * week, instant),
         "lately": (add_months(today, -1), instant),
+        "recent_months": (add_months(today, -6), instant),
+        "recent_years": (add_months(today, -60), instant),
         "other_day": (today - week, today),
         "other_week": (unit_start(today, Unit.WEEK) - 4 * week, unit_start(today, Unit.WEEK)),
         "other_night": (today - week, today + dt.timedelta(hours=6)),
@@ -446,6 +495,7 @@ def unit_to_date(reader: Reader, place: int) -> Found | None:
 
 
 RELATIVE_RULES = (
+    year_word,
     unit_to_date,
     named_day,
     ago,

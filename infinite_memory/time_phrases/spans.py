@@ -226,6 +226,12 @@ def between(first: Date | Span, last: Date | Span, now: dt.datetime) -> Span | N
         end = last if isinstance(last, Span) else settle(last, now, floor=floor)
     if start is None or end is None or start.start is None:
         return None
+    weekdays = start.grain is Unit.DAY and end.grain is Unit.DAY and isinstance(first, Span) and isinstance(last, Span)
+    if weekdays and end.end and not start.start.tzinfo and not end.end.tzinfo and start.start >= end.end:
+        week = dt.timedelta(days=7)  # "from last Monday to last Friday", said on a Wednesday
+        if start.start - end.end < week:
+            start = Span(start.start - week, None, Unit.DAY)
+    assert start.start is not None
     if start.start.tzinfo is None and end.end is not None and end.end.tzinfo is None and start.start >= end.end:
         return None
     return Span(start.start, end.end, end.grain)

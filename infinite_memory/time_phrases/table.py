@@ -46,6 +46,8 @@ class Tag(enum.Enum):
     RELATIVE = enum.auto()  # last -1, this 0, next 1
     ROLLING = enum.auto()  # "recent": counted back from now when a number follows
     AGO = enum.auto()  # follows the duration
+    OLDER = enum.auto()  # "more than": before a duration ago
+    YOUNGER = enum.auto()  # "less than"
     AGO_OPENS = enum.auto()  # stands before the duration
     BEFORE = enum.auto()
     BEFORE_CLOSES = enum.auto()
@@ -93,6 +95,8 @@ class Tag(enum.Enum):
     DAY_MARK = enum.auto()
     YEAR_MARK = enum.auto()
     ERA = enum.auto()
+    YEAR_WORD = enum.auto()  # years from this one
+    COUNTER = enum.auto()  # between a number and what it counts
     AFTER_CLOSES = enum.auto()
     UNTIL_CLOSES = enum.auto()
     BEGINNING = enum.auto()  # "the week beginning"
@@ -124,6 +128,7 @@ class Language:
     vague: dict[int, str]
     days: dict[int, str]
     relatives: dict[int, str]
+    years: dict[int, str] = field(default_factory=dict)  # words for whole years, from this one
     words: dict[Tag, str]
     parts: dict[str, str]
     day_parts: dict[tuple[int, str], str]
@@ -208,6 +213,7 @@ def _entries(language: Language) -> Iterator[tuple[str, Tag, Any]]:
         (language.decades, Tag.DECADE),
         (language.feelings, Tag.FEELING),
         (language.eras, Tag.ERA),
+        (language.years, Tag.YEAR_WORD),
     )
     for words_of, tag in by_value:
         for value, words in words_of.items():

@@ -22,7 +22,13 @@ def marked_date(reader: Reader, place: int) -> Found | None:
     if year is None or month is not None:
         if (number := _marked(reader, at, Tag.DAY_MARK)) and 1 <= number.value <= 31:
             day, at = number.value, number.after + 1
-        elif month is not None and (number := reader.number(at)) and 1 <= number.value <= 31 and number.digits <= 2:
+        elif (
+            month is not None
+            and (number := reader.number(at))
+            and not number.ordinal
+            and 1 <= number.value <= 31
+            and number.digits <= 2
+        ):
             if (
                 not reader.has(number.after, Tag.UNIT, Tag.HOUR_MARK, Tag.MONTH_MARK, Tag.YEAR_MARK)
                 and reader.at(at).glued

@@ -31,7 +31,7 @@ TABLE = Language(
     units={
         Unit.SECOND: "second|seconds|sec|secs|s",
         Unit.MINUTE: "minute|minutes|min|mins",
-        Unit.HOUR: "hour|hours|hr|hrs",
+        Unit.HOUR: "hour|hours|hr|hrs|h",
         Unit.DAY: "day|days|d",
         Unit.WEEK: "week|weeks|wk|wks|w",
         Unit.WEEKEND: "weekend|weekends|week-end",
@@ -96,11 +96,14 @@ TABLE = Language(
     words={
         Tag.ROLLING: "past|trailing",
         Tag.AGO: "ago|back|earlier",
-        Tag.BEFORE: "before|prior to|earlier than|preceding|older than|up to",
-        Tag.AFTER: "after|later than|greater than|more recent than|newer than",
-        Tag.SINCE: "since|as of|on or after|in or after|starting|starting from|starting on|beginning|beginning on|ever since",
+        Tag.BEFORE: "before|prior to|earlier than|preceding",
+        Tag.AFTER: "after|later than|greater than|more recent than",
+        Tag.OLDER: "older than|more than|over|longer than",
+        Tag.YOUNGER: "newer than|younger than|less than|fewer than|under",
+        Tag.SINCE: "since|as of|no earlier than|not before|not earlier than|on or after|in or after|starting"
+        "|starting from|starting on|beginning|beginning on|ever since",
         Tag.SINCE_CLOSES: "onwards|onward|and onwards",
-        Tag.UNTIL: "until|till|til|by|up until|on or before|in or before|no later than|ending|ending with",
+        Tag.UNTIL: "until|up to|till|til|by|up until|on or before|in or before|no later than|ending|ending with",
         Tag.FROM: "from",
         Tag.TO: "to|through|thru|until|till|til|up to",
         Tag.BETWEEN: "between",
@@ -145,7 +148,7 @@ TABLE = Language(
     clock_names={(12, 0): "noon|midday", (0, 0): "midnight"},
     meridiems={0: "am|a m|a.m|a.m.", 12: "pm|p m|p.m|p.m."},
     edges={
-        "start": "start|beginning|early|start of|beginning of",
+        "start": "start|beginning|early",
         "middle": "middle|mid|midway through",
         "end": "end|late|tail end|close",
     },
@@ -153,12 +156,12 @@ TABLE = Language(
     holidays={
         "new_year": "new year|new years|new year's|new years day|new year day|new year's day",
         "epiphany": "epiphany",
-        "martin_luther_king": "mlk day|martin luther king day",
+        "martin_luther_king": "mlk day|martin luther king day|martin luther king",
         "groundhog": "groundhog day",
         "valentine": "valentine|valentines|valentine's day|valentines day|valentine day|valentine's",
         "presidents": "presidents day|presidents' day|president's day",
         "womens_day": "women's day|womens day|international women's day",
-        "patrick": "st patrick's day|saint patrick's day|st patricks day|saint patricks day",
+        "patrick": "st patrick's day|st. patrick's day|saint patrick's day|st patricks day|saint patricks day",
         "april_fools": "april fools|april fool's day|april fools day|april fools' day",
         "earth_day": "earth day",
         "good_friday": "good friday",
@@ -203,8 +206,10 @@ TABLE = Language(
         90: "nineties",
     },
     feelings={
-        "recently": "recently|just recently|of late|the last little while",
-        "lately": "lately",
+        "recently": "recently|recent days|just recently|of late|the last little while",
+        "lately": "lately|recent weeks",
+        "recent_months": "recent months",
+        "recent_years": "recent years",
         "other_day": "the other day|other day",
         "other_week": "the other week|other week",
         "other_night": "the other night|other night",
@@ -214,7 +219,8 @@ TABLE = Language(
         "holidays": "the holidays|the holiday season|the festive season|christmas holidays",
         "so_far_today": "earlier today|so far today|today so far",
     },
-    weak="may|march|mar|sun|sat|wed|weds|second|fall|spring|dec|mon|fri|sec|august|jan|winter|summer|autumn"
+    weak="more than|over|longer than|less than|fewer than|under"
+    "|may|march|mar|sun|sat|wed|weds|second|fall|spring|dec|mon|fri|sec|august|jan|winter|summer|autumn"
     "|half|quarter|christmas|evening|afternoon|morning|night|noon|dawn|lunch|tue|thu",
     common="what|did|do|does|we|the|about|was|were|is|are|when|who|which|i|you|my|our|me|us|they|it|he|she|to|and|with"
     "|discuss|decide|decided|talk|talked|said|say|tell|show|find|happened|have|had|has|for|that|there|meeting|a|an"

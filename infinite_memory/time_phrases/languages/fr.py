@@ -136,9 +136,9 @@ TABLE = Language(
     clock_names={(12, 0): "midi", (0, 0): "minuit"},
     meridiems={0: "am|a.m.", 12: "pm|p.m."},
     edges={
-        "start": "début|au début|commencement",
-        "middle": "milieu|mi|au milieu",
-        "end": "fin|à la fin",
+        "start": "début|commencement",
+        "middle": "milieu|mi",
+        "end": "fin",
     },
     seasons={3: "printemps", 6: "été", 9: "automne", 12: "hiver"},
     holidays={

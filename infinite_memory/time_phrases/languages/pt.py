@@ -144,9 +144,9 @@ TABLE = Language(
     clock_names={(12, 0): "meio-dia|meio dia", (0, 0): "meia-noite|meia noite"},
     meridiems={0: "am|a.m.", 12: "pm|p.m."},
     edges={
-        "start": "início|começo|princípio|no início|no começo",
+        "start": "início|começo|princípio",
         "middle": "meados|em meados|meio",
-        "end": "fim|final|finais|no fim|no final",
+        "end": "fim|final|finais",
     },
     seasons={3: "primavera", 6: "verão", 9: "outono", 12: "inverno"},
     holidays={
