@@ -31,6 +31,7 @@ from infinite_memory.contracts.native.table import (
 from infinite_memory.engine.parts import Found, Listing, Where
 from infinite_memory.errors import InvalidRequestError
 from infinite_memory.models import Filter, tag_key
+from infinite_memory.time_phrases.asking import has_topic
 
 
 @TABLE.command(
@@ -70,7 +71,8 @@ async def search_by_tag(call: Call) -> Reply:
     """List the memories that bear a tag, newest first, in every scope unless one is given; with a query, the nearest in
     meaning first. Use it when the user names a tag."""
     names = scopes_of(call, call.fields.find_text("scope"), everywhere=True)
-    return await _search_or_list(call, Where(names, Filter(tag_keys=frozenset({tag_key(call.fields.text("tag"))}))))
+    where = Where(names, Filter(tag_keys=frozenset({tag_key(call.fields.text("tag"))})))
+    return await _search_or_list(call, where, call.fields.find_text("query"))
 
 
 @TABLE.command(
@@ -82,7 +84,8 @@ async def search_by_tag(call: Call) -> Reply:
 async def search_by_scope(call: Call) -> Reply:
     """List the memories of a scope, newest first; with a query, the nearest in meaning first. Use it when the user asks about
     one context only."""
-    return await _search_or_list(call, Where(scopes_of(call, call.fields.text("scope"))))
+    where = Where(scopes_of(call, call.fields.text("scope")))
+    return await _search_or_list(call, where, call.fields.find_text("query"))
 
 
 @TABLE.command(
@@ -107,15 +110,16 @@ async def list_memories(call: Call) -> Reply:
     title="Recall by time", read_only=True, idempotent=True,
 )  # fmt: skip
 async def recall_memory_by_time(call: Call) -> Reply:
-    """List the memories of a stretch of time, oldest first; with a query, the nearest in meaning first. Use it for questions
-    such as "what did we discuss last week"."""
+    """List the memories of a stretch of time, oldest first. With a query, or a sentence that has a topic beside its time
+    words ("what did we decide about the budget last week"), the nearest to that first. Use it for questions about a time."""
     fields = call.fields
-    span = await time_of(call, fields, "range")
+    span, rest = await time_of(call, fields, "range")
     if span is None:
         raise InvalidRequestError("time_query", "is required: give time_query in words, or range")
     asked = Where(scopes_of(call, fields.find_text("scope")), Filter(time=span), lenient="scope" not in fields)
     where, note = await _widened(call, asked)
-    reply = await _search_or_list(call, where, newest_first=False)
+    topic = fields.find_text("query") or (rest if "cursor" not in fields and has_topic(rest) else None)
+    reply = await _search_or_list(call, where, topic, newest_first=False)
     return reply | note | {"time_frame": range_out(span, call.session.zone)}
 
 
@@ -133,8 +137,8 @@ async def _widened(call: Call, where: Where) -> tuple[Where, Reply]:
     return everywhere, {"note": f"nothing in {' or '.join(where.scopes)}, so every scope was searched"}
 
 
-async def _search_or_list(call: Call, where: Where, *, newest_first: bool = True) -> Reply:
-    wanted, most = call.fields.find_text("query"), call.fields.integer("limit")
+async def _search_or_list(call: Call, where: Where, wanted: str | None, *, newest_first: bool = True) -> Reply:
+    most = call.fields.integer("limit")
     if wanted is not None:
         if "cursor" in call.fields:
             raise InvalidRequestError("cursor", "goes with a listing, not with a query; raise limit instead")

@@ -46,6 +46,7 @@ class Session:
     zone: ZoneInfo
     limits: LimitsSettings
     auto_create: bool = True
+    mcp_tools: str = "all"
     ignored: list[str] = field(default_factory=list)
     tell: Callable[[dict[str, str]], Awaitable[None]] | None = None
 
@@ -166,7 +167,7 @@ async def where_of(call: Call, fields: Fields) -> Where:
         rest=Filter(
             tag_keys=frozenset(map(tag_key, wanted)),
             tags_mode=fields["tags_mode"],
-            time=await time_of(call, fields),
+            time=(await time_of(call, fields))[0],
             source=fields.find_text("source"),
             type=fields.find_text("type"),
             speaker=fields.find_text("speaker"),
@@ -176,8 +177,11 @@ async def where_of(call: Call, fields: Fields) -> Where:
     )
 
 
-async def time_of(call: Call, fields: Fields, name: str = "time_range") -> TimeRange | None:
-    """Give the stretch of time that a request names by ``name`` or by ``time_query``; an explicit range beats words.
+async def time_of(call: Call, fields: Fields, name: str = "time_range") -> tuple[TimeRange | None, str]:
+    """Give the stretch of time that a request names by *name* or by ``time_query``; an explicit range beats words.
+
+    Returns:
+        The stretch, None where none is named; and what the words say beside the time, which may be nothing.
 
     Raises:
         InvalidRequestError: there is no time in the words.
@@ -185,11 +189,11 @@ async def time_of(call: Call, fields: Fields, name: str = "time_range") -> TimeR
     span: TimeRange | None = fields[name]
     words = fields.find_text("time_query")
     if span is not None or words is None:
-        return span
+        return span, ""
     found = span_of_words(call, words, fields.at("time_query"))
     if found.anchor is Anchor.LAST_CONVERSATION:
-        return TimeRange(await call.engine.last_conversation_start(before=call.now()), found.span.end)
-    return found.span
+        return TimeRange(await call.engine.last_conversation_start(before=call.now()), found.span.end), found.rest
+    return found.span, found.rest
 
 
 def span_of_words(call: Call, words: str, field: str) -> FoundTime:
