@@ -62,7 +62,7 @@ def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.soc
         if link is None:
             if not start:
                 raise DaemonError("no daemon runs for this home")
-            _start(home, deadline)
+            _start(home, greeting, deadline)
             continue
         try:
             link.sendall(line + b"\n")
@@ -79,40 +79,64 @@ def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.soc
         if answer.get("error"):
             raise DaemonError(str(answer["error"]))
         if not start:
-            raise DaemonError("the daemon is going")
+            raise DaemonError("the daemon does not answer; it is going, or hangs")
         time.sleep(0.05)  # it is going, or was asked to make room for this version
     raise DaemonError(f"the daemon of {home} did not answer within {START_S:.0f} s; see {home / 'logs'}")
 
 
-def _start(home: Path, deadline: float) -> None:
-    """Start the daemon, unless another client does so at this moment; returns when one listens."""
+def _start(home: Path, greeting: Json, deadline: float) -> None:
+    """Start the daemon, unless another client does so at this moment; returns when one listens.
+
+    Raises:
+        DaemonError: it cannot be started, or did not listen in time.
+        ConfigError: it refuses its settings.
+    """
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with local_socket.locked(local_socket.start_lock_path(home), wait=True):
+            if not _listens(home):
+                _start_alone(home, greeting, deadline)
+    except OSError as problem:  # a home that cannot be written, a full disk
+        raise DaemonError(f"the daemon cannot be started in {home}: {problem.strerror or problem}") from problem
+
+
+def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
     import subprocess  # only who starts a daemon needs it
 
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with local_socket.locked(local_socket.start_lock_path(home), wait=True):
-        link = local_socket.connect(home, 1.0)
-        if link is not None:
-            link.close()
+    logs = home / "logs"
+    logs.mkdir(mode=0o700, exist_ok=True)
+    output = logs / "daemon.out"
+    settings = [part for name, value in greeting.get("flags", {}).items() for part in ("--set", f"{name}={value}")]
+    if "config_file" in greeting:
+        settings += ["--config", greeting["config_file"]]
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "infinite_memory", "daemon", "run", *settings],
+            stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, cwd=home,
+            env=os.environ | {"INFINITE_MEMORY_HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )  # fmt: skip
+    # Collected when it ends, or it would stay a zombie for as long as this client lives.
+    threading.Thread(target=process.wait, daemon=True).start()
+    while time.monotonic() < deadline:
+        record = local_socket.read_record(home)
+        if record is not None and record.get("pid") == process.pid:
             return
-        logs = home / "logs"
-        logs.mkdir(mode=0o700, exist_ok=True)
-        output = logs / "daemon.out"
-        with output.open("wb") as file:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "infinite_memory", "daemon", "run"],
-                stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, cwd=home,
-                env=os.environ | {"INFINITE_MEMORY_HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            )  # fmt: skip
-        while time.monotonic() < deadline:
-            record = local_socket.read_record(home)
-            if record is not None and record.get("pid") == process.pid:
-                return
-            if process.poll() is not None:
-                said = output.read_text("utf-8", "replace").strip().splitlines()[-3:]
-                message = "\n".join(said) or f"it ended with exit code {process.returncode}; see {output}"
-                raise (ConfigError if process.returncode == 2 else DaemonError)(f"the daemon did not start: {message}")
-            time.sleep(0.01)
+        if record is not None and _listens(home):  # one that was started by other means was faster
+            process.terminate()
+            return
+        if process.poll() is not None:
+            said = output.read_text("utf-8", "replace").strip().splitlines()[-3:]
+            message = "\n".join(said) or f"it ended with exit code {process.returncode}; see {output}"
+            raise (ConfigError if process.returncode == 2 else DaemonError)(f"the daemon did not start: {message}")
+        time.sleep(0.01)
     raise DaemonError(f"the daemon did not start within {START_S:.0f} s; see {output}")
+
+
+def _listens(home: Path) -> bool:
+    link = local_socket.connect(home, 1.0)
+    if link is not None:
+        link.close()
+    return link is not None
 
 
 class _Terminated(Exception):
@@ -135,7 +159,8 @@ class Pipe:
         self._initialize: bytes | None = None
         self._initialized: bytes | None = None
         self._dropped: set[str] = set()  # ids of replayed requests whose replies the client has had already
-        self._output = threading.Lock()
+        self._output = threading.Lock()  # held while lines go out; taken before `_lock`, never after it
+        self._parent = os.getppid()
         self._terminated = self._may_interrupt = False
 
     def run(self) -> int:
@@ -155,23 +180,24 @@ class Pipe:
 
     def _take_input(self) -> None:
         held = bytearray()
-        first, passing = True, False  # passing: the line is too long to be kept and is passed on as it comes
+        first = True
+        passing: socket.socket | None = None  # where a line goes on that is too long to be kept
+        too_long = False
         while chunk := self._read_input():
             held += chunk
             while (end := held.find(b"\n") + 1) > 0:
                 line = bytes(held[:end])
                 del held[:end]
-                if passing:
-                    self._put(line)
+                if too_long:
+                    _put(passing, line)
                 else:
                     self._send(line, first)
-                first = passing = False
-            if passing or len(held) > HELD_BYTES:
-                if not passing:
-                    self._register(b"")
-                self._put(bytes(held))
+                first, too_long, passing = False, False, None
+            if too_long or len(held) > HELD_BYTES:
+                if not too_long:
+                    passing, too_long = self._register(b""), True
+                _put(passing, bytes(held))
                 held.clear()
-                passing = True
         if held:
             self._send(bytes(held) + b"\n", first)
         with self._lock:
@@ -190,52 +216,52 @@ class Pipe:
 
     def _send(self, line: bytes, first: bool) -> None:
         text = line.removeprefix(BOM) if first else line
-        if not text.strip():
-            return
-        self._register(text)
-        self._put(text)
+        if text.strip():
+            _put(self._register(text), text)
 
-    def _register(self, line: bytes) -> None:
-        """Make sure that there is a connection, and note that *line* waits for an answer."""
-        with self._lock:
-            absent = self._link is None
-        if absent:
+    def _register(self, line: bytes) -> socket.socket | None:
+        """Note that *line* waits for an answer, and give the connection that it is to be sent on.
+
+        None when it is answered already: there is no daemon and none could be started.
+        """
+        while True:
+            with self._lock:
+                self._answered.wait_for(lambda: len(self._sent) + len(self._calls) < UNANSWERED or self._link is None)
+                link = self._link
+                if link is not None:
+                    # Noted while the connection stands: when it is lost from now on, the loss answers this line too.
+                    self._note(line)
+                    return link
             try:
                 self._reach(replay=True)
             except (DaemonError, ConfigError) as problem:
-                self._note(line)
-                self._fail_all(str(problem))
-                return
-        self._note(line)
-        with self._lock:
-            self._answered.wait_for(lambda: len(self._sent) + len(self._calls) < UNANSWERED or self._link is None)
+                with self._output:
+                    with self._lock:
+                        self._note(line)
+                        replies = self._failures(str(problem))
+                    self._write(replies)
+                return None
 
     def _note(self, line: bytes) -> None:
+        """Remember what *line* asks for; the lock is held."""
         if self._rpc is None:
             message = _message(line)
             self._rpc = isinstance(message, list) or (isinstance(message, dict) and "jsonrpc" in message)
         if not self._rpc:
-            with self._lock:
-                self._sent.append(line)
+            self._sent.append(line)
             return
         message = _message(line)
-        method = message.get("method") if isinstance(message, dict) else None
-        with self._lock:
-            if method == "initialize" and self._initialize is None:
-                self._initialize = line
-            elif method == "notifications/initialized":
-                self._initialized = line
-            if method is not None and "id" in message:
-                self._calls[json.dumps(message["id"])] = None
-
-    def _put(self, data: bytes) -> None:
-        with self._lock:
-            link = self._link
-        if link is not None:
-            try:
-                link.sendall(data)
-            except OSError:
-                self._lose(link)
+        if not isinstance(message, dict) or "method" not in message:
+            return
+        method = message["method"]
+        if method == "initialize" and self._initialize is None:
+            self._initialize = line
+        elif method == "notifications/initialized":
+            self._initialized = line
+        elif method == "notifications/cancelled" and isinstance(message.get("params"), dict):
+            self._calls.pop(json.dumps(message["params"].get("requestId")), None)  # it is not answered
+        if "id" in message:
+            self._calls[json.dumps(message["id"])] = None
 
     # from the daemon
 
@@ -243,6 +269,7 @@ class Pipe:
         while True:
             with self._lock, self._interruptible():
                 while self._link is None and not self._input_ended:
+                    self._check_parent()
                     self._connected.wait(PARENT_CHECK_S)
                 link = self._link
             if link is None:
@@ -257,14 +284,12 @@ class Pipe:
     def _take_from(self, link: socket.socket) -> None:
         """Pass on whole lines until the connection ends; a line that was cut short is not passed on."""
         held = bytearray()
-        parent = os.getppid()
         while True:
             with self._interruptible():
                 ready = select.select([link], [], [], PARENT_CHECK_S)[0]
-            if not ready:
-                if os.getppid() != parent:
-                    raise _Terminated
-                continue
+                if not ready:
+                    self._check_parent()
+                    continue
             try:
                 chunk = link.recv(65536)
             except OSError:
@@ -276,7 +301,12 @@ class Pipe:
                 continue
             *whole, rest = held.split(b"\n")
             held = bytearray(rest)
-            self._write([one for line in whole if (one := self._reply(bytes(line))) is not None])
+            with self._output:
+                self._write([one for line in whole if (one := self._reply(bytes(line))) is not None])
+
+    def _check_parent(self) -> None:
+        if os.getppid() != self._parent:
+            raise _Terminated
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -290,6 +320,10 @@ class Pipe:
             self._may_interrupt = False
 
     def _terminate(self, _number: int, _frame: FrameType | None) -> None:
+        if not self._terminated:  # whatever the client does, it is over after a while
+            timer = threading.Timer(DRAIN_S, os._exit, (0,))
+            timer.daemon = True
+            timer.start()
         self._terminated = True
         if self._may_interrupt:
             raise _Terminated
@@ -317,13 +351,13 @@ class Pipe:
         return line + b"\n"
 
     def _write(self, lines: list[bytes]) -> None:
+        """Write whole lines; `_output` is held."""
         data = memoryview(b"".join(lines))
-        with self._output:
-            try:
-                while data:
-                    data = data[os.write(self._sink, data) :]
-            except OSError:  # the client program is gone
-                os._exit(0)
+        try:
+            while data:
+                data = data[os.write(self._sink, data) :]
+        except OSError:  # the client program is gone
+            os._exit(0)
 
     # when the daemon goes
 
@@ -338,27 +372,27 @@ class Pipe:
             key = json.dumps(message.get("id")) if isinstance(message, dict) else ""
             with self._lock:
                 self._dropped.add(key)
-            link.sendall(self._initialize + (self._initialized or b""))
+            _put(link, self._initialize + (self._initialized or b""))
         with self._lock:
             self._link = link
             self._connected.notify_all()
 
     def _lose(self, link: socket.socket) -> None:
-        """Let go of a connection that ended, and answer what it left unanswered."""
-        with self._lock:
-            if self._link is not link:
-                return
-            self._link = None
-            self._answered.notify_all()
+        """Let go of a connection that ended, and answer what it left unanswered before anything new is answered."""
+        with self._output:
+            with self._lock:
+                self._link = None
+                replies = self._failures(LOST)
+                self._answered.notify_all()
+            self._write(replies)
         link.close()
-        self._fail_all(LOST)
 
-    def _fail_all(self, why: str) -> None:
-        with self._lock:
-            lines, calls = list(self._sent), list(self._calls)
-            self._sent.clear()
-            self._calls.clear()
-            self._dropped.clear()
+    def _failures(self, why: str) -> list[bytes]:
+        """Take what waits for an answer and write an error for each; the lock is held."""
+        lines, calls = list(self._sent), list(self._calls)
+        self._sent.clear()
+        self._calls.clear()
+        self._dropped.clear()
         replies: list[Json] = []
         for line in lines:
             message = _message(line) if b"request_id" in line else None
@@ -368,10 +402,10 @@ class Pipe:
             replies.append({"status": "ERROR", "error": why, "error_code": "CONNECTION_ERROR"} | echo)
         for key in calls:
             replies.append({"jsonrpc": "2.0", "id": json.loads(key), "error": {"code": -32603, "message": why}})
-        self._write([json.dumps(reply, ensure_ascii=False).encode() + b"\n" for reply in replies])
+        return [json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for reply in replies]
 
     def _drain(self) -> None:
-        """After a signal: take no more input, deliver the replies that are on their way, for a short while."""
+        """Take no more input, deliver the replies that are on their way, for a short while."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         with self._lock:
@@ -383,8 +417,16 @@ class Pipe:
         with contextlib.suppress(OSError):
             link.shutdown(socket.SHUT_WR)
         self._terminated = False
+        self._parent = os.getppid()  # which may have changed: that is why it ends
         self._take_from(link)
-        self._fail_all(LOST)
+        self._lose(link)
+
+
+def _put(link: socket.socket | None, data: bytes) -> None:
+    """Send *data*; a connection that broke is noticed, and what it left unanswered is answered, where it is read."""
+    if link is not None:
+        with contextlib.suppress(OSError):
+            link.sendall(data)
 
 
 def _message(line: bytes) -> Any:

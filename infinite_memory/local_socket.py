@@ -55,7 +55,7 @@ def socket_path(home: Path) -> Path:
 
     name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(runtime) if runtime else Path(tempfile.gettempdir())
+    folder = Path(runtime) if runtime and Path(runtime).is_dir() else Path(tempfile.gettempdir())
     return folder / f"infinite-memory-{os.getuid()}" / f"{name}.sock"
 
 
@@ -123,8 +123,8 @@ def remove_record(home: Path, record: Json) -> None:
 def connect(home: Path, timeout_s: float) -> socket.socket | None:
     """Connect to the home's daemon, token included; None when nobody listens."""
     record = read_record(home)
-    if record is None:
-        return None
+    if record is None or ("port" in record and not is_held(lock_path(home))):
+        return None  # a port may belong to another program by now, which is not to be told the token
     family = socket.AF_UNIX if "socket" in record else socket.AF_INET
     link = socket.socket(family, socket.SOCK_STREAM)
     link.settimeout(timeout_s)
@@ -132,7 +132,7 @@ def connect(home: Path, timeout_s: float) -> socket.socket | None:
         link.connect(record["socket"] if "socket" in record else ("127.0.0.1", record["port"]))
         if "token" in record:
             link.sendall(record["token"].encode() + b"\n")
-    except (OSError, KeyError):
+    except (OSError, LookupError, TypeError, ValueError, AttributeError):  # or the record is none of ours
         link.close()
         return None
     return link
@@ -163,6 +163,14 @@ def locked(path: Path, *, wait: bool) -> Any:
         yield _lock(descriptor, wait=wait)
     finally:
         os.close(descriptor)
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether a process holds the lock on a file."""
+    if not path.exists():
+        return False
+    with locked(path, wait=False) as free:
+        return not free
 
 
 def _lock(descriptor: int, *, wait: bool) -> bool:

@@ -7,6 +7,7 @@ import json
 import os
 import time
 
+from infinite_memory import local_socket
 from infinite_memory.cli.reach import ask_daemon, greeting_of, home_and_config
 from infinite_memory.home import find_home
 
@@ -40,7 +41,8 @@ def _stop(options: argparse.Namespace) -> int:
         print("no daemon runs")
         return 0
     end = time.monotonic() + STOP_S
-    while _is_alive(int(answer["pid"])):
+    lock = local_socket.lock_path(find_home(os.environ).path)
+    while _is_alive(int(answer["pid"])) and local_socket.is_held(lock):
         if time.monotonic() > end:
             print(f"the daemon (process {answer['pid']}) is still finishing")
             return 1

@@ -31,6 +31,8 @@ def flags_of(options: argparse.Namespace) -> dict[str, str]:
         flags[name.strip()] = value.strip()
     if getattr(options, "scope", None):
         flags["scopes.default"] = options.scope
+    if getattr(options, "tools", None):
+        flags["mcp.tools"] = options.tools
     return flags
 
 
@@ -78,12 +80,20 @@ def ask(options: argparse.Namespace, request: Json) -> Json:
 
 
 def ask_daemon(kind: str) -> Json | None:
-    """Ask a running daemon for its status, or to go; None when none runs."""
+    """Ask a running daemon for its status, or to go; None when none runs.
+
+    Raises:
+        DaemonError: one runs and does not answer.
+    """
+    from infinite_memory import local_socket
     from infinite_memory.client import greet
 
+    home = find_home(os.environ).path
     try:
-        link, answer = greet(find_home(os.environ).path, {"kind": kind}, start=False)
+        link, answer = greet(home, {"kind": kind}, start=False)
     except DaemonError:
+        if local_socket.is_held(local_socket.lock_path(home)):
+            raise
         return None
     link.close()
     return answer
