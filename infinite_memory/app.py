@@ -23,8 +23,10 @@ from infinite_memory.engine.embeddings import Embeddings
 from infinite_memory.engine.index import Index
 from infinite_memory.engine.parts import Parts
 from infinite_memory.engine.scopes import ScopeBook
+from infinite_memory.engine.watch import Watch
 from infinite_memory.errors import ConfigError
 from infinite_memory.home import Home
+from infinite_memory.protocols.mcp import McpSession
 from infinite_memory.store.mongod import LocalMongo
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class App(AbstractAsyncContextManager["App"]):
         self.config, self.home, self._clock = config, home, clock
         self.mongod = None if config.mongodb.uri else self._local_mongo()
         self._building: asyncio.Task[Engine] | None = None
+        self.watch = Watch(self.engine)
 
     async def __aenter__(self) -> Self:
         self.home.make()
@@ -53,6 +56,7 @@ class App(AbstractAsyncContextManager["App"]):
     async def __aexit__(self, *_: object) -> None:
         assert self._building is not None
         await asyncio.gather(self._building, return_exceptions=True)
+        self.watch.close()
         if not self._building.cancelled() and self._building.exception() is None:
             parts = self._building.result().parts
             await parts.index.close()
@@ -75,6 +79,10 @@ class App(AbstractAsyncContextManager["App"]):
     def contract(self, session: Session) -> NativeContract:
         """Begin one client's conversation."""
         return NativeContract(self.engine, session, self._clock)
+
+    def mcp(self, session: Session) -> McpSession:
+        """Begin one client's conversation by MCP."""
+        return McpSession(NativeServer(self.contract, session, self.watch, session.mcp_tools))
 
     async def _build(self) -> Engine:
         embedder, files, store = await asyncio.to_thread(self._open_parts)
@@ -135,6 +143,7 @@ def new_session(config: Config, environ: Mapping[str, str]) -> Session:
         zone=find_zone(config.time.zone, environ),
         limits=config.limits,
         auto_create=config.scopes.auto_create,
+        mcp_tools=config.mcp.tools,
     )
 
 

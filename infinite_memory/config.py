@@ -133,6 +133,23 @@ class DaemonSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class McpSettings:
+    """What MCP clients see."""
+
+    tools: str = _setting("all", "Which tools are offered; a client pays for each with context",
+                          choices=("core", "all"), per_session=True)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """MCP over HTTP, on loopback, with the token in http.token."""
+
+    port: int | None = _setting(None, "Port to listen on; without it there is no HTTP; 0: a free one", low=0, high=65535)
+    origins: str = _setting("", "Origins of web pages that may call, besides loopback; commas between")
+    session_idle_s: float = _setting(1800.0, "Seconds after which a session that nobody uses ends", low=1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     """What is written to the logs folder."""
 
@@ -154,6 +171,8 @@ class Config:
     retention: RetentionSettings = dataclasses.field(default_factory=RetentionSettings)
     backup: BackupSettings = dataclasses.field(default_factory=BackupSettings)
     daemon: DaemonSettings = dataclasses.field(default_factory=DaemonSettings)
+    mcp: McpSettings = dataclasses.field(default_factory=McpSettings)
+    http: HttpSettings = dataclasses.field(default_factory=HttpSettings)
     log: LogSettings = dataclasses.field(default_factory=LogSettings)
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
 

@@ -28,7 +28,7 @@ from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.home import Home
 from infinite_memory.logs import open_log
 from infinite_memory.protocols.json_text import format_line
-from infinite_memory.protocols.lines import serve_lines
+from infinite_memory.protocols.session import serve_session
 
 log = logging.getLogger(__name__)
 
@@ -158,8 +158,11 @@ class Daemon:
             await link.write(local_socket.CONTROL + format_line(dict(state)))
 
         session.tell = tell
-        contract = self.app.contract(session)
-        await serve_lines(contract, link, link, limit=session.limits.line_bytes, stop=self.stop)
+        await serve_session(
+            lambda: self.app.contract(session),
+            lambda: self.app.mcp(session),
+            link, link, limit=session.limits.line_bytes, stop=self.stop,
+        )  # fmt: skip
 
     def _session(self, greeting: Mapping[str, Any]) -> tuple[Session, list[str]]:
         """Make a session from what the client's own environment, file and flags say.

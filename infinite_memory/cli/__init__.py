@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
     serve = commands.add_parser("serve", parents=[common], help="answer requests on standard input and output")
     serve.add_argument("--scope", metavar="NAME", help="the scope that is active at first")
+    serve.add_argument("--tools", choices=("core", "all"), help="which tools an MCP client is offered")
     serve.add_argument("--in-process", action="store_true", help="without a daemon: everything in this process")
 
     daemon = commands.add_parser("daemon", help="run, start, stop or show the daemon").add_subparsers(

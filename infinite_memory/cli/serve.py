@@ -59,7 +59,7 @@ async def _serve_app(home: Home, config: Config, output: int) -> int:
     import signal
 
     from infinite_memory.app import App, new_session
-    from infinite_memory.protocols.lines import serve_lines
+    from infinite_memory.protocols.session import serve_session
     from infinite_memory.protocols.streams import DescriptorSink, DescriptorSource
 
     session = new_session(config, os.environ)
@@ -67,8 +67,9 @@ async def _serve_app(home: Home, config: Config, output: int) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with App(config, home) as app:
-        await serve_lines(
-            app.contract(session),
+        await serve_session(
+            lambda: app.contract(session),
+            lambda: app.mcp(session),
             DescriptorSource(0),
             DescriptorSink(output),
             limit=config.limits.line_bytes,

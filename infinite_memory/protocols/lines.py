@@ -87,9 +87,15 @@ async def serve_lines(
         limit: Longest line, in bytes.
         stop: When set, no further request is begun.
     """
-    lines = LineReader(source, limit).lines()
+    await answer_lines(contract, LineReader(source, limit).lines(), sink, limit=limit, stop=stop)
+
+
+async def answer_lines(
+    contract: LineContract, lines: AsyncIterator[bytes | TooLong], sink: ByteSink, *, limit: int, stop: asyncio.Event
+) -> None:
+    """Serve one client whose lines are cut already; otherwise as `serve_lines`."""
     while not stop.is_set():
-        line = await _next(lines, stop)
+        line = await next_line(lines, stop)
         if line is None:
             return
         reply = await _answer(contract, line, limit)
@@ -109,7 +115,7 @@ async def _answer(contract: LineContract, line: bytes | TooLong, limit: int) -> 
     return await contract.handle(request)
 
 
-async def _next(lines: AsyncIterator[bytes | TooLong], stop: asyncio.Event) -> bytes | TooLong | None:
+async def next_line(lines: AsyncIterator[bytes | TooLong], stop: asyncio.Event) -> bytes | TooLong | None:
     """Give the next line, or None at the end or when *stop* is set first."""
     reading = asyncio.ensure_future(anext(lines, None))
     stopping = asyncio.ensure_future(stop.wait())

@@ -1,0 +1,124 @@
+"""What a contract offers to MCP clients, and what it is given of them. `protocols.mcp` speaks the protocol; no SDK is needed here."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from infinite_memory.errors import InfiniteMemoryError
+
+Json = dict[str, Any]
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+NOT_INITIALIZED = -32002
+
+
+class RpcError(Exception):
+    """A request is answered with a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
+
+    def out(self) -> Json:
+        """Write the ``error`` member."""
+        return {"code": self.code, "message": self.message} | ({} if self.data is None else {"data": self.data})
+
+
+class Answer(enum.Enum):
+    """What came of a question to the user."""
+
+    ACCEPTED = "accept"
+    DECLINED = "decline"
+    CANCELLED = "cancel"
+    NOT_ASKED = "not asked"  # the client cannot
+
+
+class ToolCall(Protocol):
+    """The client, as a tool sees it while it runs."""
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the client asked to be told how far the work is."""
+
+    async def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tell how far the work is, *done* growing from call to call; nothing happens when the client did not ask."""
+
+    async def log(self, level: str, data: Any) -> None:
+        """Send a log message, when the client wants messages of that level."""
+
+    async def confirm(self, question: str) -> Answer:
+        """Put a yes-or-no question to the user. May end the call with an exception that the caller must let pass."""
+
+
+class Changed(Protocol):
+    """Something that subscribers may want to know."""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the list of resources changed."""
+
+    def touches(self, uri: str) -> bool:
+        """Tell whether what stands behind *uri* changed."""
+
+
+Listener = Callable[[Changed], None]
+
+
+class McpServer(Protocol):
+    """One client's view of a contract. Every list may be empty."""
+
+    name: str
+    title: str
+    instructions: str
+
+    def tools(self) -> list[Json]:
+        """List the tools; must wait for nothing."""
+
+    async def call_tool(self, name: str, arguments: Json, call: ToolCall) -> Json:
+        """Run a tool and give its result; a failure of the tool is a result with ``isError``.
+
+        Raises:
+            RpcError: the contract wants this failure as an error of the protocol.
+        """
+
+    async def resources(self) -> list[Json]:
+        """List the resources that have a fixed address."""
+
+    def templates(self) -> list[Json]:
+        """List the addresses with gaps."""
+
+    async def read(self, uri: str) -> list[Json]:
+        """Read a resource: its ``contents``.
+
+        Raises:
+            NotFoundError: there is none of that address.
+            InvalidRequestError: the address is wrong in itself.
+        """
+
+    def prompts(self) -> list[Json]:
+        """List the prompts."""
+
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> Json:
+        """Give a prompt's description and messages.
+
+        Raises:
+            InvalidRequestError: there is none of that name, or an argument lacks.
+        """
+
+    async def complete(self, ref: Json, argument: str, value: str) -> list[str]:
+        """List what *value* may become, for an argument of the prompt or template that *ref* names."""
+
+    def watch(self, listener: Listener) -> Callable[[], None]:
+        """Tell *listener* of every change from now on; gives what ends that."""
+
+    def welcome(self) -> list[str]:
+        """List warnings that a client should see once."""
+
+    def failure(self, problem: InfiniteMemoryError) -> RpcError:
+        """Map one of our errors that left a method other than `call_tool`."""

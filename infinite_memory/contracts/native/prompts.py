@@ -1,0 +1,95 @@
+"""Prompts: ready-made requests that a user picks in the client, in our own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from infinite_memory.contracts.base import Json
+from infinite_memory.errors import InvalidRequestError, shown
+
+_SCOPE: Json = {"name": "scope", "description": "Only this scope", "required": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt: what it is called, what it asks the user for, and its text."""
+
+    name: str
+    title: str
+    about: str
+    arguments: tuple[Json, ...]
+    text: Callable[[Mapping[str, str]], str]
+
+
+def _within(given: Mapping[str, str]) -> str:
+    return f' Look only into the scope "{given["scope"]}".' if given.get("scope") else ""
+
+
+def _recall(given: Mapping[str, str]) -> str:
+    return (
+        f"What do I have in memory about: {given['topic']}?{_within(given)}\n"
+        "Look it up with retrieve_memory, and with recall_memory_by_time if I name a time. Answer from what you find, with "
+        "dates, and name what contradicts. If nothing fits, say so and name the scopes that were searched."
+    )
+
+
+def _save(given: Mapping[str, str]) -> str:
+    what = f"this: {given['what']}" if given.get("what") else "what matters of our conversation so far"
+    where = f' Store into the scope "{given["scope"]}".' if given.get("scope") else ""
+    return (
+        f"Remember {what}.{where}\nFirst look with retrieve_memory whether it is known already; if a fact has changed, use "
+        "update_memory. Store each fact as a memory of its own, in a whole sentence that is understood without this "
+        "conversation, with a few tags. No passwords. Then list what you stored."
+    )
+
+
+def _review(given: Mapping[str, str]) -> str:
+    return (
+        f"Go through my memories with me.{_within(given)}\nList the newest with search_by_scope or list_memories, group them by "
+        "subject, and point out what is doubled, out of date or contradictory. Propose what to update or forget, and change "
+        "nothing before I agree."
+    )
+
+
+def _weekly(given: Mapping[str, str]) -> str:
+    return (
+        f'Sum up my past week from memory.{_within(given)}\nUse recall_memory_by_time with "the last 7 days". Write what '
+        "happened, what was decided, and what is still open, by day, in a few lines. Invent nothing."
+    )
+
+
+PROMPTS = (
+    Prompt("recall", "Recall", "Look up what is remembered about a topic",
+           ({"name": "topic", "description": "What to look up", "required": True}, _SCOPE), _recall),
+    Prompt("save", "Save", "Store a fact, or what matters of this conversation",
+           ({"name": "what", "description": "What to remember; default: this conversation", "required": False}, _SCOPE), _save),
+    Prompt("review", "Review", "Go through what is stored and tidy it", (_SCOPE,), _review),
+    Prompt("weekly_summary", "Weekly summary", "Sum up the past seven days", (_SCOPE,), _weekly),
+)  # fmt: skip
+
+
+def list_prompts() -> list[Json]:
+    """Describe every prompt."""
+    return [
+        {"name": one.name, "title": one.title, "description": one.about, "arguments": list(one.arguments)}
+        for one in PROMPTS
+    ]
+
+
+def get_prompt(name: str, given: Mapping[str, str]) -> Json:
+    """Give a prompt with its gaps filled.
+
+    Raises:
+        InvalidRequestError: there is none of that name, or a required argument lacks.
+    """
+    prompt = next((one for one in PROMPTS if one.name == name), None)
+    if prompt is None:
+        raise InvalidRequestError(
+            "name", f"{shown(name)} is not a prompt; known: {', '.join(one.name for one in PROMPTS)}"
+        )
+    for argument in prompt.arguments:
+        if argument["required"] and not given.get(argument["name"], "").strip():
+            raise InvalidRequestError(f"arguments.{argument['name']}", "is required")
+    message = {"role": "user", "content": {"type": "text", "text": prompt.text(given)}}
+    return {"description": prompt.about, "messages": [message]}

@@ -1,0 +1,56 @@
+"""One client's session: its first line decides whether it speaks JSON-RPC or the action loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+
+from infinite_memory.protocols.jsonrpc import RpcContract, serve_rpc
+from infinite_memory.protocols.lines import LineContract, LineReader, TooLong, answer_lines, next_line
+from infinite_memory.protocols.streams import ByteSink, ByteSource
+
+
+async def serve_session(
+    open_lines: Callable[[], LineContract],
+    open_rpc: Callable[[], RpcContract],
+    source: ByteSource,
+    sink: ByteSink,
+    *,
+    limit: int,
+    stop: asyncio.Event,
+) -> None:
+    """Serve one client until its input ends, *stop* is set, or it is gone.
+
+    Args:
+        open_lines: Begins the conversation in the action loop.
+        open_rpc: Begins it in JSON-RPC.
+        limit: Longest line, in bytes.
+        stop: When set, no further request is begun.
+    """
+    lines = LineReader(source, limit).lines()
+    first = await next_line(lines, stop)
+    if first is None:
+        return
+    everything = _with_first(first, lines)
+    if is_rpc(first):
+        await serve_rpc(open_rpc(), everything, sink, limit=limit, stop=stop)
+    else:
+        await answer_lines(open_lines(), everything, sink, limit=limit, stop=stop)
+
+
+def is_rpc(first: bytes | TooLong) -> bool:
+    """Tell whether a session's first line is JSON-RPC: an object with a key ``jsonrpc``, or an array (a batch)."""
+    if isinstance(first, TooLong):
+        return False
+    try:
+        message = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(message, list) or (isinstance(message, dict) and "jsonrpc" in message)
+
+
+async def _with_first(first: bytes | TooLong, rest: AsyncIterator[bytes | TooLong]) -> AsyncIterator[bytes | TooLong]:
+    yield first
+    async for line in rest:
+        yield line
