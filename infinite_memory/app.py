@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from infinite_memory.config import Config
 from infinite_memory.contracts.native import NativeContract, Session
+from infinite_memory.contracts.native.server import NativeServer
 from infinite_memory.engine import Engine
 from infinite_memory.engine.clock import Clock, system_clock
 from infinite_memory.engine.embeddings import Embeddings
