@@ -192,3 +192,25 @@ def tagged_value(tags: Sequence[str], prefixes: tuple[str, ...]) -> str | None:
             if tag.strip().casefold().startswith(prefix) and (value := tag.strip()[len(prefix) :].strip()):
                 return value
     return None
+
+
+FactId = NewType("FactId", str)
+"""24 hexadecimal digits, a MongoDB ObjectId in text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A triple of the temporal knowledge graph: *subject* *predicate* *object*, true from ``valid_from`` up to ``valid_to``.
+
+    ``valid_to`` None means that it still holds. ``confidence`` is 0 to 1, ``provenance`` says where it is known from.
+    """
+
+    fact_id: FactId
+    scope_id: ScopeId
+    subject: str
+    predicate: str
+    object: str
+    valid_from: dt.datetime
+    valid_to: dt.datetime | None = None
+    confidence: float = 1.0
+    provenance: str | None = None

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId
 from infinite_memory.store.copies import Copies
+from infinite_memory.store.facts import Facts
 
 Located = Mapping[MemoryId, ScopeId]
 """Memory ids with the scope whose collection holds each."""
@@ -73,6 +74,10 @@ class Store(Protocol):
     @property
     def copies(self) -> Copies:
         """What backup, restore and the jobs need beside this; usable once connected."""
+
+    @property
+    def facts(self) -> Facts:
+        """The temporal knowledge graph; usable once connected."""
 
     async def connect(self) -> None:
         """Connect, finish what a restore left undone, upgrade old data, make collections, indexes and Global; safe to repeat.

@@ -22,7 +22,9 @@ from infinite_memory.store.base import Change, Located, Store, StoreInfo, Versio
 from infinite_memory.store.connection import Connection, Database, UriSource
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.drivers import Document, in_transaction
+from infinite_memory.store.facts import Facts
 from infinite_memory.store.mongo_copies import MongoCopies
+from infinite_memory.store.mongo_facts import MongoFacts
 from infinite_memory.store.scopes import Scopes
 from infinite_memory.store.staging import finish_interrupted
 
@@ -66,6 +68,7 @@ class MongoStore(Store):
     ) -> None:
         self._connection = Connection(uri, database=database, driver=driver, timeout_s=timeout_s)
         self._scopes = Scopes(self._connection)
+        self._facts = MongoFacts(self._connection)
         self._database_name = database
         self._deployment = ""
         self._identity = ""
@@ -77,7 +80,7 @@ class MongoStore(Store):
         await self._connection.database(patient=True)
         async with self._connection.operation(factor=10) as database:
             self._deployment = _deployment(await database.client.admin.command("hello"))
-            self._scopes.polled = self._is_polled
+            self._scopes.polled = self._facts.polled = self._is_polled
             await finish_interrupted(database, polled=self._is_polled)
             await schema.upgrade(database)
             await schema.create_shared_indexes(database, polled=self._is_polled)
@@ -106,6 +109,10 @@ class MongoStore(Store):
     @property
     def copies(self) -> Copies:
         return MongoCopies(self._connection, polled=self._is_polled)
+
+    @property
+    def facts(self) -> Facts:
+        return self._facts
 
     @property
     def _is_polled(self) -> bool:

@@ -70,7 +70,10 @@ async def create_shared_indexes(database: Database, *, polled: bool) -> None:
     version = [("memory_id", ASCENDING), ("revision", ASCENDING)]
     scope = IndexModel([("scope_id", ASCENDING)], name="scope")
     await database[REVISIONS].create_indexes([IndexModel(version, name="version", unique=True), scope])
-    await database[FACTS].create_indexes([scope])
+    triple = [("scope_id", ASCENDING), ("subject_key", ASCENDING), ("predicate_key", ASCENDING)]
+    holds = IndexModel(triple, name="holds", unique=True, partialFilterExpression={"active": True})
+    history = IndexModel([*triple, ("valid_from", ASCENDING)], name="history")
+    await database[FACTS].create_indexes([scope, holds, history])
     ends = [IndexModel([(end, ASCENDING)], name=end) for end in ("from_id", "to_id")]
     await database[LINKS].create_indexes([scope, *ends])
     if polled:

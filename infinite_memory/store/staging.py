@@ -184,6 +184,7 @@ class MongoRestore(Restore):
             journal = {"state": "committing", "at": _now(), "steps": steps}
             await database[schema.META].update_one({"_id": self._journal}, {"$set": journal}, upsert=True)
             await _carry_out(database, steps, polled=self._polled)
+            await schema.create_shared_indexes(database, polled=self._polled)  # those renamed into place have none
             await _clear(database, self._id)
         return Restored(len(self._new_scopes), memories, self._skipped, dropped)
 

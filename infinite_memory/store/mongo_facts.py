@@ -1,0 +1,157 @@
+"""`Facts` on MongoDB: one document for each triple in ``facts``.
+
+A document holds the fields of `Fact` and ``subject_key``, ``predicate_key`` (folded) and ``active``. A unique index over those
+that are active lets two assertions of the same moment end one after the other. Closing the old triple and adding the new one
+are one transaction. A standalone server has none: there this process asserts one after the other, and opens the old triple again
+when adding fails; only two processes on one such server could still leave stretches that overlap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bson import ObjectId
+from pymongo.errors import DuplicateKeyError, PyMongoError
+
+from infinite_memory.errors import StoreError
+from infinite_memory.models import MILLISECOND, Fact, FactId, ScopeId, floor_to_millisecond, fold
+from infinite_memory.store import schema
+from infinite_memory.store.connection import Connection, Database
+from infinite_memory.store.documents import object_id
+from infinite_memory.store.drivers import Document, in_transaction
+from infinite_memory.store.facts import Asserted, FactOutcome, Facts
+
+if TYPE_CHECKING:
+    from pymongo.asynchronous.client_session import AsyncClientSession
+    from pymongo.asynchronous.collection import AsyncCollection
+
+_TRIES = 20
+"""How often an assertion that met another one is begun anew; each time one of those that met has succeeded."""
+
+
+class MongoFacts(Facts):
+    """See `Facts`. ``polled`` (as in `schema`) is set once the server's kind is known."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.polled = False
+        self._one_by_one = asyncio.Lock()
+
+    async def put(self, fact: Fact) -> Asserted:
+        for _ in range(_TRIES):
+            async with self._connection.operation() as database:
+                try:
+                    return await self._put(database, fact)
+                except DuplicateKeyError:  # another one was added between looking and adding
+                    continue
+        raise StoreError("this fact is being asserted by others all the time; try again")
+
+    async def _put(self, database: Database, fact: Fact) -> Asserted:
+        facts = database[schema.FACTS]
+        if self.polled:
+            async with self._one_by_one:
+                return await _replace(facts, fact, None)
+        done: list[Asserted] = []
+
+        async def work(session: AsyncClientSession) -> None:
+            done[:] = [await _replace(facts, fact, session)]
+
+        await in_transaction(database.client, work)
+        return done[0]
+
+    async def of_subject(self, scope_id: ScopeId, subject: str, at: dt.datetime | None) -> list[Fact]:
+        wanted: Document = {"scope_id": object_id(scope_id), "subject_key": fold(subject)}
+        if at is None:
+            wanted["active"] = True
+        else:
+            wanted |= {"valid_from": {"$lte": at}, "$or": [{"active": True}, {"valid_to": {"$gt": at}}]}
+        return await self._list(wanted, [("predicate_key", 1), ("valid_from", 1)])
+
+    async def history(self, scope_id: ScopeId, subject: str, predicate: str) -> list[Fact]:
+        return await self._list(_about(scope_id, subject, predicate), [("valid_from", 1), ("_id", 1)])
+
+    async def _list(self, wanted: Document, order: list[tuple[str, int]]) -> list[Fact]:
+        async with self._connection.operation() as database:
+            return [_from_document(one) async for one in database[schema.FACTS].find(wanted).sort(order)]
+
+    async def count(self, scope_ids: Collection[ScopeId] | None = None, *, active: bool = True) -> int:
+        wanted: Document = {} if scope_ids is None else {"scope_id": {"$in": [object_id(one) for one in scope_ids]}}
+        if active:
+            wanted["active"] = True
+        async with self._connection.operation(factor=4) as database:
+            return await database[schema.FACTS].count_documents(wanted)
+
+
+async def _replace(facts: AsyncCollection[Document], fact: Fact, session: AsyncClientSession | None) -> Asserted:
+    """Carry out one assertion; inside a transaction all of it happens or nothing.
+
+    Raises:
+        DuplicateKeyError: another assertion came between.
+    """
+    about = _about(fact.scope_id, fact.subject, fact.predicate)
+    newest = await facts.find_one(about, session=session, sort=[("active", -1), ("valid_from", -1)])
+    held = newest if newest is not None and newest["active"] else None
+    if held is not None and held["object"] == fact.object:
+        known = {"confidence": fact.confidence, "provenance": fact.provenance}
+        await facts.update_one({"_id": held["_id"]}, {"$set": known}, session=session)
+        return Asserted(_from_document(held | known), FactOutcome.CONFIRMED)
+    begins_at = floor_to_millisecond(fact.valid_from)
+    if newest is not None:
+        begins_at = max(begins_at, newest.get("valid_to") or newest["valid_from"] + MILLISECOND)
+    if held is not None:
+        closing = {"$set": {"active": False, "valid_to": begins_at}}
+        closed = await facts.update_one({"_id": held["_id"], "active": True}, closing, session=session)
+        if closed.matched_count == 0:
+            raise DuplicateKeyError("the triple was closed by another assertion")
+    document = _to_document(fact, begins_at)
+    try:
+        await facts.insert_one(document, session=session)
+    except PyMongoError:
+        if held is not None and session is None:
+            await _open_again(facts, held["_id"])
+        raise
+    if held is None:
+        return Asserted(_from_document(document), FactOutcome.ASSERTED)
+    return Asserted(_from_document(document), FactOutcome.REPLACED, _from_document(held | {"valid_to": begins_at}))
+
+
+async def _open_again(facts: AsyncCollection[Document], key: ObjectId) -> None:
+    """Undo a closing, unless another triple holds now."""
+    with contextlib.suppress(DuplicateKeyError):
+        await facts.update_one({"_id": key, "active": False}, {"$set": {"active": True}, "$unset": {"valid_to": ""}})
+
+
+def _about(scope_id: ScopeId, subject: str, predicate: str) -> Document:
+    return {"scope_id": object_id(scope_id), "subject_key": fold(subject), "predicate_key": fold(predicate)}
+
+
+def _to_document(fact: Fact, begins_at: dt.datetime) -> Document:
+    return {
+        "_id": ObjectId(),
+        **_about(fact.scope_id, fact.subject, fact.predicate),
+        "active": True,
+        "subject": fact.subject,
+        "predicate": fact.predicate,
+        "object": fact.object,
+        "valid_from": begins_at,
+        "confidence": fact.confidence,
+        "provenance": fact.provenance,
+    }
+
+
+def _from_document(document: Mapping[str, Any]) -> Fact:
+    return Fact(
+        FactId(str(document["_id"])),
+        ScopeId(str(document["scope_id"])),
+        document["subject"],
+        document["predicate"],
+        document["object"],
+        document["valid_from"],
+        document.get("valid_to"),
+        document["confidence"],
+        document.get("provenance"),
+    )

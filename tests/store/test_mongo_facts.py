@@ -1,0 +1,110 @@
+"""Facts in MongoDB: one triple holds at a time, what held before is kept, and two who assert at once do not both win."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+
+from infinite_memory.models import MILLISECOND, Fact, FactId, ScopeId
+from infinite_memory.store.facts import FactOutcome
+from tests.mongo_server import run
+
+from .conftest import NOW, Place, global_scope
+
+LATER = NOW + dt.timedelta(hours=1)
+
+
+def make_fact(scope_id: ScopeId, object_: str = "2.4.1", at: dt.datetime = NOW, **fields: object) -> Fact:
+    given = {"subject": "auth-service", "predicate": "deployed_version", "valid_from": at} | fields
+    return Fact(fact_id=FactId(""), scope_id=scope_id, object=object_, **given)  # type: ignore[arg-type]
+
+
+def test_another_object_closes_the_triple_before_it_and_keeps_it(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope_id = (await global_scope(store)).scope_id
+            first = await store.facts.put(make_fact(scope_id, confidence=0.5, provenance="log"))
+            assert first.outcome is FactOutcome.ASSERTED
+            second = await store.facts.put(make_fact(scope_id, "2.5.0", LATER))
+            assert second.outcome is FactOutcome.REPLACED
+            assert second.closed is not None
+            assert (second.closed.object, second.closed.valid_to) == ("2.4.1", LATER)
+            assert await store.facts.of_subject(scope_id, "auth-service", None) == [second.fact]
+            assert [one.object for one in await store.facts.of_subject(scope_id, "auth-service", NOW)] == ["2.4.1"]
+            before = LATER - MILLISECOND
+            assert [one.object for one in await store.facts.of_subject(scope_id, "auth-service", before)] == ["2.4.1"]
+            assert [one.object for one in await store.facts.of_subject(scope_id, "auth-service", LATER)] == ["2.5.0"]
+            assert await store.facts.of_subject(scope_id, "auth-service", NOW - MILLISECOND) == []
+            history = await store.facts.history(scope_id, "auth-service", "deployed_version")
+            assert [(one.object, one.valid_to) for one in history] == [("2.4.1", LATER), ("2.5.0", None)]
+            assert history[0].provenance == "log"
+
+    run(scenario())
+
+
+def test_the_same_object_changes_only_confidence_and_provenance(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope_id = (await global_scope(store)).scope_id
+            first = await store.facts.put(make_fact(scope_id))
+            again = await store.facts.put(make_fact(scope_id, at=LATER, confidence=0.4, provenance="heard"))
+            assert again.outcome is FactOutcome.CONFIRMED
+            [found] = await store.facts.of_subject(scope_id, "auth-service", None)
+            assert (found.fact_id, found.valid_from) == (first.fact.fact_id, NOW)
+            assert (found.confidence, found.provenance) == (0.4, "heard")
+
+    run(scenario())
+
+
+def test_subjects_and_predicates_are_the_same_whatever_their_case(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope_id = (await global_scope(store)).scope_id
+            await store.facts.put(make_fact(scope_id, "Lund", subject="Ada", predicate="lives_in"))
+            replaced = await store.facts.put(make_fact(scope_id, "Malmö", LATER, subject="ADA", predicate="Lives_In"))
+            assert replaced.outcome is FactOutcome.REPLACED
+            assert [one.object for one in await store.facts.of_subject(scope_id, "ada", None)] == ["Malmö"]
+
+    run(scenario())
+
+
+def test_a_clock_that_was_set_back_makes_no_overlap(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope_id = (await global_scope(store)).scope_id
+            await store.facts.put(make_fact(scope_id, "a", LATER))
+            made = await store.facts.put(make_fact(scope_id, "b", NOW))
+            assert made.fact.valid_from == LATER + MILLISECOND
+            assert made.closed is not None
+            assert made.closed.valid_to == LATER + MILLISECOND
+
+    run(scenario())
+
+
+def test_of_many_who_assert_at_once_one_holds_and_all_are_kept(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope_id = (await global_scope(store)).scope_id
+            await asyncio.gather(*(store.facts.put(make_fact(scope_id, f"v{number}")) for number in range(8)))
+            history = await store.facts.history(scope_id, "auth-service", "deployed_version")
+            assert {one.object for one in history} == {f"v{number}" for number in range(8)}
+            assert [one.valid_to for one in history] == [*(one.valid_from for one in history[1:]), None]
+            assert await store.facts.count() == 1
+            assert await store.facts.count(active=False) == 8
+
+    run(scenario())
+
+
+def test_a_scope_takes_its_facts_with_it_and_no_others(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            home = await global_scope(store)
+            other = await store.create_scope("kg", "", NOW)
+            await store.facts.put(make_fact(home.scope_id))
+            await store.facts.put(make_fact(other.scope_id))
+            assert await store.facts.count([other.scope_id]) == 1
+            await store.drop_scope(other.scope_id)
+            assert await store.facts.count() == 1
+            assert await store.facts.count([other.scope_id], active=False) == 0
+
+    run(scenario())
