@@ -321,7 +321,7 @@ def part_of_day(reader: Reader, place: int) -> Found | None:
         return Found(part_span(today - dt.timedelta(days=count[0]), reader.at(count[1]).get(Tag.PART)), count[1] + 2)
     if reader.has(at, Tag.RELATIVE) and reader.has(at + 1, Tag.PART):
         days = int(reader.at(at).get(Tag.RELATIVE))
-        return narrow_part_of(reader, today + dt.timedelta(days=days), at + 1)
+        return _narrow_part(reader, today + dt.timedelta(days=days), at + 1)
     if (
         reader.has(at, Tag.PART)
         and reader.at(at + 1).get(Tag.RELATIVE) == -1
@@ -337,11 +337,6 @@ def part_of_day(reader: Reader, place: int) -> Found | None:
                 return Found(_in_part(day, ranged[0], ranged[1], reader.at(at).get(Tag.PART)), ranged[2])
             return Found(part_span(day, reader.at(at).get(Tag.PART)), found.after)
     return None
-
-
-def narrow_part_of(reader: Reader, start: dt.datetime, place: int) -> Found:
-    """Read the part at *place* of the day from *start*, and a clock time that may follow."""
-    return _narrow_part(reader, start, place)
 
 
 def clock_then_day(reader: Reader, place: int) -> Found | None:

@@ -10,11 +10,15 @@ import datetime as dt
 from dataclasses import replace
 
 from infinite_memory.time_phrases.clocks import clock_then_day, narrow, part_of_day
-from infinite_memory.time_phrases.dates import DATE_RULES, longest, nth_behind
+from infinite_memory.time_phrases.dates import longest
+from infinite_memory.time_phrases.durations import duration, since
+from infinite_memory.time_phrases.lexemes import Lexeme
+from infinite_memory.time_phrases.nth import nth_behind
+from infinite_memory.time_phrases.periods import DATE_RULES
 from infinite_memory.time_phrases.reader import Found, Reader
-from infinite_memory.time_phrases.relative import RELATIVE_RULES, duration, since
+from infinite_memory.time_phrases.relative import RELATIVE_RULES
 from infinite_memory.time_phrases.spans import Date, Span, between, settle, shift, unit_span
-from infinite_memory.time_phrases.table import Tag, Unit
+from infinite_memory.time_phrases.table import Language, Tag, Unit
 
 _SUPPORT = (Tag.IN, Tag.ON, Tag.SINCE, Tag.FROM, Tag.BEFORE, Tag.AFTER, Tag.UNTIL, Tag.BETWEEN, Tag.AROUND, Tag.OF)
 _EDGE_SHARE = 3  # the beginning of a period is its first third, the end its last
@@ -23,8 +27,10 @@ _EDGE_SHARE = 3  # the beginning of a period is its first third, the end its las
 class Grammar(Reader):
     """Reads times out of the lexemes it was made with."""
 
-    def __init__(self, *arguments: object, **options: object) -> None:
-        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+    def __init__(
+        self, lexemes: list[Lexeme], language: Language, now: dt.datetime, instant: dt.datetime, *, lone: bool = False
+    ) -> None:
+        super().__init__(lexemes, language, now, instant, lone=lone)
         self._days: dict[int, Found | None] = {}
         self._periods: dict[int, Found | None] = {}
 
@@ -389,6 +395,3 @@ def _match(reader: Grammar, first: Found, last: Found) -> bool:
             return dated.month is not None and dated.day is not None
         return first.node.grain == last.node.grain and (first.strong or last.strong)
     return first.strong and last.strong
-
-
-__all__ = ["Grammar"]

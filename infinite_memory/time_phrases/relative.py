@@ -1,25 +1,20 @@
-"""Rules for time counted from now: "yesterday", "three days ago", "last week", "the past 3 months", "lately".
+"""Rules for time that is named from now: "yesterday", "last week", "the past 3 months", "Tuesday of last week".
 
-N days ago is that day. N weeks, months or years ago is the calendar unit that holds that day: nobody who says "two months ago"
-means the one day. Last N units are rolling: from the midnight N units back until now.
+"Last week" is a calendar week; "the last N" units are rolling: from the midnight N units back until now.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import replace
 
-from infinite_memory.time_phrases.dates import holiday_date, longest, month_and_day, quarter, season
+from infinite_memory.time_phrases.dates import longest, month_and_day
+from infinite_memory.time_phrases.durations import MOST_COUNT, Duration, ago, before_day, duration, since
+from infinite_memory.time_phrases.feelings import feeling
+from infinite_memory.time_phrases.periods import holiday_date, quarter, season
 from infinite_memory.time_phrases.reader import Found, Reader
-from infinite_memory.time_phrases.spans import Date, Span, add_months, settle, shift, unit_span, unit_start
+from infinite_memory.time_phrases.spans import Date, Span, latest_weekend, settle, shift, unit_span, weekday_of_week
 from infinite_memory.time_phrases.table import Tag, Unit
 from infinite_memory.time_phrases.unspaced import marked_date
-
-_MOST_PARTS = 6  # of a duration: years, months, weeks, days, hours, minutes
-_MOST_COUNT = 100_000
-_SOME = 4  # how many a plural without a number is taken to be, give or take one
-
-Duration = list[tuple[int, Unit, bool]]
 
 
 def named_day(reader: Reader, place: int) -> Found | None:
@@ -28,185 +23,6 @@ def named_day(reader: Reader, place: int) -> Found | None:
     if not word.has(Tag.DAY):
         return None
     return Found(unit_span(reader.now, Unit.DAY, int(word.get(Tag.DAY))), place + 1, not word.has(Tag.WEAK))
-
-
-def duration(reader: Reader, place: int) -> tuple[Duration, int] | None:
-    """Read "3 months and 2 weeks and 2 days": the parts and the place behind."""
-    parts: Duration = []
-    at = reader.skip(place, Tag.ROUGHLY, limit=2)
-    after = at
-    if half := _half_unit(reader, at):
-        return half
-    while len(parts) < _MOST_PARTS:
-        count = reader.count(at)
-        if (
-            count
-            and reader.has(count[1], Tag.AND)
-            and (half := _half_unit(reader, reader.skip(count[1] + 1, Tag.VAGUE, limit=1)))
-        ):
-            unit = reader.at(half[1] - 1).get(Tag.UNIT)  # "one and a half years"
-            return [*parts, (count[0], unit, False), *half[0]], half[1]
-        if count is None or count[0] > _MOST_COUNT or not reader.has(count[1], Tag.UNIT):
-            break
-        unit = reader.at(count[1]).get(Tag.UNIT)
-        if unit is Unit.MONTH and reader.has(count[1], Tag.MONTH_MARK):
-            break
-        parts.append((count[0], unit, count[2]))
-        after = count[1] + 1
-        at = reader.skip(reader.skip_sign(after), Tag.AND, limit=1)
-    return (parts, after) if parts else None
-
-
-def _half_unit(reader: Reader, place: int) -> tuple[Duration, int] | None:
-    """Read "half an hour", "half a year"."""
-    if not reader.has(place, Tag.HALF):
-        return None
-    at = place + 1 if reader.has(place + 1, Tag.VAGUE) else place
-    halves = {
-        Unit.HOUR: (30, Unit.MINUTE),
-        Unit.DAY: (12, Unit.HOUR),
-        Unit.YEAR: (6, Unit.MONTH),
-        Unit.DECADE: (5, Unit.YEAR),
-    }
-    found = halves.get(reader.at(at + 1).get(Tag.UNIT))
-    return ([(*found, False)], at + 2) if found else None
-
-
-def _back(at: dt.datetime, parts: Duration, sign: int = -1) -> dt.datetime:
-    """Go back by every part, in wall time; whoever counts in hours passes an absolute instant."""
-    for count, unit, _ in sorted(parts, key=lambda part: -part[1]):
-        at = shift(at, unit, sign * count)
-    return at
-
-
-def ago(reader: Reader, place: int) -> Found | None:
-    """Read "two days ago", "vor zwei Tagen", "2 thursdays ago", "a few weeks back"."""
-    opened = reader.has(place, Tag.AGO_OPENS)
-    start = reader.skip(place, Tag.AGO_OPENS, Tag.ROUGHLY, limit=3) if opened else place
-    read = duration(reader, start)
-    if read is None and reader.has(start, Tag.UNIT) and (opened or reader.has(start + 1, Tag.AGO)):
-        if reader.language.scriptless:
-            return None
-        read = ([(_SOME, reader.at(start).get(Tag.UNIT), True)], start + 1)  # "years ago"
-    if either := _either_ago(reader, start, opened=opened):
-        return either
-    if read is None:
-        return None if opened else _weekdays_ago(reader, place)
-    parts, after = read
-    closed = reader.has(after, Tag.AGO)
-    if not opened and not closed:
-        return None
-    if parts[0][0] >= 1000 and parts[0][1] is Unit.YEAR:
-        return None
-    after = after + 1 if closed else after
-    word = reader.at(after)
-    if word.has(Tag.DAY) and int(word.get(Tag.DAY)) <= 0 and min(part[1] for part in parts) >= Unit.DAY:
-        base = unit_span(reader.now, Unit.DAY, int(word.get(Tag.DAY))).start
-        assert base is not None
-        return Found(unit_span(_back(base, parts), Unit.DAY), after + 1)
-    if len(parts) == 1 and parts[0][1] is Unit.WEEK and not parts[0][2]:
-        weekday = reader.skip(after, Tag.ON, limit=1)
-        if reader.has(weekday, Tag.WEEKDAY):  # "two weeks ago on Thursday"
-            return Found(
-                weekday_of_week(reader.now, int(reader.at(weekday).get(Tag.WEEKDAY)), -parts[0][0]), weekday + 1
-            )
-    span = ago_span(reader.now, reader.instant, parts)
-    return Found(span, after) if span else None
-
-
-def _either_ago(reader: Reader, place: int, *, opened: bool) -> Found | None:
-    """Read "between 3 and 5 days ago", "two or three weeks ago"."""
-    at = reader.skip(place, Tag.BETWEEN, Tag.FROM, limit=1)
-    first = reader.count(at)
-    if first is None or not (reader.has(first[1], Tag.AND, Tag.OR, Tag.TO) or reader.is_dash(first[1])):
-        return None
-    read = duration(reader, first[1] + 1)
-    if read is None or len(read[0]) > 1 or not (opened or reader.has(read[1], Tag.AGO)):
-        return None
-    count, unit, _ = read[0][0]
-    early = ago_span(reader.now, reader.instant, [(max(count, first[0]), unit, False)])
-    late = ago_span(reader.now, reader.instant, [(min(count, first[0]), unit, False)])
-    after = read[1] + 1 if reader.has(read[1], Tag.AGO) else read[1]
-    return Found(Span(early.start, late.end, unit), after) if early and late else None
-
-
-def ago_span(wall: dt.datetime, instant: dt.datetime, parts: Duration) -> Span | None:
-    """Give the stretch that lies a duration back: one unit wide, a vague count one unit wider on each side."""
-    unit = min(part[1] for part in parts)
-    vague = any(part[2] for part in parts)
-    if unit <= Unit.HOUR:
-        start = _back(instant, parts)
-        more = 1 if vague else 0
-        return Span(shift(start, unit, -more), shift(start, unit, 1 + more), unit)
-    if unit is Unit.WEEKEND:
-        return unit_span(wall, unit, -parts[-1][0])
-    day = _back(unit_start(wall, Unit.DAY), parts)
-    if vague:
-        return Span(shift(day, unit, -1), shift(day, unit, 1) + dt.timedelta(days=1), unit)
-    if len(parts) > 1 or unit is Unit.DAY:
-        return unit_span(day, Unit.DAY)
-    return unit_span(day, Unit.WEEK if unit is Unit.FORTNIGHT else unit)
-
-
-def _weekdays_ago(reader: Reader, place: int) -> Found | None:
-    count = reader.count(place)
-    if (
-        count is None
-        or count[0] > _MOST_COUNT
-        or not reader.has(count[1], Tag.WEEKDAY)
-        or not reader.has(count[1] + 1, Tag.AGO)
-    ):
-        return None
-    span = settle(Date(weekday=reader.at(count[1]).get(Tag.WEEKDAY), shift=-7 * (count[0] - 1)), reader.now)
-    return Found(span, count[1] + 2) if span else None
-
-
-def before_day(reader: Reader, place: int) -> Found | None:
-    """Read "the day before yesterday", "two days before yesterday", "the week before last", "the day after Christmas"."""
-    start = reader.skip(place, Tag.THE, limit=1)
-    read = duration(reader, start)
-    if read:
-        parts, at = read
-    elif reader.has(start, Tag.UNIT):
-        parts, at = [(1, reader.at(start).get(Tag.UNIT), False)], start + 1
-    elif (
-        reader.has(start, Tag.WEEKDAY)
-        and reader.has(start + 1, Tag.BEFORE)
-        and reader.at(start + 2).get(Tag.RELATIVE) == -1
-    ):
-        span = settle(Date(weekday=reader.at(start).get(Tag.WEEKDAY), shift=-7), reader.now)
-        return Found(span, start + 3) if span else None
-    elif reader.language.before_day_is_day and reader.has(start, Tag.BEFORE):
-        parts, at = [(1, Unit.DAY, False)], start
-        behind = reader.skip(reader.skip_sign(start + 1, "-"), Tag.OF, limit=1)
-        if not reader.has(behind, Tag.DAY) or reader.at(behind).get(Tag.DAY) != -1:
-            return None
-    else:
-        return None
-    ahead = reader.has(at, Tag.AFTER) and not reader.has(at, Tag.BEFORE)
-    if not (ahead or reader.has(at, Tag.BEFORE)) or parts[0][1] < Unit.DAY:
-        return None
-    at = reader.skip(reader.skip_sign(at + 1, "-"), Tag.OF, limit=1)
-    unit = parts[-1][1]
-    if not read and not ahead and reader.at(at).get(Tag.RELATIVE) == -1 and not reader.has(at + 1, Tag.UNIT):
-        return Found(unit_span(reader.now, unit, -2), at + 1)
-    if reader.depth <= 2:
-        reader.depth += 1
-        try:
-            found = reader.day(at)
-        finally:
-            reader.depth -= 1
-        if found is not None:
-            span = found.node if isinstance(found.node, Span) else settle(found.node, reader.now)
-            if span is None or span.start is None or span.start.tzinfo is not None:
-                return None
-            base = _back(span.start, parts, 1 if ahead else -1)
-            if unit is Unit.DAY or len(parts) > 1 or span.grain is Unit.DAY:
-                return Found(unit_span(base, Unit.DAY), found.after)
-            return Found(unit_span(base, unit), found.after)
-    if reader.is_over(at) and not read and not ahead and unit is Unit.DAY:
-        return Found(unit_span(reader.now, unit, -1), at)
-    return None
 
 
 def relative_unit(reader: Reader, place: int) -> Found | None:
@@ -248,7 +64,7 @@ def _unit_then_relative(reader: Reader, place: int) -> Found | None:
     count = reader.count(place)
     if (
         count
-        and count[0] <= _MOST_COUNT
+        and count[0] <= MOST_COUNT
         and reader.at(count[1]).get(Tag.RELATIVE) == -1
         and reader.has(count[1] + 1, Tag.UNIT)
     ):
@@ -286,27 +102,12 @@ def _one_unit(reader: Reader, unit: Unit, back: int, after: int, *, weak: bool) 
     return Found(unit_span(reader.now, unit, back), after, not weak or back <= 0)
 
 
-def latest_weekend(wall: dt.datetime) -> Span:
-    """Give the weekend that is, or else the last one: past first."""
-    return unit_span(wall, Unit.WEEKEND, 0 if wall.weekday() >= 5 else -1)
-
-
 def bare_weekend(reader: Reader, place: int) -> Found | None:
     """Read "the weekend"."""
     at = reader.skip(place, Tag.THE, limit=1)
     if reader.at(at).get(Tag.UNIT) is not Unit.WEEKEND:
         return None
     return Found(latest_weekend(reader.now), at + 1, at > place)
-
-
-def since(reader: Reader, parts: Duration) -> Span:
-    """Give the stretch from a duration back until now."""
-    unit = min(part[1] for part in parts)
-    if unit <= Unit.HOUR:
-        now = reader.instant
-        return Span(_back(now, parts), now, unit)
-    now = reader.now
-    return Span(_back(unit_start(now, Unit.DAY), parts), reader.instant, unit)
 
 
 def _rolling(reader: Reader, parts: Duration, after: int) -> Found | None:
@@ -326,12 +127,6 @@ def _weekday_of_unit(reader: Reader, unit: Unit, back: int, after: int) -> Found
     if not reader.has(at, Tag.WEEKDAY) or (at == after and reader.at(at).has(Tag.WEAK)):
         return None
     return Found(weekday_of_week(reader.now, int(reader.at(at).get(Tag.WEEKDAY)), back), at + 1)
-
-
-def weekday_of_week(now: dt.datetime, weekday: int, back: int) -> Span:
-    """Give a weekday of the calendar week that is *back* weeks from this one."""
-    day = unit_start(now, Unit.WEEK) + dt.timedelta(days=7 * back + weekday)
-    return unit_span(day, Unit.DAY)
 
 
 def _relative_weekday(reader: Reader, place: int, back: int, at: int, after: int | None = None) -> Found | None:
@@ -441,47 +236,6 @@ def earlier(reader: Reader, place: int) -> Found | None:
     wall = reader.now
     end = reader.instant if found.node.end is not None and found.node.end > wall else found.node.end
     return Found(Span(found.node.start, end, found.node.grain), found.after)
-
-
-def feeling(reader: Reader, place: int) -> Found | None:
-    """Read words without edges: "recently", "the other day". What each means is in `feeling_span`."""
-    opened = reader.has(place, Tag.AGO_OPENS) and reader.has(place + 1, Tag.FEELING)
-    place = place + 1 if opened else place
-    word = reader.at(place)
-    if not word.has(Tag.FEELING) or (word.has(Tag.WEAK) and not opened):
-        return None  # "un moment" is a time only in "il y a un moment"
-    span = feeling_span(word.get(Tag.FEELING), reader.now, reader.instant)
-    return Found(span, place + 1) if span else None
-
-
-def feeling_span(key: str, wall: dt.datetime, instant: dt.datetime) -> Span | None:
-    """Give the stretch that a vague word is taken to mean: rather too wide than too narrow, for ranking follows."""
-    today = unit_start(wall, Unit.DAY)
-    week = dt.timedelta(days=7)
-    if key == "just_now":
-        return Span(instant - dt.timedelta(hours=1), instant, Unit.HOUR)
-    if key == "so_far_today":
-        return Span(today, instant, Unit.DAY)
-    if key == "holidays":
-        return _holidays(today)
-    ends: dict[str, tuple[dt.datetime, dt.datetime]] = {
-        "recently": (today - 2 * week, instant),
-        "lately": (add_months(today, -1), instant),
-        "recent_months": (add_months(today, -6), instant),
-        "recent_years": (add_months(today, -60), instant),
-        "other_day": (today - week, today),
-        "other_week": (unit_start(today, Unit.WEEK) - 4 * week, unit_start(today, Unit.WEEK)),
-        "other_night": (today - week, today + dt.timedelta(hours=6)),
-        "while_ago": (add_months(today, -12), today - 2 * week),
-        "long_ago": (add_months(today, -120), add_months(today, -12)),
-    }
-    return Span(*ends[key], Unit.DAY) if key in ends else None
-
-
-def _holidays(today: dt.datetime) -> Span:
-    """Give the days around the turn of the year, 20 December to 6 January inclusive, the latest that have begun."""
-    year = today.year if (today.month, today.day) >= (12, 20) else today.year - 1
-    return Span(dt.datetime(year, 12, 20), dt.datetime(year + 1, 1, 7), Unit.DAY)
 
 
 def unit_to_date(reader: Reader, place: int) -> Found | None:

@@ -115,6 +115,17 @@ def unit_span(at: dt.datetime, unit: Unit, count: int = 0) -> Span:
     return Span(start, end, unit)
 
 
+def weekday_of_week(now: dt.datetime, weekday: int, back: int) -> Span:
+    """Give a weekday of the calendar week that is *back* weeks from this one."""
+    day = unit_start(now, Unit.WEEK) + dt.timedelta(days=7 * back + weekday)
+    return unit_span(day, Unit.DAY)
+
+
+def latest_weekend(wall: dt.datetime) -> Span:
+    """Give the weekend that is, or else the last one: past first."""
+    return unit_span(wall, Unit.WEEKEND, 0 if wall.weekday() >= 5 else -1)
+
+
 def week_of_year(year: int, week: int) -> dt.datetime | None:
     """Find the Monday of ISO *week* of *year*; None if the year has no such week."""
     try:

@@ -104,7 +104,6 @@ class Tag(enum.Enum):
     ANCHOR = enum.auto()
     LABEL = enum.auto()  # numbers after it name a thing, not a time
     WEAK = enum.auto()  # has another everyday meaning: needs support around it
-    NOT_AFTER = enum.auto()  # after it, a weak word is not a time
     COMMON = enum.auto()  # everyday word, for telling languages apart
 
 

@@ -134,7 +134,6 @@ TABLE = Language(
         Tag.LABEL: "version|room|chapter|page|number|no|issue|step|part|flight|build|release|line|port|section|item|level"
         "|floor|gate|platform|bus|route|highway|apartment|suite|ticket|order|invoice|figure|table|volume|episode|grade"
         "|python|windows|office|iphone|model|score|phase|act|verse|rule|article|track|lot|unit|exit|pr|bug",
-        Tag.NOT_AFTER: "to|they|we|i|you|he|she|it|who|that|which|will|would|can|could|not|never|$",
     },
     parts={
         "dawn": "dawn|early morning|early-morning|sunrise|first thing",
