@@ -210,6 +210,8 @@ def _open_start(reader: Grammar, place: int) -> Found | None:
         return None
     if since and reader.has(at, Tag.FROM) and isinstance(found.node, Span) and found.node.grain <= Unit.HOUR:
         return None  # "from five to six" on a day, not since then
+    if _is_bare(found) and not _is_ordinal(reader, behind):
+        return None  # "since 5"
     if since:
         return _since(reader, found, reader.skip(found.after, Tag.SINCE_CLOSES, limit=1))
     return _after(reader, found, found.after)
@@ -250,6 +252,8 @@ def _open_end(reader: Grammar, place: int) -> Found | None:
     span = reader.settled(found)
     if span is None or span.start is None:
         return None
+    if _is_bare(found) and not _is_ordinal(reader, behind):
+        return None  # "by 8"
     whole = reader.period(place) if reader.language.before_day_is_day else None
     if whole and whole.after >= found.after:
         return None  # "avant hier" is a day
@@ -308,8 +312,8 @@ def _from_to(reader: Grammar, place: int) -> Found | None:
         return None  # "from 9 to 5 on Tuesday"
     if _is_bare(first) and _is_bare(last) and not opened and not (_is_ordinal(reader, at) and reader.lone):
         return None  # "30-12"
-    if _is_bare(first) and _is_bare(last) and not reader.lone and not _is_ordinal(reader, joined):
-        return None  # "from 2 to 4 people", but not "from the 2nd to the 4th"
+    if _is_bare(first) and _is_bare(last) and not _is_ordinal(reader, at):
+        return None  # "from 2 to 4", but not "from the 2nd to the 4th"
     span = between(first.node, last.node, reader.now)
     if span is None:
         return None
@@ -336,8 +340,9 @@ def _is_clock_only(found: Found) -> bool:
 
 
 def _is_ordinal(reader: Grammar, place: int) -> bool:
+    """Tell whether a number is marked as a day: "the 5th", "5日"."""
     number = reader.number(reader.skip(place, Tag.THE, Tag.FROM, limit=2))
-    return number is not None and number.ordinal
+    return number is not None and (number.ordinal or reader.has(number.after, Tag.DAY_MARK))
 
 
 def _joined(reader: Grammar, place: int, *, between_words: bool) -> int:

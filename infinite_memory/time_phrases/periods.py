@@ -134,7 +134,8 @@ def decade(reader: Reader, place: int) -> Found | None:
     """Read "1990s", "the '40s", "nineties", "in the 90s"."""
     at = reader.skip(place, Tag.THE, limit=1)
     if reader.has(at, Tag.DECADE):
-        return _decade(reader, int(reader.at(at).get(Tag.DECADE)), at + 1, strong=True)
+        strong = at > place or reader.lone or reader.language.code != "en"  # "in her thirties"
+        return _decade(reader, int(reader.at(at).get(Tag.DECADE)), at + 1, strong=strong)
     opened = reader.has(at, Tag.DECADE_OPENS)
     at = reader.skip(at, Tag.DECADE_OPENS, limit=2)
     century = reader.at(at).get(Tag.CENTURY_LAST)

@@ -108,7 +108,9 @@ class Reader:
         return read._replace(ordinal=True) if read and start > place else read
 
     def _is_ordinal_dot(self, dot: int, value: int) -> bool:
-        return self.language.dotted_dates and self.at(dot).glued and value <= 31 and not self.is_over(dot + 1)
+        if not self.language.dotted_dates or not self.at(dot).glued or value > 31:
+            return False
+        return not self.is_over(dot + 1) or self.has(dot - 2, Tag.THE, Tag.ON)  # a last dot may end the sentence
 
     def _is_part_of_longer(self, place: int) -> bool:
         """Tell whether the digits belong to a decimal, a clock or a numeric date."""
