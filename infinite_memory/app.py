@@ -27,6 +27,7 @@ from infinite_memory.engine.scopes import ScopeBook
 from infinite_memory.engine.watch import Watch
 from infinite_memory.errors import ConfigError
 from infinite_memory.home import Home
+from infinite_memory.lifecycle.jobs import Jobs
 from infinite_memory.protocols.mcp import McpSession
 from infinite_memory.store.mongod import LocalMongo
 
@@ -46,6 +47,7 @@ class App(AbstractAsyncContextManager["App"]):
         self.mongod = None if config.mongodb.uri else self._local_mongo()
         self._building: asyncio.Task[Engine] | None = None
         self.watch = Watch(self.engine)
+        self.jobs: Jobs | None = None
 
     async def __aenter__(self) -> Self:
         self.home.make()
@@ -58,6 +60,8 @@ class App(AbstractAsyncContextManager["App"]):
         assert self._building is not None
         await asyncio.gather(self._building, return_exceptions=True)
         self.watch.close()
+        if self.jobs is not None:
+            await self.jobs.close()
         if not self._building.cancelled() and self._building.exception() is None:
             parts = self._building.result().parts
             await parts.index.close()
@@ -96,7 +100,10 @@ class App(AbstractAsyncContextManager["App"]):
         )  # fmt: skip
         embeddings.start()
         index.start()
-        return Engine(Parts(store, index, embeddings, scopes, config, self._clock, self._backup_folder()))
+        engine = Engine(Parts(store, index, embeddings, scopes, config, self._clock, self._backup_folder()))
+        self.jobs = Jobs(engine, find_zone(config.time.zone, os.environ))
+        self.jobs.start()
+        return engine
 
     def _open_parts(self) -> tuple[Embedder, SidecarFiles, Store]:
         """Import what is heavy; in a thread, so that nobody waits for it who does not need it."""

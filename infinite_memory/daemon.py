@@ -115,7 +115,9 @@ class Daemon:
         except Exception:
             log.exception("a session failed", extra={"event": "session_failed"})
         finally:
-            self.sessions.discard(task)
+            if task in self.sessions:
+                self.sessions.discard(task)
+                self.last_seen_at = time.monotonic()
             writer.close()
 
     async def _greeting(self, reader: asyncio.StreamReader) -> dict[str, Any] | None:
@@ -207,6 +209,7 @@ class Daemon:
                 "state": engine.parts.embeddings.state if engine is not None else "loading",
             },
             "sidecar": {"state": index.state if index else "loading", "count": index.count() if index else None},
+            "jobs": self.app.jobs.status() if self.app.jobs is not None else [],
             "rss_bytes": _rss_bytes(),
         }
 
@@ -218,11 +221,19 @@ def run(config: Config, home: Home, *, wait: bool = True) -> int:
         wait: Whether to wait for another daemon of this home that is just finishing.
 
     Raises:
-        DaemonError: another daemon of this home runs and does not go.
+        DaemonError: another daemon of this home runs and does not go, or the home cannot be used.
     """
     os.environ["INFINITE_MEMORY_HOME"] = str(home.path)
-    home.make()
-    open_log(home, config.log)
+    try:
+        home.make()
+        open_log(home, config.log)
+        return _run_alone(config, home, wait=wait)
+    except OSError as problem:
+        log.exception("the daemon ends", extra={"event": "daemon_failed"})
+        raise DaemonError(f"the home {home.path} cannot be used: {problem.strerror or problem}") from problem
+
+
+def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
     end = time.monotonic() + (LOCK_WAIT_S if wait else 0)
     while True:
         with local_socket.locked(local_socket.lock_path(home.path), wait=False) as held:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -15,6 +16,8 @@ from infinite_memory.store.connection import Connection
 from infinite_memory.store.copies import Chunk, Copies, Restore, RestorePlan, Snapshot
 from infinite_memory.store.scopes import GLOBAL_NAME
 from infinite_memory.store.staging import begin_restore
+
+_LONG_AGO = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
 class MongoCopies(Copies):
@@ -51,16 +54,15 @@ class MongoCopies(Copies):
 
     async def take_lease(self, name: str, holder: str, duration: dt.timedelta) -> bool:
         duration_ms = int(duration.total_seconds() * 1000)
-        free = {"$or": [{"$eq": ["$holder", holder]}, {"$lte": [{"$ifNull": ["$until", dt.datetime.min]}, "$$NOW"]}]}
+        free = {"$or": [{"$eq": ["$holder", holder]}, {"$lte": ["$until", "$$NOW"]}]}
         until = {"$add": ["$$NOW", duration_ms]}
+        key = {"_id": f"lease.{name}"}
         async with self._connection.operation() as database:
-            try:
-                done = await database[schema.META].update_one(
-                    {"_id": f"lease.{name}", "$expr": free}, [{"$set": {"holder": holder, "until": until}}], upsert=True
-                )
-            except DuplicateKeyError:  # it is there, and another's: the insert of the upsert shows it
-                return False
-        return done.matched_count == 1 or done.upserted_id is not None
+            leases = database[schema.META]
+            with contextlib.suppress(DuplicateKeyError):  # another one makes it at this moment
+                await leases.update_one(key, {"$setOnInsert": {"holder": "", "until": _LONG_AGO}}, upsert=True)
+            taken = {"$set": {"holder": holder, "until": until}}
+            return (await leases.update_one({**key, "$expr": free}, [taken])).matched_count == 1
 
     async def release_lease(self, name: str, holder: str) -> None:
         async with self._connection.operation() as database:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from infinite_memory import __version__
 from infinite_memory.contracts.base import ChoicesField, FlagField, Json, NameField, ObjectField, Reply, TextField
-from infinite_memory.contracts.native.replies import scope_out
+from infinite_memory.contracts.native.replies import instant_out, scope_out
 from infinite_memory.contracts.native.table import TABLE, Call
 from infinite_memory.engine.scopes import check_name
 from infinite_memory.engine.upkeep import Operation
+from infinite_memory.lifecycle.job_states import failing_jobs
 
 MIB = 1024 * 1024
 
@@ -69,6 +70,11 @@ async def get_memory_stats(call: Call) -> Reply:
     }
     if call.session.ignored:
         stats["ignored_settings"] = call.session.ignored
+    if failing := await failing_jobs(call.engine.parts.store):
+        stats["failing_jobs"] = [
+            {"job": job.name, "failure": job.failure, "at": instant_out(job.last_run_at) if job.last_run_at else None}
+            for job in failing
+        ]
     if one.model_failure:
         stats["model"]["failure"] = one.model_failure
     return {"stats": stats}

@@ -1,0 +1,250 @@
+"""What runs by itself, and when: the daily backup with its rotation, tidying, and the sidecar's check.
+
+APScheduler wakes us; what is due is decided by what the store says is done. So a run that was missed while the machine slept or
+no daemon ran happens once, at the next start; of several daemons on one MongoDB one takes it (a lease); and a daemon that dies in
+mid-job leaves it due. A job that fails is noted, tried again an hour later, and stops no other.
+
+Why not APScheduler's own job store and grace time: it remembers in the process only, or needs a driver that blocks; and it asks
+when a job was to start, while the question is for which day one is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from infinite_memory.engine import Engine
+from infinite_memory.engine.upkeep import Operation
+from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.lifecycle.backup import Backups
+from infinite_memory.lifecycle.daily import last_due, next_due, parse_time
+from infinite_memory.lifecycle.job_states import JobState, load_state, save_state
+from infinite_memory.lifecycle.records import instant_to_text
+from infinite_memory.lifecycle.rotation import scheduled_backup
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 30  # a clock that was set, or a machine that slept, is noticed after this long
+RETRY_AFTER = dt.timedelta(hours=1)
+LEASE = dt.timedelta(minutes=2)
+RENEW_S = 30.0
+RETRY_START_S = 2.0
+STOP_S = 10.0  # a job under way may take this long once the daemon is asked to go; it is due again otherwise
+CLOCK_FAULT = dt.timedelta(days=2)  # a run noted as done so far in the future was noted by a wrong clock
+DEFAULT_TIME = dt.time(3, 0)
+_AFTER_BACKUP = {"tidy": 30, "check_sidecar": 60}  # minutes: what is purged is in the backup of the same night
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something that runs once a day; ``run`` says what it did."""
+
+    name: str
+    time: dt.time
+    run: Callable[[], Awaitable[str]]
+
+
+class Jobs:
+    """The jobs of one daemon. Used from one event loop."""
+
+    def __init__(self, engine: Engine, zone: ZoneInfo) -> None:
+        self._engine, self._zone = engine, zone
+        self._parts = engine.parts
+        self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._scheduler: Any = None
+        self._starting: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._states: dict[str, JobState] = {}
+        self._running: str | None = None
+        self._closing = False
+        self.jobs = self._make_jobs()
+
+    def start(self) -> None:
+        """Begin once the memory is there; what was missed runs first."""
+        self._starting = asyncio.create_task(self._start(), name="jobs")
+
+    async def close(self) -> None:
+        """Let the job under way finish for a while; one that does not is due again at the next start."""
+        self._closing = True
+        if self._scheduler is not None:
+            self._scheduler.shutdown(wait=False)
+        for task in (self._starting, self._looking):
+            if task is not None and not task.done():
+                if self._running is not None:
+                    await asyncio.wait({task}, timeout=STOP_S)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    def status(self) -> list[dict[str, Any]]:
+        """Tell each job's last and next run, for `daemon status`."""
+        now = self._parts.clock()
+        return [
+            {
+                "name": job.name,
+                "running": self._running == job.name,
+                "next_run": instant_to_text(next_due(now, job.time, self._zone)),
+            }
+            | _state_out(self._states.get(job.name, JobState(job.name)))
+            for job in self.jobs
+        ]
+
+    def look_soon(self) -> None:
+        """Run what is due, unless that is being done."""
+        if not self._closing and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self.look(), name="due jobs")
+
+    async def look(self) -> None:
+        """Run every job that is due, one after another; the outermost loop of the jobs."""
+        for job in self.jobs:
+            if self._closing:
+                return
+            try:
+                await self._run_if_due(job)
+            except InfiniteMemoryError as problem:
+                log.warning("the job %s is put off: %s", job.name, problem, extra={"event": "job_put_off"})
+            except Exception:
+                log.exception("the job %s failed", job.name, extra={"event": "job_failed"})
+
+    async def _start(self) -> None:
+        from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+        from infinite_memory.lifecycle.daily_trigger import DailyTrigger
+
+        while True:
+            try:
+                await self._parts.index.sidecar()
+                break
+            except InfiniteMemoryError:
+                await asyncio.sleep(RETRY_START_S)
+        await self._first_look()
+        self._scheduler = AsyncIOScheduler(
+            timezone=dt.UTC, job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
+        )
+        for job in self.jobs:
+            self._scheduler.add_job(_awaitable(self.look_soon), DailyTrigger(job.time, self._zone), id=job.name)
+        self._scheduler.add_job(_awaitable(self.look_soon), "interval", seconds=LOOK_EVERY_S, id="look")
+        self._scheduler.start()
+        self.look_soon()
+
+    async def _first_look(self) -> None:
+        """Note jobs that never ran as done up to now: a memory that is a minute old needs no backup of last night."""
+        now = self._parts.clock()
+        for job in self.jobs:
+            with contextlib.suppress(InfiniteMemoryError):
+                state = await load_state(self._parts.store, job.name)
+                if state.done_until is None and state.last_run_at is None:
+                    state = JobState(job.name, done_until=last_due(now, job.time, self._zone))
+                    await save_state(self._parts.store, state)
+                elif state.failure is not None:  # what was wrong may be mended: try at once
+                    state = JobState(job.name, state.done_until, None, state.last_ok_at, state.said, state.failure)
+                    await save_state(self._parts.store, state)
+                self._states[job.name] = state
+
+    async def _run_if_due(self, job: Job) -> None:
+        if self._find_due(job, await self._state(job)) is None:
+            return
+        copies = self._parts.store.copies
+        if not await copies.take_lease(job.name, self._holder, LEASE):
+            return  # another daemon is at it; should it die, the lease ends by itself
+        renewing = asyncio.create_task(self._renew(job.name))
+        try:
+            state = await self._state(job)
+            due = self._find_due(job, state)  # another daemon may have done it a moment ago
+            if due is not None:
+                self._running = job.name
+                await self._run(job, due, state)
+        finally:
+            self._running = None
+            renewing.cancel()
+            with contextlib.suppress(InfiniteMemoryError):
+                await copies.release_lease(job.name, self._holder)
+
+    async def _run(self, job: Job, due: dt.datetime, state: JobState) -> None:
+        log.info("the job %s begins", job.name, extra={"event": "job_begins", "job": job.name})
+        try:
+            said = await job.run()
+        except InfiniteMemoryError as problem:
+            log.warning("the job %s failed: %s", job.name, problem, extra={"event": "job_failed", "job": job.name})
+            state = state.failed(self._parts.clock(), str(problem))
+        except Exception:
+            log.exception("the job %s failed", job.name, extra={"event": "job_failed", "job": job.name})
+            state = state.failed(self._parts.clock(), "internal error; the log has the details")
+        else:
+            log.info("the job %s is done: %s", job.name, said, extra={"event": "job_done", "job": job.name})
+            state = state.succeeded(due, self._parts.clock(), said)
+        self._states[job.name] = state
+        await save_state(self._parts.store, state)
+
+    def _find_due(self, job: Job, state: JobState) -> dt.datetime | None:
+        """Give the due instant for which the job is to run now; None when nothing is due."""
+        now = self._parts.clock()
+        due = last_due(now, job.time, self._zone)
+        done = state.done_until
+        if done is not None and due <= done <= now + CLOCK_FAULT:
+            return None
+        if state.failure is not None and state.last_run_at is not None:
+            if abs(now - state.last_run_at) < RETRY_AFTER:
+                return None
+        return due
+
+    async def _state(self, job: Job) -> JobState:
+        state = await load_state(self._parts.store, job.name)
+        self._states[job.name] = state
+        return state
+
+    async def _renew(self, name: str) -> None:
+        while True:
+            await asyncio.sleep(RENEW_S)
+            with contextlib.suppress(InfiniteMemoryError):
+                await self._parts.store.copies.take_lease(name, self._holder, LEASE)
+
+    def _make_jobs(self) -> list[Job]:
+        named = self._parts.config.backup.time
+        first = parse_time(named) if named else DEFAULT_TIME
+        jobs = [Job("backup", first, self._backup)] if named else []
+        jobs.append(Job("tidy", _later(first, _AFTER_BACKUP["tidy"]), self._tidy))
+        jobs.append(Job("check_sidecar", _later(first, _AFTER_BACKUP["check_sidecar"]), self._check))
+        return jobs
+
+    async def _backup(self) -> str:
+        made, removed = await scheduled_backup(self._parts, Backups.of(self._parts), self._zone)
+        return f"{made.file.name}, {made.memories} memories; {len(removed)} older removed"
+
+    async def _tidy(self) -> str:
+        done = await self._engine.optimize([Operation.PURGE_DELETED, Operation.COMPACT])
+        return ", ".join(one.said for one in done)
+
+    async def _check(self) -> str:
+        done = await self._engine.optimize([Operation.CHECK_SIDECAR])
+        return ", ".join(one.said for one in done)
+
+
+def _state_out(state: JobState) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "last_run": instant_to_text(state.last_run_at) if state.last_run_at else None,
+        "last_ok": instant_to_text(state.last_ok_at) if state.last_ok_at else None,
+        "said": state.said,
+    }
+    return out | ({"failure": state.failure} if state.failure else {})
+
+
+def _later(time: dt.time, minutes: int) -> dt.time:
+    return (dt.datetime.combine(dt.date(2000, 1, 1), time) + dt.timedelta(minutes=minutes)).time()
+
+
+def _awaitable(call: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    """Make *call* run on the event loop: the scheduler hands plain functions to threads."""
+
+    async def run() -> None:
+        call()
+
+    return run
