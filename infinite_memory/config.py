@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import re
 import tomllib
 import types
@@ -32,6 +33,11 @@ class Form:
     expected: str
 
 
+# Reserved are the words that `engine.scopes` gives a meaning of their own.
+SCOPE_NAME = Form(
+    re.compile(r"\s*(?!(?:all|null)\s*$)\S.{0,255}\s*", re.IGNORECASE | re.DOTALL),
+    "a scope's name of 1 to 256 characters; ALL and null are reserved",
+)
 CLOCK_TIME = Form(re.compile(r"([01]\d|2[0-3]):[0-5]\d"), "a time of day such as 03:00")
 
 
@@ -66,7 +72,7 @@ class EmbeddingSettings:
 class ScopesSettings:
     """Where memories go when a request does not say."""
 
-    default: str = _setting("Global", "Scope that is active when a session starts", per_session=True)
+    default: str = _setting("Global", "Scope that is active when a session starts", per_session=True, form=SCOPE_NAME)
     auto_create: bool = _setting(True, "Whether storing into an unknown scope creates it", per_session=True)
 
 
@@ -144,7 +150,9 @@ class McpSettings:
 class HttpSettings:
     """MCP over HTTP, on loopback, with the token in http.token."""
 
-    port: int | None = _setting(None, "Port to listen on; without it there is no HTTP; 0: a free one", low=0, high=65535)
+    port: int | None = _setting(
+        None, "Port to listen on; without it there is no HTTP; 0: a free one", low=0, high=65535
+    )
     origins: str = _setting("", "Origins of web pages that may call, besides loopback; commas between")
     session_idle_s: float = _setting(1800.0, "Seconds after which a session that nobody uses ends", low=1.0)
 
@@ -283,6 +291,11 @@ def _read_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def _has_utf8(value: Any) -> bool:
+    """Tell whether a text can be written at all; bytes of the environment that are no text arrive as lone surrogates."""
+    return not isinstance(value, str) or not any("\ud800" <= one <= "\udfff" for one in value)
+
+
 def _check(setting: KnownSetting, raw: Any, origin: str) -> Any:
     def wrong(expected: str) -> ConfigError:
         return ConfigError(f"{origin}: {setting.section}.{setting.name} = {raw!r} is not {expected}")
@@ -301,7 +314,7 @@ def _check(setting: KnownSetting, raw: Any, origin: str) -> Any:
             raise wrong("a number" if kind is float else "a whole number") from None
     elif kind is float and type(raw) is int:
         value = float(raw)
-    if type(value) is not kind:
+    if type(value) is not kind or (kind is float and not math.isfinite(value)) or not _has_utf8(value):
         raise wrong({bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[kind])
     if setting.choices and value not in setting.choices:
         raise wrong(f"one of {', '.join(setting.choices)}")

@@ -1,0 +1,57 @@
+"""The exception tree: every class has a code of its own, messages name the value and what was expected."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from infinite_memory import errors
+from infinite_memory.errors import (
+    InfiniteMemoryError,
+    InvalidRequestError,
+    LimitExceededError,
+    MemoryNotFoundError,
+    NotFoundError,
+    ScopeNotFoundError,
+    shown,
+)
+
+
+def classes() -> Iterator[type[InfiniteMemoryError]]:
+    for _, one in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(one, InfiniteMemoryError):
+            yield one
+
+
+def test_every_class_has_a_code_of_its_own() -> None:
+    codes = [one.code for one in classes()]
+    assert len(codes) == len(set(codes))
+    assert all(code == code.lower() and " " not in code for code in codes)
+
+
+def test_every_class_is_drawn_in_the_tree() -> None:
+    tree = errors.__doc__ or ""
+    assert [one.__name__ for one in classes() if one.__name__ not in tree] == []
+
+
+def test_a_wrong_value_is_told_with_field_value_and_expectation() -> None:
+    problem = InvalidRequestError.wrong("filter.tags[2]", 7, "a text")
+    assert str(problem) == "filter.tags[2]: 7 is not a text"
+    assert problem.field == "filter.tags[2]"
+
+
+def test_a_limit_tells_size_and_limit() -> None:
+    problem = LimitExceededError("content", 2_000_000, 1_048_576, "bytes")
+    assert str(problem) == "content: 2,000,000 bytes is more than the limit of 1,048,576"
+    assert isinstance(problem, InvalidRequestError)
+
+
+def test_a_scope_that_is_not_found_names_the_nearest() -> None:
+    assert str(ScopeNotFoundError("Wrok", ["Work"])) == "there is no scope 'Wrok'; did you mean 'Work'?"
+    assert isinstance(MemoryNotFoundError("abc"), NotFoundError)
+
+
+def test_a_megabyte_is_never_carried_back() -> None:
+    assert len(shown("x" * 1_000_000)) < 200
+    assert len(shown(["x" * 1000] * 1000)) < 200
+    assert shown("short") == "'short'"

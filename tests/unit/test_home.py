@@ -1,0 +1,104 @@
+"""Where a home is, what lies in it, and where its daemon and clients meet."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from infinite_memory import local_socket
+from infinite_memory.home import find_home
+
+
+def test_the_variable_decides(tmp_path: Path) -> None:
+    home = find_home({"INFINITE_MEMORY_HOME": str(tmp_path / "memory")})
+    assert home.path == tmp_path / "memory"
+    assert home.backups == tmp_path / "memory" / "backups"
+    assert not home.path.exists()
+
+
+def test_a_relative_home_is_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_home({"INFINITE_MEMORY_HOME": "memory"}).path == tmp_path / "memory"
+
+
+def test_without_it_the_platform_decides(tmp_path: Path) -> None:
+    assert find_home({"XDG_DATA_HOME": str(tmp_path)}).path.parent in (tmp_path, find_home({}).path.parent)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_a_home_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    path.mkdir(mode=0o755)
+    find_home({"INFINITE_MEMORY_HOME": str(path)}).make()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert {one.name for one in path.iterdir()} == {"sidecars", "logs", "backups"}
+    assert all(stat.S_IMODE(one.stat().st_mode) == 0o700 for one in path.iterdir())
+
+
+def test_a_home_too_deep_for_a_socket_has_it_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    deep = tmp_path / ("x" * 60) / ("y" * 60)
+    path = local_socket.socket_path(deep)
+    assert len(os.fsencode(path)) < 108
+    assert path == local_socket.socket_path(deep)
+    assert path != local_socket.socket_path(deep / "other")
+    assert local_socket.socket_path(Path("/m")) == Path("/m/daemon.sock")
+
+
+def test_a_runtime_folder_that_is_not_there_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
+    assert not local_socket.socket_path(Path("/" + "x" * 120)).is_relative_to(tmp_path / "missing")
+
+
+def test_the_socket_and_the_record_are_the_owners_alone(tmp_path: Path) -> None:
+    for transport in ("unix", "tcp"):
+        listening, address = local_socket.listen(tmp_path, transport)
+        with listening:
+            local_socket.write_record(tmp_path, {"pid": os.getpid()} | address)
+            assert stat.S_IMODE(local_socket.record_path(tmp_path).stat().st_mode) == 0o600
+            if transport == "unix":
+                assert stat.S_IMODE(Path(address["socket"]).stat().st_mode) == 0o600
+            with local_socket.locked(local_socket.lock_path(tmp_path), wait=False):
+                link = local_socket.connect(tmp_path, 1.0)
+                assert link is not None
+                link.close()
+
+
+@pytest.mark.parametrize(
+    "record", ["", "[]", "{}", '{"socket": 5}', '{"socket": "gone.sock"}', '{"port": "no"}', "\0", "{"]
+)
+def test_a_record_that_makes_no_sense_is_no_daemon(tmp_path: Path, record: str) -> None:
+    local_socket.record_path(tmp_path).write_text(record)
+    with local_socket.locked(local_socket.lock_path(tmp_path), wait=False):
+        assert local_socket.connect(tmp_path, 1.0) is None
+
+
+def test_a_stale_port_that_another_program_has_now_is_not_told_the_token(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        stranger.settimeout(0.2)
+        local_socket.write_record(tmp_path, {"pid": 1, "port": stranger.getsockname()[1], "token": "secret"})
+        assert local_socket.connect(tmp_path, 1.0) is None
+        with pytest.raises(TimeoutError):
+            stranger.accept()
+
+
+def test_a_lock_is_held_by_one_and_let_go_of_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not local_socket.is_held(path)
+    with local_socket.locked(path, wait=False) as first:
+        assert first
+        assert local_socket.is_held(path)
+    assert not local_socket.is_held(path)
+
+
+def test_a_record_is_removed_only_by_its_own_daemon(tmp_path: Path) -> None:
+    local_socket.write_record(tmp_path, {"pid": 1, "port": 1, "token": "x"})
+    local_socket.remove_record(tmp_path, {"pid": 2})
+    assert local_socket.read_record(tmp_path) is not None
+    local_socket.remove_record(tmp_path, {"pid": 1})
+    assert local_socket.read_record(tmp_path) is None
+    assert not local_socket.pid_path(tmp_path).exists()
