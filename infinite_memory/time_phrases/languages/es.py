@@ -103,7 +103,7 @@ TABLE = Language(
     ),
     thousand="mil",
     vague={1: "un|una", 2: "par de|un par de", 3: "unos|unas|pocos|pocas|algunos|algunas", 4: "varios|varias"},
-    days={0: "hoy", -1: "ayer", -2: "anteayer|antier|antes de ayer|antayer", 1: "mañana"},
+    days={0: "hoy", -1: "ayer", -2: "anteayer|antier|antayer", 1: "mañana"},
     relatives={
         -1: "pasado|pasada|pasados|pasadas|último|última|últimos|últimas|anterior|anteriores|previo|previa",
         -2: "antepasado|antepasada|penúltimo|penúltima",

@@ -92,7 +92,7 @@ TABLE = Language(
     ),
     thousand="mil",
     vague={1: "um|uma", 2: "par de|um par de", 3: "poucos|poucas|alguns|algumas|uns|umas", 4: "vários|várias"},
-    days={0: "hoje", -1: "ontem", -2: "anteontem|antes de ontem|antontem", 1: "amanhã"},
+    days={0: "hoje", -1: "ontem", -2: "anteontem|antontem", 1: "amanhã"},
     relatives={
         -1: "passado|passada|passados|passadas|último|última|últimos|últimas|anterior|anteriores|prévio",
         -2: "retrasado|retrasada|penúltimo|penúltima",
