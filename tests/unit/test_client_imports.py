@@ -32,6 +32,7 @@ os.write(kept, json.dumps({name: getattr(sys.modules[name], "__file__", None) or
 OURS = {
     "infinite_memory",
     "infinite_memory.cli",
+    "infinite_memory.cli.lifecycle",
     "infinite_memory.cli.reach",
     "infinite_memory.cli.serve",
     "infinite_memory.client",
