@@ -34,7 +34,10 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A memory that is to be stored. ``scope`` is a name; ``occurred_at`` None means now."""
+    """A memory that is to be stored. ``scope`` is a name; ``occurred_at`` None means now.
+
+    ``memory_id`` None means a new one; a contract whose clients choose ids gives one that is computed from theirs.
+    """
 
     text: str
     scope: str
@@ -51,11 +54,15 @@ class Draft:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     structured: Any = None
     owners: Mapping[str, str] = field(default_factory=dict)
+    memory_id: MemoryId | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to change of a stored memory; None leaves a part as it is, ``metadata`` keys set to None go."""
+    """What is to change of a stored memory; None leaves a part as it is, ``metadata`` keys set to None go.
+
+    ``whole_metadata`` takes the place of all metadata, nulls in it included.
+    """
 
     text: str | None = None
     tags: tuple[str, ...] | None = None
@@ -68,6 +75,9 @@ class Changes:
     conversation_id: str | None = None
     occurred_at: dt.datetime | None = None
     metadata: Mapping[str, Any] | None = None
+    whole_metadata: Mapping[str, Any] | None = None
+    status: str | None = None
+    owners: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

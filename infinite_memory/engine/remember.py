@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from infinite_memory.engine.index import embedded_text
 from infinite_memory.engine.parts import Changes, Draft, Kept, Parts
@@ -73,14 +73,21 @@ class Remembering:
             results.append(next(kept) if isinstance(scope, Scope) else scope)
         return results
 
-    async def update(self, memory_id: MemoryId, changes: Changes) -> Kept:
+    async def update(
+        self, memory_id: MemoryId, changes: Changes, *, check: Callable[[MemoryRecord], None] | None = None
+    ) -> Kept:
         """Change parts of a memory; what it said before stays readable in its revisions.
+
+        Args:
+            check: Sees the memory that is about to be changed, and may raise; the change is made to that version or not at all.
 
         Raises:
             MemoryNotFoundError: there is no live memory of that id.
         """
         for _ in range(WRITE_TRIES):
             old = await self.get(memory_id)
+            if check is not None:
+                check(old)
             new = _changed(old, changes)
             embedding, pending = None, None
             if embedded_text(new) != embedded_text(old):
@@ -146,7 +153,7 @@ class Remembering:
         now = floor_to_millisecond(self.parts.clock())
         happened = floor_to_millisecond(draft.occurred_at) if draft.occurred_at else now
         return MemoryRecord(
-            memory_id=self.parts.store.new_id(),
+            memory_id=draft.memory_id or self.parts.store.new_id(),
             scope_id=scope.scope_id,
             text=draft.text,
             source=draft.source,
@@ -189,6 +196,8 @@ def _changed(old: MemoryRecord, changes: Changes) -> MemoryRecord:
             "confidence",
             "speaker",
             "conversation_id",
+            "status",
+            "owners",
         )
         if (value := getattr(changes, name)) is not None
     }
@@ -199,6 +208,8 @@ def _changed(old: MemoryRecord, changes: Changes) -> MemoryRecord:
     if changes.occurred_at is not None:
         parts["occurred_at"] = floor_to_millisecond(changes.occurred_at)
         parts["occurrences"] = (parts["occurred_at"],)
+    if changes.whole_metadata is not None:
+        parts["metadata"] = changes.whole_metadata
     if changes.metadata is not None:
         merged = dict(old.metadata) | dict(changes.metadata)
         parts["metadata"] = {key: value for key, value in merged.items() if value is not None}
