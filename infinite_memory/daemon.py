@@ -27,6 +27,7 @@ from infinite_memory.contracts.native import Session
 from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.home import Home
 from infinite_memory.logs import open_log
+from infinite_memory.protocols.http import HttpServer
 from infinite_memory.protocols.json_text import format_line
 from infinite_memory.protocols.session import serve_session
 
@@ -71,6 +72,8 @@ class Daemon:
     sessions: set[asyncio.Task[None]] = field(default_factory=set)
     started_at: float = field(default_factory=time.monotonic)
     last_seen_at: float = field(default_factory=time.monotonic)
+    http: HttpServer | None = None
+    http_problem: str | None = None
 
     async def serve(self, listening: socket.socket) -> None:
         """Answer clients until asked to go, or idle for long enough."""
@@ -82,9 +85,12 @@ class Daemon:
             asyncio.get_running_loop().add_signal_handler(number, self.stop.set)
         local_socket.write_record(self.home.path, self.record)
         log.info("the daemon listens", extra={"event": "daemon_listens"})
+        self._open_http()
         await self._wait_for_end()
         local_socket.remove_record(self.home.path, self.record)  # from now on clients meet the next daemon
         server.close()
+        if self.http is not None:
+            await self.http.close()
         if self.sessions:
             await asyncio.wait(self.sessions, timeout=STOP_S)
         for task in self.sessions:
@@ -99,9 +105,26 @@ class Daemon:
                 await asyncio.wait_for(self.stop.wait(), IDLE_CHECK_S)
             if self.sessions:
                 self.last_seen_at = time.monotonic()
-            elif idle_exit_s and time.monotonic() - self.last_seen_at > idle_exit_s:
+            elif idle_exit_s and self.http is None and time.monotonic() - self.last_seen_at > idle_exit_s:
                 log.info("nobody has been here for %g s", idle_exit_s, extra={"event": "daemon_idle"})
                 self.stop.set()
+
+    def _open_http(self) -> None:
+        """Turn HTTP on, if a port is set. Who comes by HTTP cannot start a daemon, so with it this one stays when idle."""
+        if self.config.http.port is None:
+            return
+        try:
+            self.http = HttpServer(
+                self.config.http,
+                self.home.path,
+                {"native": lambda: self.app.mcp(new_session(self.config, os.environ))},
+                body_bytes=self.config.limits.line_bytes,
+            )
+        except (ConfigError, OSError) as problem:  # a port that is taken must not keep the memory from everybody else
+            self.http_problem = str(problem)
+            log.error("there is no HTTP: %s", problem, extra={"event": "http_not_opened"})
+            return
+        self.http.start()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -197,7 +220,7 @@ class Daemon:
         """Tell what `daemon status` shows."""
         engine = self.app.built_engine()
         index = engine.parts.index if engine is not None else None
-        return {
+        status = {
             "pid": os.getpid(),
             "mongod_pid": self.app.mongod.pid if self.app.mongod is not None else None,
             "version": __version__,
@@ -212,6 +235,11 @@ class Daemon:
             "jobs": self.app.jobs.status() if self.app.jobs is not None else [],
             "rss_bytes": _rss_bytes(),
         }
+        if self.http is not None:
+            status["http"] = self.http.about()
+        elif self.http_problem is not None:
+            status["http"] = {"error": self.http_problem}
+        return status
 
 
 def run(config: Config, home: Home, *, wait: bool = True) -> int:

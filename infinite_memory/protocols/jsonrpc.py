@@ -135,18 +135,15 @@ class RpcSession:
         except InvalidRequestError as problem:
             sent = _lenient(line)
             code = PARSE_ERROR if sent is None else INVALID_REQUEST
-            await self.refuse(_id_of(sent), RpcError(code, str(problem)))
+            await self.refuse(id_of(sent), RpcError(code, str(problem)))
             return
         await self.take(message)
 
     async def take(self, message: Any) -> None:
         """Take one message from the client; returns once it is on its way, or answered where it waits for nothing."""
-        if isinstance(message, list):
-            await self.refuse(None, RpcError(INVALID_REQUEST, "batches are not supported; send one message a line"))
-            return
-        shown = _id_of(message)
+        shown = id_of(message)
         try:
-            _check_shape(message)
+            check_shape(message)
         except RpcError as problem:
             await self.refuse(shown, problem)
             return
@@ -321,7 +318,14 @@ async def serve_rpc(
         await contract.ended()
 
 
-def _check_shape(message: Any) -> None:
+def check_shape(message: Any) -> None:
+    """Refuse what is no single message of JSON-RPC.
+
+    Raises:
+        RpcError: it is none.
+    """
+    if isinstance(message, list):
+        raise RpcError(INVALID_REQUEST, "batches are not supported; send one message at a time")
     if not isinstance(message, dict):
         raise RpcError(INVALID_REQUEST, "a message is a JSON object")
     if message.get("jsonrpc") != "2.0":
@@ -338,7 +342,8 @@ def _check_shape(message: Any) -> None:
         raise RpcError(INVALID_PARAMS, "params: an object was expected")
 
 
-def _id_of(message: Any) -> Id | None:
+def id_of(message: Any) -> Id | None:
+    """Give the id of a message as far as it has one that can be used."""
     return _id(message.get("id")) if isinstance(message, dict) else None
 
 
