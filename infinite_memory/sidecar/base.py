@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from infinite_memory.models import Embedding, Filter, MemoryId, MemoryRecord, ScopeId
+from infinite_memory.sidecar.weighing import Weigh
 
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
@@ -94,6 +95,13 @@ class Sidecar(Protocol):
 
         Raises:
             InvalidRequestError: *cursor* was not made by this method.
+        """
+
+    def heaviest(self, where: Filter, limit: int, weigh: Weigh) -> list[MemoryId]:
+        """List at most *limit* memories that pass *where* by falling weight, equal weights by newer first, then by id.
+
+        Args:
+            weigh: Gives the weights; pure, may run in any thread.
         """
 
     def count(self, where: Filter) -> int:

@@ -23,6 +23,7 @@ from infinite_memory.sidecar.catalog import INTERNED, Catalog, Mask
 from infinite_memory.sidecar.keys import KeyedNumbers, ids_of, key_of
 from infinite_memory.sidecar.listing import Cursor, first_in_order
 from infinite_memory.sidecar.vectors import VectorSnapshot, VectorTable, numbered
+from infinite_memory.sidecar.weighing import Weigh
 
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
@@ -208,6 +209,20 @@ class FaissSidecar:
         if more and memory_ids:
             following = Cursor(newest_first, int(times[slots[-1]]), bytes.fromhex(memory_ids[-1])).format()
         return Page(tuple(memory_ids), len(passing), following)
+
+    def heaviest(self, where: Filter, limit: int, weigh: Weigh) -> list[MemoryId]:
+        """List the memories that pass *where* by falling weight; see `Sidecar.heaviest`."""
+        with self._lock:
+            catalog, mask = self._catalog, self._catalog.mask(where)
+        slots = np.flatnonzero(mask)
+        created_ms = catalog.column("created_ms")
+        weights = weigh(catalog.column("importance")[slots], created_ms[slots].astype(np.float64))
+        if 0 < limit < len(slots):  # partition first: few are wanted of many
+            bound = np.partition(weights, -limit)[-limit]
+            slots, weights = slots[weights >= bound], weights[weights >= bound]
+        keys = catalog.column("key")[slots]
+        order = np.lexsort((keys, created_ms[slots], weights))[::-1][:limit]
+        return ids_of(keys[order])
 
     def count(self, where: Filter) -> int:
         """Count the memories that pass *where*."""
