@@ -289,6 +289,8 @@ class TagsField(Field):
         for at, tag in enumerate(listed):
             if not isinstance(tag, str):
                 raise InvalidRequestError.wrong(f"{path}[{at}]", tag, "a text")
+            if any("\ud800" <= one <= "\udfff" for one in tag):  # JSON in a text may bring one in
+                raise InvalidRequestError.wrong(f"{path}[{at}]", tag, "a text: it holds an unpaired surrogate")
             check_limit("tag_chars", tag.strip(), f"{path}[{at}]", checking.limits)
             if tag.strip():
                 tags.setdefault(fold(tag), tag.strip())
@@ -306,7 +308,7 @@ def _tag_list(value: Any) -> Any:
     if value.strip().startswith("["):
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             pass  # a tag may begin with a bracket
     return value.split(",")
 
