@@ -214,3 +214,13 @@ class Fact:
     valid_to: dt.datetime | None = None
     confidence: float = 1.0
     provenance: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A relation between two memories, from one to the other; the same three parts are the same link."""
+
+    from_id: MemoryId
+    to_id: MemoryId
+    relation: str
+    created_at: dt.datetime

@@ -1,17 +1,18 @@
 """What the product does. Knows no JSON, socket, MongoDB or FAISS; its parts are handed in.
 
-`Engine` is the one door: storing (`remember`), finding (`recall`), forgetting (`forget`), scopes, upkeep.
+`Engine` is the one door: storing (`remember`), finding (`recall`), forgetting (`forget`), linking (`links`), scopes, upkeep.
 """
 
 from __future__ import annotations
 
+from infinite_memory.engine.links import Linking
 from infinite_memory.engine.parts import Parts, Where
 from infinite_memory.engine.remember import Remembering
 from infinite_memory.engine.upkeep import Upkeep
 from infinite_memory.models import Scope
 
 
-class Engine(Remembering, Upkeep):
+class Engine(Remembering, Linking, Upkeep):
     """Every thing a caller may ask. Methods may run side by side on one event loop."""
 
     def __init__(self, parts: Parts) -> None:

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.facts import Facts
+from infinite_memory.store.links import Links
+from infinite_memory.store.owners import Owners
 
 Located = Mapping[MemoryId, ScopeId]
 """Memory ids with the scope whose collection holds each."""
@@ -78,6 +80,14 @@ class Store(Protocol):
     @property
     def facts(self) -> Facts:
         """The temporal knowledge graph; usable once connected."""
+
+    @property
+    def links(self) -> Links:
+        """Relations between memories; usable once connected."""
+
+    @property
+    def owners(self) -> Owners:
+        """Figures by owner; usable once connected."""
 
     async def connect(self) -> None:
         """Connect, finish what a restore left undone, upgrade old data, make collections, indexes and Global; safe to repeat.

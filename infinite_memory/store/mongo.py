@@ -23,8 +23,12 @@ from infinite_memory.store.connection import Connection, Database, UriSource
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.drivers import Document, in_transaction
 from infinite_memory.store.facts import Facts
+from infinite_memory.store.links import Links
 from infinite_memory.store.mongo_copies import MongoCopies
 from infinite_memory.store.mongo_facts import MongoFacts
+from infinite_memory.store.mongo_links import MongoLinks
+from infinite_memory.store.mongo_owners import MongoOwners
+from infinite_memory.store.owners import Owners
 from infinite_memory.store.scopes import Scopes
 from infinite_memory.store.staging import finish_interrupted
 
@@ -113,6 +117,14 @@ class MongoStore(Store):
     @property
     def facts(self) -> Facts:
         return self._facts
+
+    @property
+    def links(self) -> Links:
+        return MongoLinks(self._connection)
+
+    @property
+    def owners(self) -> Owners:
+        return MongoOwners(self._connection)
 
     @property
     def _is_polled(self) -> bool:

@@ -1,0 +1,59 @@
+"""`Links` on MongoDB: a document for each in ``links``.
+
+A document's ``_id`` is made of its ends and its relation, so that two who link the same at once make one link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+
+from pymongo.errors import DuplicateKeyError
+
+from infinite_memory.models import Link, MemoryId, ScopeId, floor_to_millisecond
+from infinite_memory.store import schema
+from infinite_memory.store.connection import Connection
+from infinite_memory.store.documents import find_object_id, object_id
+from infinite_memory.store.links import Links
+
+_BATCH = 1000
+
+
+class MongoLinks(Links):
+    """See `Links`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def put(self, link: Link, scope_id: ScopeId) -> bool:
+        document = {
+            "_id": _key(link),
+            "scope_id": object_id(scope_id),
+            "from_id": object_id(link.from_id),
+            "to_id": object_id(link.to_id),
+            "relation": link.relation,
+            "created_at": floor_to_millisecond(link.created_at),
+        }
+        async with self._connection.operation() as database:
+            try:
+                await database[schema.LINKS].insert_one(document)
+            except DuplicateKeyError:
+                return False
+        return True
+
+    async def of(self, memory_ids: Collection[MemoryId]) -> list[Link]:
+        keys = [key for one in memory_ids if (key := find_object_id(one)) is not None]
+        found: dict[str, Link] = {}
+        for start in range(0, len(keys), _BATCH):
+            wanted = {"$in": keys[start : start + _BATCH]}
+            async with self._connection.operation() as database:
+                async for one in database[schema.LINKS].find({"$or": [{"from_id": wanted}, {"to_id": wanted}]}):
+                    ends = MemoryId(str(one["from_id"])), MemoryId(str(one["to_id"]))
+                    found[str(one["_id"])] = Link(*ends, one["relation"], one["created_at"])
+        return sorted(found.values(), key=lambda one: (one.created_at, one.from_id, one.to_id, one.relation))
+
+
+def _key(link: Link) -> str:
+    return hashlib.sha256(
+        "\0".join((link.from_id, link.to_id, link.relation)).encode("utf-8", "surrogatepass")
+    ).hexdigest()

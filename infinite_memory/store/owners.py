@@ -1,0 +1,37 @@
+"""What the engine needs to know of owners, beside `Store`: who has memories, and how many."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from infinite_memory.models import ScopeId
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerCount:
+    """One owner: how many live memories it has, when its first was stored and when its last was touched.
+
+    One whose memories are all softly deleted is still there, with a count of 0.
+    """
+
+    owner: str
+    count: int
+    first_at: dt.datetime
+    last_at: dt.datetime
+
+
+class Owners(Protocol):
+    """Figures over `MemoryRecord.owners`, counted from the documents and so never out of step with them."""
+
+    async def tally(
+        self, scope_id: ScopeId, kind: str, *, owner: str | None = None, leave_out_status: Collection[str] = ()
+    ) -> list[OwnerCount]:
+        """Count the memories of a scope by the owner of one *kind* (``agent_id``, say), owners in alphabetical order.
+
+        Args:
+            owner: Only this one, letter for letter.
+            leave_out_status: Memories of these states do not count.
+        """
