@@ -5,18 +5,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import weakref
+
+from infinite_memory.engine.facts import FactKeeping
+from infinite_memory.engine.layers import Layering
 from infinite_memory.engine.links import Linking
 from infinite_memory.engine.parts import Parts, Where
 from infinite_memory.engine.remember import Remembering
 from infinite_memory.engine.upkeep import Upkeep
-from infinite_memory.models import Scope
+from infinite_memory.engine.upsert import Upserting
+from infinite_memory.models import MemoryId, Scope
 
 
-class Engine(Remembering, Linking, Upkeep):
+class Engine(Upserting, FactKeeping, Layering, Remembering, Linking, Upkeep):
     """Every thing a caller may ask. Methods may run side by side on one event loop."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
+        self._at_work: weakref.WeakValueDictionary[MemoryId, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def create_scope(self, name: str, description: str) -> Scope:
         """Make a scope.

@@ -63,6 +63,20 @@ class Forgetting(Recalling):
         gone = await self._forget_memories(located, mode)
         return Forgotten(tuple(gone), texts, None, None if gone else "nothing matches the target; nothing was changed")
 
+    async def forget_one(self, memory_id: MemoryId, scope: str) -> None:
+        """Hide one memory of a scope; one that is hidden already stays so.
+
+        Raises:
+            MemoryNotFoundError: the scope has none of that id, live or hidden.
+            ScopeNotFoundError: the scope does not exist or is archived.
+        """
+        sidecar = await self.parts.index.sidecar()
+        [place] = await self.parts.scopes.get_visible([scope], lenient=False)
+        located = dict(sidecar.locate([memory_id])) or await self.parts.store.locate([memory_id])
+        if located.get(memory_id) != place.scope_id:
+            raise MemoryNotFoundError(memory_id)
+        await self._forget_memories(located, ForgetMode.SOFT)
+
     async def restore(self, memory_id: MemoryId) -> MemoryRecord:
         """Bring back a softly forgotten memory; one that is live is given as it is.
 

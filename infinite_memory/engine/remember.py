@@ -88,7 +88,7 @@ class Remembering:
             old = await self.get(memory_id)
             if check is not None:
                 check(old)
-            new = _changed(old, changes)
+            new = changed(old, changes)
             embedding, pending = None, None
             if embedded_text(new) != embedded_text(old):
                 embeddings, pending = await self._embed([new])
@@ -182,8 +182,11 @@ class Remembering:
         return scope
 
 
-def _changed(old: MemoryRecord, changes: Changes) -> MemoryRecord:
-    """Apply *changes*; tags that name a speaker or conversation say so as they do when stored."""
+def changed(old: MemoryRecord, changes: Changes) -> MemoryRecord:
+    """Apply *changes*; tags that name a speaker or conversation say so as they do when stored.
+
+    Structured content that the text was made from goes with the old text.
+    """
     parts = {
         name: value
         for name in (
@@ -213,4 +216,6 @@ def _changed(old: MemoryRecord, changes: Changes) -> MemoryRecord:
     if changes.metadata is not None:
         merged = dict(old.metadata) | dict(changes.metadata)
         parts["metadata"] = {key: value for key, value in merged.items() if value is not None}
+    if changes.text is not None and changes.text != old.text:
+        parts["structured"] = None
     return dataclasses.replace(old, **parts)

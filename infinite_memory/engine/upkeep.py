@@ -38,6 +38,7 @@ class Figures:
     archived: dict[str, int]
     conversations: int
     soft_deleted: int
+    facts: int
     pending: int
     last_backup: str | None
     size_bytes: int
@@ -86,6 +87,7 @@ class Upkeep(Forgetting):
             archived={one.name: counts.get(one.scope_id, 0) for one in scopes if one.archived_at is not None},
             conversations=sidecar.count_conversations(Filter()),
             soft_deleted=await self.parts.store.count_deleted(),
+            facts=await self.parts.store.facts.count(),
             pending=self.parts.index.count_pending(),
             last_backup=last["at"] if last else None,
             size_bytes=info.size_bytes,

@@ -62,6 +62,7 @@ async def get_memory_stats(call: Call) -> Reply:
         "last_backup": one.last_backup,
         "db_size_mb": round(one.size_bytes / MIB, 1),
         "soft_deleted": one.soft_deleted,
+        "facts": one.facts,
         "pending_embeddings": one.pending,
         "model": {"name": one.model, "state": one.model_state, "space": one.space},
         "sidecar": {"state": one.sidecar_state, "count": one.sidecar_count},

@@ -1,0 +1,112 @@
+"""Recall in layers, as for a palace: who one is, what matters most, and what answers the question.
+
+Layer 0 is the scope's own description, layer 1 its weightiest memories whatever the question, layer 2 what is found by meaning and
+layer 3 the same for a search that spares no effort. A memory that answers the question stands in layer 2 or 3 also when it is among
+the weightiest, so a question always gets all of its answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from dataclasses import dataclass
+from functools import partial
+
+from infinite_memory.engine.confidence import confidence_of
+from infinite_memory.engine.importance import importance_now, weights_now
+from infinite_memory.engine.parts import Where
+from infinite_memory.engine.recall import Recalling
+from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
+from infinite_memory.sidecar.base import Sidecar
+
+WEIGHTIEST = 15  # memories of layer 1 at most
+IN_THREAD = 20_000  # memories from which on weighing them would hold up the loop
+IDENTITY, IMPORTANT, FOUND, DEEP = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A memory and its importance by now, 0.0 to 1.0."""
+
+    memory: MemoryRecord
+    importance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Layered:
+    """A memory of a layered recall; ``score`` is its nearness to the question, 0.0 to 1.0."""
+
+    memory: MemoryRecord
+    importance: float
+    score: float
+    layer: int
+
+
+@dataclass(frozen=True, slots=True)
+class LayeredFound:
+    """What a layered recall found: the scope, whose description is layer 0, and layers 1 to 3 in order."""
+
+    scope: Scope
+    results: tuple[Layered, ...]
+
+
+class Layering(Recalling):
+    """The engine's methods that take importance into account."""
+
+    async def recall_layers(self, query: str, scope: str, k: int, *, deep: bool = False) -> LayeredFound:
+        """Recall in layers: up to 15 weighty memories, then up to *k* that answer *query*, none of them twice.
+
+        Raises:
+            EmbeddingError: the model cannot be used.
+            ScopeNotFoundError: the scope does not exist or is archived.
+        """
+        sidecar = await self.parts.index.sidecar()
+        [place] = await self.parts.scopes.get_visible([scope], lenient=False)
+        found, weighty = await asyncio.gather(
+            self.recall(query, Where((place.name,)), k), self.weightiest(place.name, WEIGHTIEST)
+        )
+        answers = {match.memory.memory_id for match in found.matches}
+        others = [one for one in weighty if one.memory.memory_id not in answers]
+        scores = await self._scores(sidecar, query, [one.memory.memory_id for one in others])
+        now = self.parts.clock()
+        layer = DEEP if deep else FOUND
+        return LayeredFound(
+            place,
+            (
+                *(
+                    Layered(one.memory, one.importance, scores.get(one.memory.memory_id, 0.0), IMPORTANT)
+                    for one in others
+                ),
+                *(
+                    Layered(match.memory, importance_now(match.memory, now), match.confidence, layer)
+                    for match in found.matches
+                ),
+            ),
+        )
+
+    async def weightiest(self, scope: str, limit: int, where: Filter | None = None) -> list[Weighed]:
+        """List the memories of a scope that pass *where* by falling importance as of now, equal ones newer first.
+
+        Raises:
+            ScopeNotFoundError: the scope does not exist or is archived.
+        """
+        sidecar = await self.parts.index.sidecar()
+        _, narrow = await self._resolve(Where((scope,), where or Filter()))
+        now = self.parts.clock()
+        ordered = await _heaviest(sidecar, narrow, limit, now)
+        found = await self._read(sidecar, ordered)
+        return [Weighed(found[one], importance_now(found[one], now)) for one in ordered if one in found]
+
+    async def _scores(self, sidecar: Sidecar, query: str, memory_ids: list[MemoryId]) -> dict[MemoryId, float]:
+        if not memory_ids:
+            return {}
+        vector = await self.parts.embeddings.embed_query(query)  # known from the recall itself
+        hits = sidecar.search(vector, len(memory_ids), Filter(memory_ids=frozenset(memory_ids)))
+        return {hit.memory_id: confidence_of(hit.score) for hit in hits}
+
+
+async def _heaviest(sidecar: Sidecar, where: Filter, limit: int, now: dt.datetime) -> list[MemoryId]:
+    weigh = partial(weights_now, now=now)
+    if sum(sidecar.count_by_scope().values()) < IN_THREAD:
+        return sidecar.heaviest(where, limit, weigh)
+    return await asyncio.to_thread(sidecar.heaviest, where, limit, weigh)
