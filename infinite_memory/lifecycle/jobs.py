@@ -22,6 +22,9 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.base import BaseTrigger
+
 from infinite_memory.engine import Engine
 from infinite_memory.engine.upkeep import Operation
 from infinite_memory.errors import InfiniteMemoryError
@@ -51,6 +54,18 @@ class Job:
     name: str
     time: dt.time
     run: Callable[[], Awaitable[str]]
+
+
+class DailyTrigger(BaseTrigger):  # type: ignore[misc]  # the library has no types
+    """Wakes us once each day, at a time on the clocks of a zone."""
+
+    def __init__(self, time: dt.time, zone: ZoneInfo) -> None:
+        self._time, self._zone = time, zone
+
+    def get_next_fire_time(self, previous_fire_time: dt.datetime | None, now: dt.datetime) -> dt.datetime:
+        """Give the first due instant after both."""
+        after = now if previous_fire_time is None else max(previous_fire_time, now)
+        return next_due(after, self._time, self._zone)
 
 
 class Jobs:
@@ -115,10 +130,6 @@ class Jobs:
                 log.exception("the job %s failed", job.name, extra={"event": "job_failed"})
 
     async def _start(self) -> None:
-        from apscheduler.schedulers.asyncio import AsyncIOScheduler
-
-        from infinite_memory.lifecycle.daily_trigger import DailyTrigger
-
         while True:
             try:
                 await self._parts.index.sidecar()
