@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import time
+from pathlib import Path
 
-from infinite_memory import local_socket
 from infinite_memory.cli.reach import ask_daemon, greeting_of, home_and_config
 from infinite_memory.home import find_home
 
@@ -41,8 +42,7 @@ def _stop(options: argparse.Namespace) -> int:
         print("no daemon runs")
         return 0
     end = time.monotonic() + STOP_S
-    lock = local_socket.lock_path(find_home(os.environ).path)
-    while _is_alive(int(answer["pid"])) and local_socket.is_held(lock):
+    while _is_alive(int(answer["pid"])):
         if time.monotonic() > end:
             print(f"the daemon (process {answer['pid']}) is still finishing")
             return 1
@@ -66,6 +66,10 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _is_alive(pid: int) -> bool:
+    """Tell whether a process runs; one that ended and that its parent did not collect yet does not."""
+    with contextlib.suppress(OSError, IndexError):
+        if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX":
+            return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
