@@ -27,8 +27,7 @@ from mcp.server.transport_security import TransportSecurityMiddleware, Transport
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp.types import JSONRPCMessage, RequestParams
-from mcp_types import jsonrpc_message_adapter
-from mcp_types._types import server_notification_adapter
+from mcp_types import jsonrpc_message_adapter, server_notification_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request

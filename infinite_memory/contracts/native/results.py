@@ -65,5 +65,5 @@ _RESULTS: dict[str, Json] = {
 
 def result_schema(name: str) -> Json:
     """Give the schema of the reply to a command."""
-    shared: Json = {"status": {"enum": ["OK", "ERROR"]}, "error": _TEXT, "error_code": _TEXT}
-    return {"type": "object", "properties": {**shared, **_RESULTS.get(name, {})}, "required": ["status"]}
+    properties = {"status": {"enum": ["OK", "ERROR"]}, **_RESULTS.get(name, {})}
+    return {"type": "object", "properties": properties, "required": ["status"]}
