@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from infinite_memory.errors import InfiniteMemoryError
@@ -70,12 +72,32 @@ class Changed(Protocol):
 Listener = Callable[[Changed], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How far a contract's own document departs from MCP as a whole; the default is not at all.
+
+    Attributes:
+        methods: The methods that exist beside `initialize`; None for all.
+        capabilities: What `initialize` says is offered; None for what follows from all methods.
+        info: Further members of ``serverInfo``.
+        fallback_version: What is answered to a client that asks for a version that is not spoken; None for the newest.
+        needs_initialize: Whether requests before `initialize` are refused.
+    """
+
+    methods: frozenset[str] | None = None
+    capabilities: Json | None = None
+    info: Json = dataclasses.field(default_factory=dict)
+    fallback_version: str | None = None
+    needs_initialize: bool = True
+
+
 class McpServer(Protocol):
     """One client's view of a contract. Every list may be empty."""
 
     name: str
     title: str
     instructions: str
+    profile: Profile
 
     def tools(self) -> list[Json]:
         """List the tools; must wait for nothing."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from infinite_memory import __version__
 from infinite_memory.contracts.mcp import INVALID_PARAMS, Answer, Changed, Json, McpServer, RpcError
-from infinite_memory.errors import InfiniteMemoryError, NotFoundError
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, NotFoundError
 from infinite_memory.protocols.jsonrpc import RpcCall, RpcSession
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -120,19 +120,24 @@ class McpSession:
         self._telling: set[asyncio.Future[None]] = set()
 
     def serves(self, call: RpcCall) -> bool:
+        known = self._server.profile.methods
+        if known is not None:
+            return call.method in known
         return call.method in (MODERN_METHODS if _is_modern(call.params) else HANDSHAKE_METHODS)
 
     def is_free(self, call: RpcCall) -> bool:
-        return call.method == "ping" or _is_modern(call.params)
+        return call.method == "ping" or _is_modern(call.params) or not self._server.profile.needs_initialize
 
     async def initialize(self, params: Json, session: RpcSession) -> Json:
         wanted = params.get("protocolVersion")
-        self._version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        fallback = self._server.profile.fallback_version
+        newest = fallback if fallback in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        self._version = wanted if wanted in HANDSHAKE_VERSIONS else newest
         capabilities = params.get("capabilities")
         self._capabilities = capabilities if isinstance(capabilities, dict) else {}
         return {
             "protocolVersion": self._version,
-            "capabilities": self._offered() | {"logging": {}},
+            "capabilities": self._offered() | ({"logging": {}} if self._server.profile.capabilities is None else {}),
             "serverInfo": self._info(),
             "instructions": self._server.instructions,
         }
@@ -263,9 +268,12 @@ class McpSession:
     # envelopes
 
     def _info(self) -> Json:
-        return {"name": self._server.name, "title": self._server.title, "version": __version__}
+        about = {"name": self._server.name, "title": self._server.title, "version": __version__}
+        return about | self._server.profile.info
 
     def _offered(self) -> Json:
+        if self._server.profile.capabilities is not None:
+            return self._server.profile.capabilities
         return {
             "tools": {"listChanged": False},
             "resources": {"subscribe": True, "listChanged": True},
@@ -316,14 +324,14 @@ def _answer(result: Json) -> Answer:
 def _text(params: Json, name: str) -> str:
     value = params.get(name)
     if not isinstance(value, str):
-        raise RpcError(INVALID_PARAMS, f"{name}: a text was expected")
+        raise InvalidRequestError(name, "a text was expected")
     return value
 
 
 def _object(params: Json, name: str) -> Json:
     value = params.get(name)
     if not isinstance(value, dict | None):
-        raise RpcError(INVALID_PARAMS, f"{name}: an object was expected")
+        raise InvalidRequestError(name, "an object was expected")
     return value or {}
 
 

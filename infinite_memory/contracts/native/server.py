@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from infinite_memory.contracts.base import Json
-from infinite_memory.contracts.mcp import INTERNAL_ERROR, INVALID_PARAMS, Listener, RpcError, ToolCall
+from infinite_memory.contracts.mcp import INTERNAL_ERROR, INVALID_PARAMS, Listener, Profile, RpcError, ToolCall
 from infinite_memory.contracts.native import NativeContract
 from infinite_memory.contracts.native.prompts import get_prompt, list_prompts
 from infinite_memory.contracts.native.resources import TEMPLATES, MemoryChange, checked, list_resources, read_resource
@@ -33,6 +33,7 @@ class NativeServer:
     name = "infinite-memory"
     title = "InfiniteMemory"
     instructions = INSTRUCTIONS
+    profile = Profile()
 
     def __init__(
         self, open_contract: Callable[[Session], NativeContract], session: Session, watch: Watch, which: str
