@@ -1,0 +1,145 @@
+"""Tools that find memories: by words, all of them, or by meaning, the nearest."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from infinite_memory.contracts.base import Fields, IntegerField, Json, Reply, TextField
+from infinite_memory.contracts.laravel.places import REACH, View, view_of
+from infinite_memory.contracts.laravel.replies import memory_out
+from infinite_memory.contracts.laravel.table import FILTERS, SCOPE, TABLE, VECTOR, LaravelCall, Status
+from infinite_memory.engine import Engine
+from infinite_memory.engine.by_words import match_words
+from infinite_memory.engine.parts import Where
+from infinite_memory.errors import InvalidRequestError, LimitExceededError
+from infinite_memory.models import MemoryRecord
+
+PAGE = 1000
+
+
+@TABLE.command(
+    "memory-search",
+    TextField(name="query", about="Keywords of title or content; without it everything that passes the filters",
+              blank_is_absent=True, limit="query_chars"),
+    FILTERS,
+    title="Search memories", read_only=True, idempotent=True,
+)  # fmt: skip
+async def memory_search(call: LaravelCall) -> Reply:
+    """Find memories by their words, and by what they are. Gives all matches, whole: by relevance when there is a query, then the most
+    important, then the newest. Deprecated memories are found only when filters.status asks for them."""
+    memories = await _visible(call)
+    query = call.fields.find_text("query")
+    found: list[tuple[MemoryRecord, float | None]]
+    if query is None:
+        found = [(memory, None) for memory in memories]
+    else:
+        matches = match_words(query, memories)
+        best = max((one.score for one in matches), default=0.0)
+        found = [(one.memory, round(10 * one.confidence(best), 1)) for one in matches]
+    found.sort(key=lambda pair: (pair[0].created_at, pair[0].memory_id), reverse=True)
+    found.sort(key=lambda pair: (-(pair[1] or 0.0), -(pair[0].importance or 0.0)))
+    replies = [memory_out(one, **({} if relevance is None else {"relevance": relevance})) for one, relevance in found]
+    _check_size(replies, call.session.reply_bytes)
+    return {"list": replies}
+
+
+@TABLE.command(
+    "memory-vector-search",
+    TextField(name="query", about="What to look for, by meaning", limit="query_chars"),
+    VECTOR,
+    FILTERS,
+    IntegerField(name="limit", about="Most results", default=10, low=1, high=1000, limit="top_k"),
+    title="Search memories by meaning", read_only=True, idempotent=True,
+)  # fmt: skip
+async def memory_vector_search(call: LaravelCall) -> Reply:
+    """Find memories that are near in meaning when exact keywords fail. Takes a text, or a vector of the same embedding model."""
+    fields, engine = call.fields, call.engine
+    vector = fields["vector"]
+    if ("query" in fields) == (vector is not None):
+        raise InvalidRequestError("query", "either query or vector is required, and not both")
+    allowed = {memory.memory_id: memory for memory in await _visible(call)}
+    if not allowed:
+        return {"list": []}
+    wanted = fields.text("query") if vector is None else _numbers(vector)
+    replies = [
+        memory_out(allowed[one.memory_id], similarity=round(one.cosine, 4), relevance=round(10 * one.confidence, 1))
+        for one in await engine.nearest_of(wanted, allowed, fields.integer("limit"))
+    ]
+    _check_size(replies, call.session.reply_bytes)
+    return {"list": replies}
+
+
+async def all_memories(engine: Engine) -> list[MemoryRecord]:
+    """Read every live memory of this contract, newest first."""
+    found: list[MemoryRecord] = []
+    cursor: str | None = None
+    while True:
+        page = await engine.list_memories(Where((SCOPE,), lenient=True), PAGE, cursor)
+        found += page.memories
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+async def newest(engine: Engine, view: View, most: int) -> list[MemoryRecord]:
+    """Read the newest live memories that *view* shows, deprecated ones left out."""
+    found: list[MemoryRecord] = []
+    cursor: str | None = None
+    while len(found) < most:
+        page = await engine.list_memories(Where((SCOPE,), lenient=True), PAGE, cursor)
+        found += [one for one in page.memories if view.shows(one) and one.status != Status.DEPRECATED.value]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return found[:most]
+
+
+async def _visible(call: LaravelCall) -> list[MemoryRecord]:
+    """Read the memories that the caller may see and that pass the filters."""
+    filters = call.fields.inner("filters")
+    memories = await all_memories(call.engine)
+    view = view_of(call.session.organization, call.session.user, filters.find_text("repository"), memories)
+    return [one for one in memories if view.shows(one) and _passes(one, filters)]
+
+
+def _passes(memory: MemoryRecord, filters: Fields) -> bool:
+    wanted: Status | None = filters["status"]
+    if wanted is None and memory.status == Status.DEPRECATED.value:
+        return False
+    if wanted is not None and memory.status != wanted.value:
+        return False
+    if filters["memory_type"] is not None and memory.type != filters["memory_type"].value:
+        return False
+    if filters["scope_type"] is not None and memory.owners[REACH] != filters["scope_type"].value:
+        return False
+    return _has(memory.metadata, filters["metadata"] or {})
+
+
+def _has(whole: Any, part: Any) -> bool:
+    """Tell whether *whole* has every key of *part* with the same value; objects inside likewise."""
+    if isinstance(part, dict):
+        return hasattr(whole, "keys") and all(
+            name in whole and _has(whole[name], value) for name, value in part.items()
+        )
+    return bool(whole == part) and isinstance(whole, bool) == isinstance(part, bool)
+
+
+def _numbers(value: Any) -> list[float]:
+    if not isinstance(value, list) or not value:
+        raise InvalidRequestError.wrong("vector", value, "a list of numbers")
+    if not all(isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in value):
+        raise InvalidRequestError("vector", "every entry is a finite number")
+    return [float(one) for one in value]
+
+
+def _check_size(replies: list[Json], most: int) -> None:
+    """Refuse an answer that is too large; nothing is cut.
+
+    Raises:
+        LimitExceededError: it is; the message asks for a filter.
+    """
+    size = len(json.dumps(replies, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    if size > most:
+        raise LimitExceededError("filters", size, most, "bytes of matching memories (narrow the search with a filter)")

@@ -1,0 +1,166 @@
+"""The table of the Laravel contract, its enums, and what its rows share: the session, the call and the fields of a memory."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from infinite_memory.config import LimitsSettings
+from infinite_memory.contracts.base import (
+    AnyField,
+    Checking,
+    ChoiceField,
+    Field,
+    Fields,
+    IntegerField,
+    Json,
+    NameField,
+    ObjectField,
+    Table,
+    TextField,
+)
+from infinite_memory.contracts.metadata import MetadataField
+from infinite_memory.engine import Engine
+from infinite_memory.errors import InvalidRequestError
+
+SCOPE = "Laravel"
+"""The engine's scope that holds every memory of this contract."""
+
+NAME_CHARS = 200
+RELATION_CHARS = 64
+
+
+class ScopeType(enum.Enum):
+    """How far a memory reaches, from everybody to one person."""
+
+    SYSTEM = "system"
+    ORGANIZATION = "organization"
+    REPOSITORY = "repository"
+    USER = "user"
+
+
+class Status(enum.Enum):
+    """The state of a memory."""
+
+    DRAFT = "draft"
+    VERIFIED = "verified"
+    LOCKED = "locked"
+    DEPRECATED = "deprecated"
+    ACTIVE = "active"
+
+
+class MemoryType(enum.Enum):
+    """What kind of knowledge a memory is."""
+
+    BUSINESS_RULE = "business_rule"
+    DECISION_LOG = "decision_log"
+    PREFERENCE = "preference"
+    SYSTEM_CONSTRAINT = "system_constraint"
+    DOCUMENTATION = "documentation"
+    TECH_STACK = "tech_stack"
+    FACT = "fact"
+    TASK = "task"
+    ARCHITECTURE = "architecture"
+    USER_CONTEXT = "user_context"
+    CONVENTION = "convention"
+    RISK = "risk"
+
+
+@dataclass(frozen=True, slots=True)
+class LaravelSession:
+    """What belongs to one client: for whom it speaks, and its limits. None: not known."""
+
+    organization: str | None
+    user: str | None
+    limits: LimitsSettings
+    zone: ZoneInfo
+    reply_bytes: int
+
+
+@dataclass(slots=True)
+class LaravelCall:
+    """One tool call on its way."""
+
+    engine: Engine
+    session: LaravelSession
+    fields: Fields
+    checking: Checking
+
+
+TABLE: Table[LaravelCall] = Table()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UuidField(Field):
+    """A UUID, written in any case; brought to the usual form."""
+
+    def parse(self, value: object, path: str, checking: Checking) -> str:
+        try:
+            if isinstance(value, str):
+                return str(UUID(value.strip()))
+        except ValueError:
+            pass
+        raise InvalidRequestError.wrong(path, value, "a UUID such as 550e8400-e29b-41d4-a716-446655440000")
+
+    def schema(self) -> Json:
+        return {"type": "string", "format": "uuid"}
+
+
+def id_field(name: str = "id", about: str = "UUID of the memory", *, required: bool = True) -> UuidField:
+    """The id of a memory."""
+    return UuidField(name=name, about=about, required=required)
+
+
+def scope_type(*, required: bool = False) -> Field:
+    """How far a memory reaches."""
+    return ChoiceField(name="scope_type", about="How far it reaches", choices=ScopeType, required=required)
+
+
+def memory_type(*, required: bool = False) -> Field:
+    """What kind of knowledge a memory is."""
+    return ChoiceField(name="memory_type", about="What kind of knowledge it is", choices=MemoryType, required=required)
+
+
+def status(default: Status | None = None) -> Field:
+    """The state of a memory."""
+    return ChoiceField(name="status", about="Its state", choices=Status, default=default)
+
+
+CONTENT = TextField(name="current_content", about="What is to be remembered: one concept", limit="text_bytes")
+TITLE = TextField(name="title", about="One short sentence, at most 12 words", limit="query_chars")
+REPOSITORY = NameField(name="repository", about="Slug of the repository it belongs to", max_chars=NAME_CHARS)
+METADATA = MetadataField(name="metadata", about="Up to five flat keys and values")
+
+
+def importance(default: int | None = None) -> Field:
+    """How much a memory matters."""
+    return IntegerField(name="importance", about="How much it matters, 1 to 10", low=1, high=10, default=default)
+
+
+WRITE_FIELDS: tuple[Field, ...] = (
+    NameField(name="organization", about="Slug of the organization", required=True, max_chars=NAME_CHARS),
+    scope_type(required=True),
+    memory_type(required=True),
+    TextField(name="current_content", about=CONTENT.about, required=True, limit="text_bytes"),
+    id_field(required=False, about="UUID: updates that memory, or makes it; without one a new memory is made"),
+    REPOSITORY,
+    TITLE,
+    status(Status.DRAFT),
+    importance(1),
+    METADATA,
+)
+
+FILTERS = ObjectField(
+    name="filters", about="What the memories must be",
+    fields=(
+        NameField(name="repository", about="Memories of this repository, and of what it belongs to", max_chars=NAME_CHARS),
+        memory_type(),
+        status(),
+        scope_type(),
+        MetadataField(name="metadata", about="Keys and values that their metadata has"),
+    ),
+)  # fmt: skip
+
+VECTOR = AnyField(name="vector", about="An embedding of the same model, as a list of numbers, in place of `query`")

@@ -1,0 +1,348 @@
+"""Tools that store and change memories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from infinite_memory.contracts.base import Fields, Json, ListField, Reply, TextField
+from infinite_memory.contracts.laravel.failures import SeveralInvalidError, not_found, parse_all
+from infinite_memory.contracts.laravel.places import (
+    ORGANIZATION,
+    REACH,
+    REPOSITORY,
+    USER,
+    UUID_OWNER,
+    View,
+    memory_id_of,
+    owners_of,
+    view_of,
+)
+from infinite_memory.contracts.laravel.replies import memory_out
+from infinite_memory.contracts.laravel.table import (
+    CONTENT,
+    METADATA,
+    RELATION_CHARS,
+    SCOPE,
+    TABLE,
+    TITLE,
+    WRITE_FIELDS,
+    LaravelCall,
+    ScopeType,
+    Status,
+    id_field,
+    importance,
+    memory_type,
+    scope_type,
+    status,
+)
+from infinite_memory.engine.forget import ForgetMode
+from infinite_memory.engine.parts import Changes, Draft, Target
+from infinite_memory.errors import AlreadyExistsError, InvalidRequestError, LimitExceededError, MemoryNotFoundError
+from infinite_memory.models import MemoryRecord
+
+TITLE_WORDS, METADATA_KEYS = 12, 5  # what the index policy asks for; more is stored, with a warning
+BATCH = 1000
+
+
+@TABLE.command("memory-write", *WRITE_FIELDS, title="Write a memory")
+async def memory_write(call: LaravelCall) -> Reply:
+    """Create a new memory entry. Supports facts, preferences, and business rules. Search first: duplicates corrupt what is known.
+    With an id, that memory is updated, or made when there is none."""
+    _warn(call, call.fields)
+    memory, outcome = await _write(call, call.fields)
+    return memory_out(memory, outcome=outcome)
+
+
+@TABLE.command(
+    "memory-update",
+    id_field(),
+    TITLE,
+    CONTENT,
+    status(),
+    scope_type(),
+    memory_type(),
+    importance(),
+    METADATA,
+    title="Update a memory",
+    destructive=True,
+    idempotent=True,
+)
+async def memory_update(call: LaravelCall) -> Reply:
+    """Update an existing memory entry by its UUID. Only the fields that are given change; what the memory said before stays in its
+    history."""
+    _warn(call, call.fields)
+    memory = await visible(call, call.fields.text("id"))
+    memory, outcome = await _update(call, memory, call.fields)
+    return memory_out(memory, outcome=outcome)
+
+
+@TABLE.command("memory-delete", id_field(), title="Delete a memory", destructive=True)
+async def memory_delete(call: LaravelCall) -> Reply:
+    """Soft-delete a memory entry. Use it only for what is invalid or obsolete; memory-restore brings it back."""
+    uuid = call.fields.text("id")
+    memory = await visible(call, uuid)
+    if memory.status == Status.LOCKED.value:
+        raise InvalidRequestError("id", f"memory {uuid} is locked; change its status before deleting it")
+    gone = await call.engine.forget(Target(memory_id=memory.memory_id), ForgetMode.SOFT)
+    if not gone.memory_ids:
+        raise not_found(uuid)  # somebody was faster
+    return {"text": f"Memory {uuid} has been soft-deleted."}
+
+
+@TABLE.command("memory-restore", id_field(), title="Restore a memory", idempotent=True)
+async def memory_restore(call: LaravelCall) -> Reply:
+    """Undo memory-delete. A memory that is not deleted is given as it is."""
+    uuid = call.fields.text("id")
+    hidden = await call.engine.parts.store.locate([memory_id_of(uuid)])
+    found = await call.engine.parts.store.fetch(hidden, deleted=None)
+    memory = found.get(memory_id_of(uuid))
+    if memory is None or not _view(call).shows(memory):
+        raise not_found(uuid)
+    restored = await call.engine.restore(memory.memory_id)
+    return memory_out(restored, outcome="unchanged" if memory.deleted_at is None else "restored")
+
+
+@TABLE.command(
+    "memory-link",
+    id_field("source_id", "UUID of the memory the link begins at"),
+    id_field("target_id", "UUID of the memory it leads to"),
+    TextField(name="relation_type", about="What the link means: related, depends_on, supersedes, ...", default="related"),
+    title="Link two memories", idempotent=True,
+)  # fmt: skip
+async def memory_link(call: LaravelCall) -> Reply:
+    """Create relationships between two memories. Linking again has no further effect."""
+    relation = call.fields.text("relation_type").strip()
+    if len(relation) > RELATION_CHARS:
+        raise LimitExceededError("relation_type", len(relation), RELATION_CHARS, "characters")
+    source = await visible(call, call.fields.text("source_id"))
+    target = await visible(call, call.fields.text("target_id"))
+    await call.engine.link(source, target, relation)
+    return {"text": f"Memories linked successfully as '{relation}'."}
+
+
+def _batch(name: str) -> None:
+    """Enter the batch tool under one of its two names."""
+
+    @TABLE.command(
+        name,
+        ListField(name="items", about="What memory-write takes, one entry for each memory", required=True,
+                  item=WRITE_FIELDS, most=BATCH),
+        title="Write several memories",
+    )  # fmt: skip
+    async def memory_batch_write(call: LaravelCall) -> Reply:
+        """Write several distinct atomic memories from a single session, all or none: one bad entry refuses all."""
+        entries = _checked_items(call)
+        ids = [fields.find_text("id") for fields in entries]
+        for at, uuid in enumerate(ids):
+            if uuid is not None and uuid in ids[:at]:
+                raise InvalidRequestError(f"items.{at}.id", f"{uuid} stands in this batch twice")
+        return {"items": await _write_all(call, entries)}
+
+
+for _name in ("memory-batch-write", "memory-bulk-write"):
+    _batch(_name)
+
+
+async def visible(call: LaravelCall, uuid: str) -> MemoryRecord:
+    """Give the live memory of that UUID.
+
+    Raises:
+        RpcError: there is none that the caller may see.
+    """
+    try:
+        memory = await call.engine.get(memory_id_of(uuid))
+    except MemoryNotFoundError:
+        raise not_found(uuid) from None
+    if not _view(call).shows(memory):
+        raise not_found(uuid)
+    return memory
+
+
+def _view(call: LaravelCall) -> View:
+    return view_of(call.session.organization, call.session.user, None)
+
+
+def _checked_items(call: LaravelCall) -> list[Fields]:
+    problems: dict[str, list[str]] = {}
+    entries = []
+    for at, item in enumerate(call.fields["items"]):
+        try:
+            if not isinstance(item, dict):
+                raise InvalidRequestError.wrong(f"items.{at}", item, "an object as memory-write takes it")
+            entries.append(parse_all(WRITE_FIELDS, item, f"items.{at}", call.checking))
+        except SeveralInvalidError as problem:
+            problems |= problem.problems
+        except InvalidRequestError as problem:
+            problems[problem.field] = [str(problem)]
+    if problems:
+        raise SeveralInvalidError(problems)
+    for fields in entries:
+        _warn(call, fields)
+    return entries
+
+
+async def _write(call: LaravelCall, fields: Fields) -> tuple[MemoryRecord, str]:
+    """Create a memory, or update the one whose UUID was given; a deleted one comes back with what is written."""
+    uuid = fields.find_text("id")
+    if uuid is None:
+        return (await call.engine.remember(_draft(call, fields, str(uuid4())))).memory, "stored"
+    for _ in range(2):
+        known = await _known(call, uuid)
+        if known is not None:
+            return await _overwrite(call, known, fields)
+        try:
+            return (await call.engine.remember(_draft(call, fields, uuid))).memory, "stored"
+        except AlreadyExistsError:
+            continue  # somebody made it at this moment: update theirs
+    raise not_found(uuid)
+
+
+async def _known(call: LaravelCall, uuid: str) -> MemoryRecord | None:
+    """Find the memory of a UUID, live or softly deleted.
+
+    Raises:
+        RpcError: it is somebody else's.
+    """
+    located = await call.engine.parts.store.locate([memory_id_of(uuid)])
+    found = await call.engine.parts.store.fetch(located, deleted=None)
+    memory = found.get(memory_id_of(uuid))
+    if memory is not None and not _view(call).shows(memory):
+        raise not_found(uuid)
+    return memory
+
+
+async def _overwrite(call: LaravelCall, known: MemoryRecord, fields: Fields) -> tuple[MemoryRecord, str]:
+    if known.deleted_at is not None:
+        _check_lock(known, _changes(call, known, fields, whole=True))
+        await call.engine.restore(known.memory_id)
+    return await _update(call, known, fields, whole=True)
+
+
+async def _write_all(call: LaravelCall, entries: list[Fields]) -> list[Json]:
+    """Write all entries or none.
+
+    What may refuse is asked first. New memories go in one transaction, and last; an update before it that succeeded is taken back when
+    a later one fails.
+    """
+    known = {at: await _known(call, uuid) for at, fields in enumerate(entries) if (uuid := fields.find_text("id"))}
+    for at, memory in known.items():
+        if memory is not None:
+            _check_lock(memory, _changes(call, memory, entries[at], whole=True), f"items.{at}")
+    new = [at for at in range(len(entries)) if known.get(at) is None]
+    drafts = [_draft(call, entries[at], entries[at].find_text("id") or str(uuid4())) for at in new]
+    done: dict[int, tuple[MemoryRecord, str]] = {}
+    try:
+        for at, memory in known.items():
+            if memory is not None:
+                done[at] = await _overwrite(call, memory, entries[at])
+        kept = await call.engine.remember_all(drafts) if drafts else []
+    except BaseException:
+        for at in reversed(done):
+            await _take_back(call, known[at])
+        raise
+    done |= {at: (one.memory, "stored") for at, one in zip(new, kept, strict=True)}
+    return [memory_out(memory, outcome=outcome) for _, (memory, outcome) in sorted(done.items())]
+
+
+async def _take_back(call: LaravelCall, before: MemoryRecord | None) -> None:
+    """Give a memory its former parts again; what was written in between stays in its history."""
+    assert before is not None
+    whole = Changes(
+        text=before.text, title=before.title, importance=before.importance, type=before.type, status=before.status,
+        owners=before.owners, whole_metadata=before.metadata,
+    )  # fmt: skip
+    await call.engine.update(before.memory_id, whole)
+    if before.deleted_at is not None:
+        await call.engine.forget(Target(memory_id=before.memory_id), ForgetMode.SOFT)
+
+
+async def _update(
+    call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool = False
+) -> tuple[MemoryRecord, str]:
+    """Change what *fields* give; *whole* is a write, which also names the places the memory belongs to."""
+    changes = _changes(call, memory, fields, whole=whole)
+    if changes is None:
+        return (await call.engine.get(memory.memory_id)), "updated" if memory.deleted_at else "unchanged"
+
+    def check(now: MemoryRecord) -> None:
+        _check_lock(now, _changes(call, now, fields, whole=whole))
+
+    kept = await call.engine.update(memory.memory_id, changes, check=check)
+    return kept.memory, "updated"
+
+
+def _changes(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool) -> Changes | None:
+    """Tell what of *fields* differs from *memory*; None when nothing does."""
+    owners = dict(memory.owners)
+    if fields["scope_type"] is not None or whole:
+        reach: ScopeType = fields["scope_type"]
+        owners[REACH] = reach.value
+        if reach is ScopeType.USER:
+            owners.setdefault(USER, call.session.user or "")
+        else:
+            owners.pop(USER, None)
+    if whole:
+        owners[ORGANIZATION] = fields.text("organization")
+        if (repository := fields.find_text("repository")) is not None:
+            owners[REPOSITORY] = repository
+    given: dict[str, Any] = {
+        "text": fields.find_text("current_content"),
+        "title": fields.find_text("title"),
+        "type": fields["memory_type"] and fields["memory_type"].value,
+        "status": fields["status"] and fields["status"].value,
+        "importance": fields.find_number("importance"),
+        "whole_metadata": fields["metadata"],
+        "owners": owners,
+    }
+    now: Mapping[str, Any] = {"whole_metadata": dict(memory.metadata), "owners": dict(memory.owners)}
+    changed = {
+        name: value
+        for name, value in given.items()
+        if value is not None and value != (now[name] if name in now else getattr(memory, name))
+    }
+    return Changes(**changed) if changed else None
+
+
+def _check_lock(memory: MemoryRecord, changes: Changes | None, field: str = "id") -> None:
+    """Refuse to change what a locked memory says; its status and importance may change.
+
+    Raises:
+        InvalidRequestError: *memory* is locked and *changes* are of its content.
+    """
+    if memory.status != Status.LOCKED.value or changes is None:
+        return
+    content = (changes.text, changes.title, changes.type, changes.whole_metadata, changes.owners)
+    if any(part is not None for part in content):
+        uuid = memory.owners[UUID_OWNER]
+        raise InvalidRequestError(field, f"memory {uuid} is locked: its content cannot change; change its status first")
+
+
+def _draft(call: LaravelCall, fields: Fields, uuid: str) -> Draft:
+    reach: ScopeType = fields["scope_type"]
+    return Draft(
+        text=fields.text("current_content"),
+        scope=SCOPE,
+        source="laravel",
+        type=fields["memory_type"].value,
+        title=fields.find_text("title"),
+        importance=fields.find_number("importance") or 1.0,
+        status=(fields["status"] or Status.DRAFT).value,
+        metadata=fields["metadata"] or {},
+        owners=owners_of(uuid, fields.text("organization"), fields.find_text("repository"), reach, call.session.user),
+        memory_id=memory_id_of(uuid),
+    )
+
+
+def _warn(call: LaravelCall, fields: Fields) -> None:
+    """Tell where an entry does not follow the index policy; it is stored all the same."""
+    title, metadata = fields.find_text("title"), fields["metadata"] or {}
+    if title and len(title.split()) > TITLE_WORDS:
+        call.checking.warnings.append(
+            f"{fields.at('title')}: more than {TITLE_WORDS} words; the index wants short titles"
+        )
+    if len(metadata) > METADATA_KEYS or any(isinstance(value, dict | list) for value in metadata.values()):
+        call.checking.warnings.append(
+            f"{fields.at('metadata')}: the index shows {METADATA_KEYS} flat keys at most; the rest is kept but not shown there"
+        )
