@@ -1,0 +1,56 @@
+"""The limits of a Memory Server session, from the environment variables that its document names."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from infinite_memory.config import LimitsSettings
+from infinite_memory.errors import ConfigError
+
+QUERY_CHARS = 1000
+TAG_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryServerLimits:
+    """What a session accepts and gives; ``protocol_version`` is offered to clients that ask for one that is not spoken."""
+
+    content_chars: int = 10_000
+    tags: int = 20
+    default_limit: int = 10
+    max_limit: int = 100
+    protocol_version: str = "2024-11-05"
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> MemoryServerLimits:
+        """Read the variables of *environ*; what is not there has its default.
+
+        Raises:
+            ConfigError: one of them has a wrong value.
+        """
+        defaults = cls()
+        highest = _count(environ, "SEARCH_MAX_LIMIT", defaults.max_limit)
+        return cls(
+            _count(environ, "MAX_CONTENT_LENGTH", defaults.content_chars),
+            _count(environ, "MAX_TAGS_COUNT", defaults.tags),
+            min(_count(environ, "SEARCH_DEFAULT_LIMIT", defaults.default_limit), highest),
+            highest,
+            environ.get("MCP_PROTOCOL_VERSION") or defaults.protocol_version,
+        )
+
+    def settings(self, general: LimitsSettings) -> LimitsSettings:
+        """Give the general limits with this contract's own in their place."""
+        return dataclasses.replace(
+            general, tags=self.tags, tag_chars=TAG_CHARS, query_chars=QUERY_CHARS, top_k=self.max_limit
+        )
+
+
+def _count(environ: Mapping[str, str], name: str, default: int) -> int:
+    text = environ.get(name, "").strip()
+    if not text:
+        return default
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise ConfigError(f"environment: {name} = {text!r} is not a whole number of at least 1")
+    return int(text)

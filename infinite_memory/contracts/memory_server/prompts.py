@@ -1,0 +1,54 @@
+"""The two prompts of the Memory Server, in our own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from infinite_memory.contracts.base import Json
+from infinite_memory.errors import InvalidRequestError, shown
+
+_PROJECT: Json = {"name": "project", "description": "Only this project (its tag is project:<name>)", "required": False}
+
+PROMPTS: list[Json] = [
+    {"name": "memory_recall", "title": "Recall", "description": "Look up what is remembered about a topic before answering",
+     "arguments": [{"name": "topic", "description": "What to look up; default: what we talk about", "required": False}, _PROJECT]},
+    {"name": "memory_save", "title": "Save", "description": "Save what will matter later",
+     "arguments": [{"name": "what", "description": "What to save; default: what is new in this conversation", "required": False},
+                   _PROJECT]},
+]  # fmt: skip
+
+
+def get_prompt(name: str, given: Mapping[str, str]) -> Json:
+    """Give a prompt with its gaps filled.
+
+    Raises:
+        InvalidRequestError: there is none of that name.
+    """
+    found = next((one for one in PROMPTS if one["name"] == name), None)
+    if found is None:
+        known = ", ".join(one["name"] for one in PROMPTS)
+        raise InvalidRequestError("name", f"{shown(name)} is not a prompt; known: {known}")
+    text = _recall(given) if name == "memory_recall" else _save(given)
+    return {
+        "description": found["description"],
+        "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
+    }
+
+
+def _recall(given: Mapping[str, str]) -> str:
+    topic = given.get("topic", "").strip() or "what we are talking about"
+    tag = f' with the tag "project:{given["project"]}"' if given.get("project") else ""
+    return (
+        f"What do my memories say about {topic}? Ask memory_search{tag}, in a few precise words; without hits leave out the type, "
+        "then tags. Read the hits whole with resources/read before you rely on them. Answer from what they say, and tell me when "
+        "nothing fits."
+    )
+
+
+def _save(given: Mapping[str, str]) -> str:
+    what = given.get("what", "").strip() or "what is new in this conversation and will matter later"
+    tag = f"project:{given['project']}" if given.get("project") else "project:<name>"
+    return (
+        f"Save {what} with memory_create: one memory for each decision, fact or procedure, its content an object with telling keys, "
+        f"tags such as {tag} and topic:<area>, and a confidence that says how sure it is. Nothing secret. Then list the ids."
+    )

@@ -1,0 +1,55 @@
+"""Tools about the temporal knowledge graph of a palace."""
+
+from __future__ import annotations
+
+from infinite_memory.contracts.base import InstantField, Json, NumberField, Reply, TextField
+from infinite_memory.contracts.native.replies import instant_out
+from infinite_memory.contracts.palace.table import PALACE, TABLE, Call
+from infinite_memory.models import Fact
+
+
+def _subject() -> TextField:
+    return TextField(name="subject", about="What the fact is about", required=True, limit="query_chars")
+
+
+@TABLE.command(
+    "kg_assert", PALACE, _subject(),
+    TextField(name="predicate", about="What is said of it", required=True, limit="query_chars"),
+    TextField(name="object", about="The value, or the other thing", required=True, limit="query_chars"),
+    NumberField(name="confidence", about="How sure it is, 0 to 1", default=1.0, low=0, high=1),
+    TextField(name="provenance", about="Where it is known from", blank_is_absent=True, limit="query_chars"),
+    title="Assert a fact", idempotent=True,
+)  # fmt: skip
+async def kg_assert(call: Call) -> Reply:
+    """Assert a fact in the temporal knowledge graph. Another object of the same subject and predicate ends what held until now."""
+    fields = call.fields
+    done = await call.engine.assert_fact(
+        call.palace, fields.text("subject"), fields.text("predicate"), fields.text("object"),
+        confidence=fields["confidence"], provenance=fields.find_text("provenance"),
+    )  # fmt: skip
+    reply: Json = {"status": "asserted", "outcome": done.outcome.value, "triple": _triple_out(done.fact)}
+    return reply | ({"closed": _triple_out(done.closed)} if done.closed is not None else {})
+
+
+@TABLE.command(
+    "kg_query", PALACE, _subject(),
+    InstantField(name="at", about="Instant or date: what held then instead of what holds now (optional)"),
+    title="Query facts", read_only=True, idempotent=True,
+)  # fmt: skip
+async def kg_query(call: Call) -> Reply:
+    """Query active knowledge-graph triples for a subject; with `at`, those that held at that time."""
+    subject = call.fields.text("subject")
+    facts = await call.engine.facts_of(call.palace, subject, call.fields.find_instant("at"))
+    return {"subject": subject, "triples": [_triple_out(one) for one in facts]}
+
+
+def _triple_out(fact: Fact) -> Json:
+    return {
+        "subject": fact.subject,
+        "predicate": fact.predicate,
+        "object": fact.object,
+        "valid_from": instant_out(fact.valid_from),
+        "valid_to": instant_out(fact.valid_to) if fact.valid_to is not None else None,
+        "confidence": fact.confidence,
+        "provenance": fact.provenance,
+    }

@@ -1,0 +1,63 @@
+"""The contracts beside the native one, by the name with which a client asks for them (``serve --contract NAME``)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from infinite_memory.contracts.mcp import McpServer
+from infinite_memory.contracts.native.table import Session
+from infinite_memory.engine import Engine
+from infinite_memory.engine.watch import Watch
+from infinite_memory.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a contract is made of, for one client.
+
+    ``environ`` holds the client's variables, ``options`` its flags by name (``palace``), ``home`` the folder of all data.
+    """
+
+    engine: Callable[[], Awaitable[Engine]]
+    session: Session
+    watch: Watch
+    home: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def _memory_server(given: Surroundings) -> McpServer:
+    from infinite_memory.contracts.memory_server.limits import MemoryServerLimits
+    from infinite_memory.contracts.memory_server.server import MemoryServer
+
+    return MemoryServer(given.engine, given.session, MemoryServerLimits.from_environ(given.environ), given.watch)
+
+
+def _palace(given: Surroundings) -> McpServer:
+    from infinite_memory.contracts.palace.server import PalaceServer
+    from infinite_memory.engine.scopes import check_name
+
+    default = given.options.get("palace", "").strip() or None
+    if default is not None:
+        check_name(default, "--palace")
+    return PalaceServer(given.engine, given.session, default, given.home)
+
+
+SIBLINGS: Mapping[str, Callable[[Surroundings], McpServer]] = {
+    "memory-server": _memory_server,
+    "palace": _palace,
+}
+
+
+def open_sibling(name: str, given: Surroundings) -> McpServer:
+    """Begin one client's conversation in the contract of that name; waits for nothing.
+
+    Raises:
+        ConfigError: there is none of that name, or a variable of the client's is wrong.
+        InvalidRequestError: an option of the client's is wrong.
+    """
+    if name not in SIBLINGS:
+        raise ConfigError(f"--contract {name}: known are native, {', '.join(SIBLINGS)}")
+    return SIBLINGS[name](given)
