@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from infinite_memory.config import Config
 from infinite_memory.contracts.native import NativeContract, Session
 from infinite_memory.contracts.native.server import NativeServer
+from infinite_memory.contracts.siblings import NATIVE, Surroundings, open_sibling
 from infinite_memory.engine import Engine
 from infinite_memory.engine.clock import Clock, system_clock
 from infinite_memory.engine.embeddings import Embeddings
@@ -88,6 +89,19 @@ class App(AbstractAsyncContextManager["App"]):
     def mcp(self, session: Session) -> McpSession:
         """Begin one client's conversation by MCP."""
         return McpSession(NativeServer(self.contract, session, self.watch, session.mcp_tools))
+
+    def speak(
+        self, contract: str, session: Session, environ: Mapping[str, str], options: Mapping[str, str]
+    ) -> McpSession:
+        """Begin one client's conversation in any contract; *environ* and *options* are the client's.
+
+        Raises:
+            ConfigError: there is no such contract, or a variable or option is wrong.
+        """
+        if contract == NATIVE:
+            return self.mcp(session)
+        surroundings = Surroundings(self.engine, session, self.watch, self.home.path, environ, options)
+        return McpSession(open_sibling(contract, surroundings))
 
     async def _build(self) -> Engine:
         embedder, files, store = await asyncio.to_thread(self._open_parts)

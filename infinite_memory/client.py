@@ -153,7 +153,9 @@ class Pipe:
         self._answered = threading.Condition(self._lock)
         self._link: socket.socket | None = None
         self._input_ended = False
-        self._rpc: bool | None = None  # not known before the first line
+        self._rpc: bool | None = None  # not known before the first line, but for contracts that are JSON-RPC alone
+        if greeting.get("contract", "native") != "native":
+            self._rpc = True
         self._sent: deque[bytes] = deque()  # requests of the action loop that wait for their reply
         self._calls: dict[str, None] = {}  # ids of JSON-RPC requests that wait for their reply, in order
         self._initialize: bytes | None = None

@@ -15,8 +15,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,14 @@ from infinite_memory import __version__, local_socket
 from infinite_memory.app import App, new_session
 from infinite_memory.config import Config, known_settings, load_config
 from infinite_memory.contracts.native import Session
+from infinite_memory.contracts.siblings import NATIVE, SIBLINGS
 from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.home import Home
 from infinite_memory.logs import open_log
+from infinite_memory.protocols.companion import open_companion
 from infinite_memory.protocols.http import HttpServer
 from infinite_memory.protocols.json_text import format_line
+from infinite_memory.protocols.mcp import McpSession
 from infinite_memory.protocols.session import serve_session
 
 log = logging.getLogger(__name__)
@@ -117,7 +121,7 @@ class Daemon:
             self.http = HttpServer(
                 self.config.http,
                 self.home.path,
-                {"native": lambda: self.app.mcp(new_session(self.config, os.environ))},
+                {name: partial(self._over_http, name) for name in (NATIVE, *SIBLINGS)},
                 body_bytes=self.config.limits.line_bytes,
             )
         except (ConfigError, OSError) as problem:  # a port that is taken must not keep the memory from everybody else
@@ -125,6 +129,9 @@ class Daemon:
             log.error("there is no HTTP: %s", problem, extra={"event": "http_not_opened"})
             return
         self.http.start()
+
+    def _over_http(self, contract: str) -> McpSession:
+        return self.app.speak(contract, new_session(self.config, os.environ), {}, {})
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -170,22 +177,53 @@ class Daemon:
             await link.write(format_line({"ok": False}))  # the client asks again and meets the next daemon
             return
         self.sessions.add(task)
-        try:
-            session, notes = self._session(greeting)
-        except ConfigError as problem:
-            await link.write(format_line({"ok": False, "error": str(problem), "error_code": problem.code}))
-            return
-        await link.write(format_line({"ok": True, "version": __version__, "pid": os.getpid(), "notes": notes}))
-        await self._serve_session(session, link)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                session, notes = self._session(greeting)
+                open_rpc = self._contract(greeting, session)
+                notes += await self._companion(greeting, open_rpc, stack)
+            except ConfigError as problem:
+                await link.write(format_line({"ok": False, "error": str(problem), "error_code": problem.code}))
+                return
+            await link.write(format_line({"ok": True, "version": __version__, "pid": os.getpid(), "notes": notes}))
+            await self._serve_session(session, link, open_rpc, lines=greeting.get("contract", NATIVE) == NATIVE)
 
-    async def _serve_session(self, session: Session, link: Connection) -> None:
+    def _contract(self, greeting: Mapping[str, Any], session: Session) -> Callable[[], McpSession]:
+        """Give what begins a conversation in the contract that a client asks for.
+
+        Raises:
+            ConfigError: there is none of that name, or an option of the client's is wrong.
+        """
+        environ, options = _texts(greeting.get("environ")), _texts(greeting.get("options"))
+
+        def open_rpc() -> McpSession:
+            return self.app.speak(str(greeting.get("contract", NATIVE)), session, environ, options)
+
+        open_rpc()  # what is wrong is said now
+        return open_rpc
+
+    async def _companion(
+        self, greeting: Mapping[str, Any], open_rpc: Callable[[], McpSession], stack: contextlib.AsyncExitStack
+    ) -> list[str]:
+        """Open the address that a client wants its contract at as well; gives a note about it."""
+        if (address := _texts(greeting.get("options")).get("http")) is None:
+            return []
+        contract = str(greeting.get("contract", NATIVE))
+        opened = open_companion(
+            address, contract, open_rpc, self.config.http, self.home.path, body_bytes=self.config.limits.line_bytes
+        )
+        return [f"HTTP at {await stack.enter_async_context(opened)}, with the token of {self.home.path / 'http.token'}"]
+
+    async def _serve_session(
+        self, session: Session, link: Connection, open_rpc: Callable[[], McpSession], *, lines: bool
+    ) -> None:
         async def tell(state: Mapping[str, Any]) -> None:
             await link.write(local_socket.CONTROL + format_line(dict(state)))
 
         session.tell = tell
         await serve_session(
-            lambda: self.app.contract(session),
-            lambda: self.app.mcp(session),
+            (lambda: self.app.contract(session)) if lines else None,
+            open_rpc,
             link, link, limit=session.limits.line_bytes, stop=self.stop,
         )  # fmt: skip
 
@@ -195,8 +233,7 @@ class Daemon:
         Raises:
             ConfigError: a setting of the client's is unknown or wrong.
         """
-        environ = {str(name): str(value) for name, value in dict(greeting.get("environ") or {}).items()}
-        flags = {str(name): str(value) for name, value in dict(greeting.get("flags") or {}).items()}
+        environ, flags = _texts(greeting.get("environ")), _texts(greeting.get("flags"))
         file = Path(greeting["config_file"]) if greeting.get("config_file") else self.home.config_file
         wanted = load_config(file, environ, flags)
         session = new_session(wanted, environ)
@@ -278,6 +315,10 @@ async def _run(config: Config, home: Home, listening: socket.socket, record: dic
     async with App(config, home) as app:
         await Daemon(app, config, home, record).serve(listening)
     return 0
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {str(name): str(one) for name, one in value.items()} if isinstance(value, dict) else {}
 
 
 def _pid(home: Home) -> object:

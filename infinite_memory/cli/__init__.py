@@ -15,6 +15,9 @@ from infinite_memory import __version__
 from infinite_memory.errors import ConfigError, InfiniteMemoryError
 
 
+CONTRACTS = ("native", "memory-server", "palace")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     options = _parser().parse_args(arguments)
@@ -72,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", parents=[common], help="answer requests on standard input and output")
     serve.add_argument("--scope", metavar="NAME", help="the scope that is active at first")
     serve.add_argument("--tools", choices=("core", "all"), help="which tools an MCP client is offered")
+    serve.add_argument("--contract", choices=CONTRACTS, default=CONTRACTS[0], help="which contract is spoken")
+    serve.add_argument("--palace", metavar="NAME", help="with --contract palace: the palace of calls that name none")
+    serve.add_argument("--http", metavar="ADDR", help="also over HTTP, while this runs: 127.0.0.1:PORT")
     serve.add_argument("--in-process", action="store_true", help="without a daemon: everything in this process")
 
     daemon = commands.add_parser("daemon", help="run, start, stop or show the daemon").add_subparsers(

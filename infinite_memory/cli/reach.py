@@ -7,6 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from infinite_memory.cli.foreign_settings import CARRIED
 from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.home import Home, find_home
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _PREFIX = "INFINITE_MEMORY_"
+NATIVE = "native"
 
 
 def flags_of(options: argparse.Namespace) -> dict[str, str]:
@@ -54,9 +56,27 @@ def greeting_of(options: argparse.Namespace) -> Json:
     _check_file(options)
     named = {name: value for name, value in os.environ.items() if name.startswith(_PREFIX) or name == "TZ"}
     greeting: Json = {"kind": "session", "environ": named, "flags": flags_of(options)}
+    if (contract := getattr(options, "contract", NATIVE)) != NATIVE:
+        carried = CARRIED.get(contract, ())
+        greeting |= {"contract": contract, "environ": named | {n: v for n, v in os.environ.items() if n in carried}}
+    if chosen := contract_options(options):
+        greeting["options"] = chosen
     if options.config is not None:
         greeting["config_file"] = str(options.config.absolute())
     return greeting
+
+
+def contract_options(options: argparse.Namespace) -> dict[str, str]:
+    """Collect the flags that belong to a contract.
+
+    Raises:
+        ConfigError: one of them goes with another contract.
+    """
+    palace = getattr(options, "palace", None)
+    if palace is not None and options.contract != "palace":
+        raise ConfigError("--palace goes with --contract palace")
+    given = {"palace": palace, "http": getattr(options, "http", None)}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def ask(options: argparse.Namespace, request: Json) -> Json:

@@ -17,13 +17,18 @@ from infinite_memory.errors import DaemonError
 if TYPE_CHECKING:
     from infinite_memory.config import Config
     from infinite_memory.home import Home
+    from infinite_memory.protocols.mcp import McpSession
 
 
 def serve(options: argparse.Namespace) -> int:
     """Answer requests from standard input until it ends or SIGTERM comes; 0 in both cases."""
+    from infinite_memory.cli.foreign_settings import adopt
+
     output = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
+    for warning in adopt(options.contract, os.environ):
+        print(f"infinite-memory: {warning}", file=sys.stderr)
     if options.in_process:
         code = _serve_here(options, output)
     else:
@@ -51,14 +56,17 @@ def _serve_here(options: argparse.Namespace, output: int) -> int:
             raise DaemonError(
                 f"another process serves {home.path}; leave out --in-process to share it, or stop it (infinite-memory daemon stop)"
             )
-        return asyncio.run(_serve_app(home, config, output))
+        return asyncio.run(_serve_app(home, config, options, output))
 
 
-async def _serve_app(home: Home, config: Config, output: int) -> int:
+async def _serve_app(home: Home, config: Config, options: argparse.Namespace, output: int) -> int:
     import asyncio
+    import contextlib
     import signal
 
     from infinite_memory.app import App, new_session
+    from infinite_memory.cli.reach import NATIVE, contract_options
+    from infinite_memory.protocols.companion import open_companion
     from infinite_memory.protocols.session import serve_session
     from infinite_memory.protocols.streams import DescriptorSink, DescriptorSource
 
@@ -66,10 +74,24 @@ async def _serve_app(home: Home, config: Config, output: int) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with App(config, home) as app:
+    chosen = contract_options(options)
+    async with App(config, home) as app, contextlib.AsyncExitStack() as stack:
+
+        def open_rpc() -> McpSession:
+            return app.speak(options.contract, session, os.environ, chosen)
+
+        open_rpc()  # what is wrong with the options is said now
+        if "http" in chosen:
+            url = await stack.enter_async_context(
+                open_companion(
+                    chosen["http"], options.contract, open_rpc, config.http, home.path,
+                    body_bytes=config.limits.line_bytes,
+                )
+            )  # fmt: skip
+            print(f"infinite-memory: HTTP at {url}", file=sys.stderr)
         await serve_session(
-            lambda: app.contract(session),
-            lambda: app.mcp(session),
+            (lambda: app.contract(session)) if options.contract == NATIVE else None,
+            open_rpc,
             DescriptorSource(0),
             DescriptorSink(output),
             limit=config.limits.line_bytes,

@@ -10,7 +10,9 @@ from infinite_memory.contracts.mcp import McpServer
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
 from infinite_memory.engine.watch import Watch
-from infinite_memory.errors import ConfigError
+from infinite_memory.errors import ConfigError, InvalidRequestError
+
+NATIVE = "native"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,10 @@ def _palace(given: Surroundings) -> McpServer:
 
     default = given.options.get("palace", "").strip() or None
     if default is not None:
-        check_name(default, "--palace")
+        try:
+            check_name(default, "--palace")
+        except InvalidRequestError as problem:
+            raise ConfigError(str(problem)) from None
     return PalaceServer(given.engine, given.session, default, given.home)
 
 
@@ -55,8 +60,7 @@ def open_sibling(name: str, given: Surroundings) -> McpServer:
     """Begin one client's conversation in the contract of that name; waits for nothing.
 
     Raises:
-        ConfigError: there is none of that name, or a variable of the client's is wrong.
-        InvalidRequestError: an option of the client's is wrong.
+        ConfigError: there is none of that name, or a variable or an option of the client's is wrong.
     """
     if name not in SIBLINGS:
         raise ConfigError(f"--contract {name}: known are native, {', '.join(SIBLINGS)}")

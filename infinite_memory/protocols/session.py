@@ -12,7 +12,7 @@ from infinite_memory.protocols.streams import ByteSink, ByteSource
 
 
 async def serve_session(
-    open_lines: Callable[[], LineContract],
+    open_lines: Callable[[], LineContract] | None,
     open_rpc: Callable[[], RpcContract],
     source: ByteSource,
     sink: ByteSink,
@@ -23,7 +23,7 @@ async def serve_session(
     """Serve one client until its input ends, *stop* is set, or it is gone.
 
     Args:
-        open_lines: Begins the conversation in the action loop.
+        open_lines: Begins the conversation in the action loop; None where there is only JSON-RPC.
         open_rpc: Begins it in JSON-RPC.
         limit: Longest line, in bytes.
         stop: When set, no further request is begun.
@@ -33,7 +33,7 @@ async def serve_session(
     if first is None:
         return
     everything = _with_first(first, lines)
-    if is_rpc(first):
+    if open_lines is None or is_rpc(first):
         await serve_rpc(open_rpc(), everything, sink, limit=limit, stop=stop)
     else:
         await answer_lines(open_lines(), everything, sink, limit=limit, stop=stop)
