@@ -153,9 +153,7 @@ class Pipe:
         self._answered = threading.Condition(self._lock)
         self._link: socket.socket | None = None
         self._input_ended = False
-        self._rpc: bool | None = None  # not known before the first line, but for contracts that are JSON-RPC alone
-        if greeting.get("contract", "native") != "native":
-            self._rpc = True
+        self._rpc: bool | None = None  # not known before the first line
         self._sent: deque[bytes] = deque()  # requests of the action loop that wait for their reply
         self._calls: dict[str, None] = {}  # ids of JSON-RPC requests that wait for their reply, in order
         self._initialize: bytes | None = None
@@ -229,7 +227,8 @@ class Pipe:
         while True:
             with self._lock:
                 self._answered.wait_for(lambda: len(self._sent) + len(self._calls) < UNANSWERED or self._link is None)
-                link = self._link
+                while (link := self._link) is not None and _has_ended(link):
+                    self._answered.wait(PARENT_CHECK_S)  # for the other thread, which reads the end and lets go of it
                 if link is not None:
                     # Noted while the connection stands: when it is lost from now on, the loss answers this line too.
                     self._note(line)
@@ -422,6 +421,16 @@ class Pipe:
         self._parent = os.getppid()  # which may have changed: that is why it ends
         self._take_from(link)
         self._lose(link)
+
+
+def _has_ended(link: socket.socket) -> bool:
+    """Tell whether the daemon has closed the connection, and nothing that it said before is left to be read."""
+    try:
+        return not link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _put(link: socket.socket | None, data: bytes) -> None:

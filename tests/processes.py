@@ -164,7 +164,7 @@ class Client:
     def rpc(self, number: int, method: str, **params: Any) -> Json:
         """Send one JSON-RPC request and give its reply."""
         self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-        return self.reply()
+        return self.answer()
 
     def tool(self, number: int, name: str, **arguments: Any) -> Json:
         """Call one MCP tool and give the reply."""
@@ -191,6 +191,12 @@ class Client:
         line = self.line(timeout_s)
         assert line, f"the client ended with {self.process.poll()}: {self.errors()}"
         reply: Json = json.loads(line)
+        return reply
+
+    def answer(self) -> Json:
+        """Give the next JSON-RPC reply; notifications before it are skipped."""
+        while "method" in (reply := self.reply()):
+            pass
         return reply
 
     def line(self, timeout_s: float = PATIENCE_S) -> bytes:
@@ -255,9 +261,10 @@ _numbers = itertools.count(1)
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process runs; one that ended and was not yet collected does not."""
+    """Tell whether a process runs; one that ended, with all its threads, and was not yet collected does not."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        return state not in "ZX" or len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
     except OSError:
         if Path("/proc/self/stat").exists():
             return False
