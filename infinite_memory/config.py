@@ -158,6 +158,28 @@ class HttpSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LaravelSettings:
+    """For whom a client of the Laravel contract speaks."""
+
+    organization: str | None = _setting(None, "Slug of the organization whose memories are seen; default: all", per_session=True)
+    user: str | None = _setting(None, "Whose user memories are seen; default: those of nobody named", per_session=True)
+    reply_bytes: int = _setting(
+        8 * MIB, "Largest answer of memory-search; above it a filter is asked for", low=1024, per_session=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """A language model for the AgentMem contract's chat and facts; without it nothing is generated."""
+
+    api: str | None = _setting(None, "What the server speaks", choices=("openai", "anthropic"))
+    url: str | None = _setting(None, "Address; openai: with its version, as http://127.0.0.1:11434/v1")
+    name: str | None = _setting(None, "Name of the model at that server")
+    key_file: str | None = _setting(None, "File whose first line is the key")
+    timeout_s: float = _setting(30.0, "How long an answer may take, in seconds", low=0.1)
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     """What is written to the logs folder."""
 
@@ -181,6 +203,8 @@ class Config:
     daemon: DaemonSettings = dataclasses.field(default_factory=DaemonSettings)
     mcp: McpSettings = dataclasses.field(default_factory=McpSettings)
     http: HttpSettings = dataclasses.field(default_factory=HttpSettings)
+    laravel: LaravelSettings = dataclasses.field(default_factory=LaravelSettings)
+    model: ModelSettings = dataclasses.field(default_factory=ModelSettings)
     log: LogSettings = dataclasses.field(default_factory=LogSettings)
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
 

@@ -19,6 +19,10 @@
     │   └── SidecarNotReadyError     still loading or rebuilding; says how far it is
     ├── BackupError
     ├── ConfigError                  a setting is unknown or wrong; names it and who set it
+    ├── ModelError                   the language model that may be configured
+    │   ├── ModelUnavailableError    cannot be reached, is too slow or has no room
+    │   ├── ModelRefusedError        does not want to answer
+    │   └── ModelReplyError          sent something that is no answer
     └── DaemonError                  no daemon could be reached or started
 
 Each class has a stable ``code``: contracts map codes to replies of their own, so a code is a promise and a message is not.
@@ -189,6 +193,30 @@ class ConfigError(InfiniteMemoryError):
     """A setting is unknown or has a wrong value; the message names it and where it was set."""
 
     code = "config_error"
+
+
+class ModelError(InfiniteMemoryError):
+    """The language model did not answer; nothing that was stored depends on it."""
+
+    code = "model_error"
+
+
+class ModelUnavailableError(ModelError):
+    """It cannot be reached, is too slow, or has no room."""
+
+    code = "model_unavailable"
+
+
+class ModelRefusedError(ModelError):
+    """It does not want to answer, or its user does not want it to."""
+
+    code = "model_refused"
+
+
+class ModelReplyError(ModelError):
+    """What it sent is no answer."""
+
+    code = "model_reply"
 
 
 class DaemonError(InfiniteMemoryError):
