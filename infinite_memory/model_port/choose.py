@@ -1,0 +1,28 @@
+"""Which model is asked: the one that the settings name, or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infinite_memory.config import ModelSettings
+from infinite_memory.errors import ConfigError
+from infinite_memory.model_port.base import ChatModel
+from infinite_memory.model_port.http_models import of_anthropic, of_openai
+
+
+def configured_model(settings: ModelSettings) -> ChatModel | None:
+    """Make the model of the settings; None where none is named.
+
+    Raises:
+        ConfigError: half of what is needed is missing.
+    """
+    if settings.api is None:
+        return None
+    if settings.name is None:
+        raise ConfigError(f"model.api = {settings.api!r} needs model.name, the name of the model at that server")
+    key_file = Path(settings.key_file).expanduser() if settings.key_file else None
+    if settings.api == "anthropic":
+        return of_anthropic(settings.name, settings.url, key_file, settings.timeout_s)
+    if settings.url is None:
+        raise ConfigError("model.api = 'openai' needs model.url, as http://127.0.0.1:11434/v1")
+    return of_openai(settings.name, settings.url, key_file, settings.timeout_s)

@@ -1,0 +1,152 @@
+"""Models behind HTTP: any server that speaks OpenAI's chat completions (llama.cpp, Ollama, vLLM, OpenAI itself), and Anthropic's.
+
+A server that is busy (429, 503, 529) is asked again after the time it names, as long as that lies within the caller's own time limit.
+The key is read from its file at each request and is never in a message or a log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infinite_memory.errors import ConfigError, ModelRefusedError, ModelReplyError, ModelUnavailableError
+from infinite_memory.model_port.base import Turn
+
+if TYPE_CHECKING:
+    import httpx2
+
+Json = dict[str, Any]
+
+TRIES = 3
+BUSY = frozenset({429, 503, 529})
+PAUSE_S = 1.0  # before asking again where the server does not say
+REPLY_BYTES = 4 * 1024 * 1024
+ANTHROPIC_URL = "https://api.anthropic.com"
+ANTHROPIC_VERSION = "2023-06-01"
+
+
+class HttpModel:
+    """A model behind an address; `of_openai` and `of_anthropic` make one."""
+
+    def __init__(
+        self, name: str, url: str, headers: Callable[[], Mapping[str, str]],
+        write: Callable[[str, Sequence[Turn], int], Json], read: Callable[[Json], str], timeout_s: float,
+    ) -> None:  # fmt: skip
+        self._name, self._url, self._headers, self._write, self._read = name, url, headers, write, read
+        self._timeout_s = timeout_s
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def complete(self, system: str, turns: Sequence[Turn], *, max_tokens: int) -> str:
+        import httpx2  # half a second to import, and most never ask a model
+
+        try:
+            async with asyncio.timeout(self._timeout_s), httpx2.AsyncClient(timeout=self._timeout_s) as client:
+                answer = await self._ask(client, {"model": self._name} | self._write(system, turns, max_tokens))
+        except TimeoutError:
+            raise ModelUnavailableError(f"the model {self._name} did not answer within {self._timeout_s:g} s") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
+            raise ModelUnavailableError(
+                f"the model {self._name} cannot be reached ({type(problem).__name__})"
+            ) from problem
+        text = self._text_of(answer)
+        if not text.strip():
+            raise ModelReplyError(f"the model {self._name} gave an empty answer")
+        return text.strip()
+
+    async def _ask(self, client: httpx2.AsyncClient, body: Json) -> Any:
+        for left in reversed(range(TRIES)):
+            response = await client.post(self._url, json=body, headers=dict(self._headers()))
+            if response.status_code in BUSY and left:
+                await asyncio.sleep(_pause_s(response.headers.get("retry-after")))
+                continue
+            break
+        if response.status_code in BUSY:
+            raise ModelUnavailableError(f"the model {self._name} has no room (HTTP {response.status_code})")
+        if response.status_code in (401, 403):
+            raise ModelUnavailableError(
+                f"the model {self._name} refused the key (HTTP {response.status_code}); see model.key_file"
+            )
+        if not response.is_success:
+            raise ModelUnavailableError(f"the model {self._name} answered HTTP {response.status_code}")
+        if len(response.content) > REPLY_BYTES:
+            raise ModelReplyError(f"the model {self._name} sent more than {REPLY_BYTES:,} bytes")
+        try:
+            return response.json()
+        except (ValueError, RecursionError):
+            raise ModelReplyError(f"the model {self._name} sent no JSON") from None
+
+    def _text_of(self, answer: Any) -> str:
+        try:
+            return self._read(answer)
+        except (KeyError, IndexError, TypeError, AttributeError):
+            raise ModelReplyError(f"the answer of the model {self._name} has not the form that was expected") from None
+
+
+def of_openai(name: str, url: str, key_file: Path | None, timeout_s: float) -> HttpModel:
+    """Make a model that speaks OpenAI's chat completions; *url* ends with the version (``http://127.0.0.1:11434/v1``)."""
+
+    def headers() -> Mapping[str, str]:
+        return {} if key_file is None else {"Authorization": f"Bearer {_key(key_file)}"}
+
+    def write(system: str, turns: Sequence[Turn], max_tokens: int) -> Json:
+        messages = [{"role": "system", "content": system}, *_messages(turns)]
+        return {"messages": messages, "max_tokens": max_tokens, "stream": False}
+
+    def read(answer: Json) -> str:
+        choice = answer["choices"][0]
+        message = choice["message"]
+        if message.get("refusal") or choice.get("finish_reason") == "content_filter":
+            raise ModelRefusedError(f"the model {name} refused to answer")
+        return str(message["content"] or "")
+
+    return HttpModel(name, f"{url.rstrip('/')}/chat/completions", headers, write, read, timeout_s)
+
+
+def of_anthropic(name: str, url: str | None, key_file: Path | None, timeout_s: float) -> HttpModel:
+    """Make a model that speaks Anthropic's messages; *url* None is Anthropic itself."""
+
+    def headers() -> Mapping[str, str]:
+        key = {} if key_file is None else {"x-api-key": _key(key_file)}
+        return {"anthropic-version": ANTHROPIC_VERSION} | key
+
+    def write(system: str, turns: Sequence[Turn], max_tokens: int) -> Json:
+        return {"system": system, "messages": _messages(turns), "max_tokens": max_tokens}
+
+    def read(answer: Json) -> str:
+        if answer.get("stop_reason") == "refusal":
+            raise ModelRefusedError(f"the model {name} refused to answer")
+        return "".join(part["text"] for part in answer["content"] if part["type"] == "text")
+
+    return HttpModel(name, f"{(url or ANTHROPIC_URL).rstrip('/')}/v1/messages", headers, write, read, timeout_s)
+
+
+def _messages(turns: Sequence[Turn]) -> list[Json]:
+    return [{"role": turn.role.value, "content": turn.text} for turn in turns]
+
+
+def _key(file: Path) -> str:
+    """Read the key: the first line of its file.
+
+    Raises:
+        ConfigError: it cannot be read, or is empty.
+    """
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"model.key_file {file} cannot be read ({type(problem).__name__})") from None
+    if not lines or not lines[0].strip():
+        raise ConfigError(f"model.key_file {file} is empty")
+    return lines[0].strip()
+
+
+def _pause_s(named: str | None) -> float:
+    """Read a ``Retry-After`` in seconds; a date there, or none, is a pause of our own."""
+    try:
+        return max(0.0, float(named)) if named is not None else PAUSE_S
+    except ValueError:
+        return PAUSE_S
