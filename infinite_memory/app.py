@@ -166,6 +166,7 @@ def new_session(config: Config, environ: Mapping[str, str]) -> Session:
         limits=config.limits,
         auto_create=config.scopes.auto_create,
         mcp_tools=config.mcp.tools,
+        laravel=config.laravel,
     )
 
 

@@ -15,7 +15,7 @@ from infinite_memory import __version__
 from infinite_memory.errors import ConfigError, InfiniteMemoryError
 
 
-CONTRACTS = ("native", "memory-server", "palace")
+CONTRACTS = ("native", "memory-server", "palace", "laravel", "agentmem")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,6 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--tools", choices=("core", "all"), help="which tools an MCP client is offered")
     serve.add_argument("--contract", choices=CONTRACTS, default=CONTRACTS[0], help="which contract is spoken")
     serve.add_argument("--palace", metavar="NAME", help="with --contract palace: the palace of calls that name none")
+    serve.add_argument("--organization", metavar="SLUG", help="with --contract laravel: whose memories are seen")
+    serve.add_argument("--user", metavar="NAME", help="with --contract laravel: for whom user memories are kept")
     serve.add_argument("--http", metavar="ADDR", help="also over HTTP, while this runs: 127.0.0.1:PORT")
     serve.add_argument("--in-process", action="store_true", help="without a daemon: everything in this process")
 

@@ -35,6 +35,11 @@ def flags_of(options: argparse.Namespace) -> dict[str, str]:
         flags["scopes.default"] = options.scope
     if getattr(options, "tools", None):
         flags["mcp.tools"] = options.tools
+    for name in ("organization", "user"):
+        if getattr(options, name, None):
+            if options.contract != "laravel":
+                raise ConfigError(f"--{name} goes with --contract laravel")
+            flags[f"laravel.{name}"] = getattr(options, name)
     return flags
 
 

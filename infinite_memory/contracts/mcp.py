@@ -57,6 +57,17 @@ class ToolCall(Protocol):
     async def confirm(self, question: str) -> Answer:
         """Put a yes-or-no question to the user. May end the call with an exception that the caller must let pass."""
 
+    @property
+    def can_sample(self) -> bool:
+        """Whether the client lends its own language model."""
+
+    async def sample(self, params: Json) -> Json:
+        """Ask the client's model (``sampling/createMessage``) and give the result.
+
+        Raises:
+            ModelRefusedError: the client, or its user, does not want to.
+        """
+
 
 class Changed(Protocol):
     """Something that subscribers may want to know."""

@@ -50,9 +50,16 @@ def _palace(given: Surroundings) -> McpServer:
     return PalaceServer(given.engine, given.session, default, given.home)
 
 
+def _laravel(given: Surroundings) -> McpServer:
+    from infinite_memory.contracts.laravel.server import LaravelServer
+
+    return LaravelServer(given.engine, given.session, given.watch)
+
+
 SIBLINGS: Mapping[str, Callable[[Surroundings], McpServer]] = {
     "memory-server": _memory_server,
     "palace": _palace,
+    "laravel": _laravel,
 }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from infinite_memory import __version__
 from infinite_memory.contracts.mcp import INVALID_PARAMS, Answer, Changed, Json, McpServer, RpcError
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, NotFoundError
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, ModelRefusedError, NotFoundError
 from infinite_memory.protocols.jsonrpc import RpcCall, RpcSession
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -105,6 +105,17 @@ class McpCall:
             return _answer(await self.rpc.ask("elicitation/create", params))
         except RpcError:
             return Answer.NOT_ASKED
+
+    @property
+    def can_sample(self) -> bool:
+        # The later era has no requests of a server: a question there ends the call, and what was stored would be stored again.
+        return not self.is_modern and isinstance(self.capabilities.get("sampling"), dict)
+
+    async def sample(self, params: Json) -> Json:
+        try:
+            return await self.rpc.ask("sampling/createMessage", params)
+        except RpcError as problem:
+            raise ModelRefusedError(f"the client's model did not answer: {problem}") from None
 
 
 class McpSession:

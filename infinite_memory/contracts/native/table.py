@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from infinite_memory.config import LimitsSettings
+from infinite_memory.config import LaravelSettings, LimitsSettings
 from infinite_memory.contracts.base import (
     Checking,
     ChoiceField,
@@ -47,6 +47,7 @@ class Session:
     limits: LimitsSettings
     auto_create: bool = True
     mcp_tools: str = "all"
+    laravel: LaravelSettings = field(default_factory=LaravelSettings)
     ignored: list[str] = field(default_factory=list)
     tell: Callable[[dict[str, str]], Awaitable[None]] | None = None
 
