@@ -17,7 +17,7 @@ from infinite_memory.contracts.laravel.failures import not_found
 from infinite_memory.contracts.laravel.places import UUID_OWNER, memory_id_of, view_of
 from infinite_memory.contracts.laravel.replies import index_out, instant_out, memory_out, versions_out
 from infinite_memory.contracts.laravel.searching import newest
-from infinite_memory.contracts.laravel.table import LaravelSession
+from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
 from infinite_memory.errors import MemoryNotFoundError, NotFoundError, shown
 from infinite_memory.models import MemoryRecord
@@ -52,14 +52,14 @@ def document(uri: str) -> list[Json] | None:
     return [{"uri": uri, "mimeType": "text/markdown", "text": DOCUMENTS[uri][2]}]
 
 
-async def read_resource(engine: Engine, session: LaravelSession, uri: str) -> list[Json]:
+async def read_resource(engine: Engine, session: Session, uri: str) -> list[Json]:
     """Read the index, a memory or its history.
 
     Raises:
         RpcError: there is no such memory that the caller may see.
         NotFoundError: the address is none of ours.
     """
-    view = view_of(session.organization, session.user, None)
+    view = view_of(session.laravel.organization, session.laravel.user, None)
     if uri == INDEX:
         return _contents(uri, [index_out(one) for one in await newest(engine, view, INDEX_MOST)])
     name = uri.removeprefix("memory://")

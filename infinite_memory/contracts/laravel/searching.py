@@ -41,7 +41,7 @@ async def memory_search(call: LaravelCall) -> Reply:
     found.sort(key=lambda pair: (pair[0].created_at, pair[0].memory_id), reverse=True)
     found.sort(key=lambda pair: (-(pair[1] or 0.0), -(pair[0].importance or 0.0)))
     replies = [memory_out(one, **({} if relevance is None else {"relevance": relevance})) for one, relevance in found]
-    _check_size(replies, call.session.reply_bytes)
+    _check_size(replies, call.session.laravel.reply_bytes)
     return {"list": replies}
 
 
@@ -67,7 +67,7 @@ async def memory_vector_search(call: LaravelCall) -> Reply:
         memory_out(allowed[one.memory_id], similarity=round(one.cosine, 4), relevance=round(10 * one.confidence, 1))
         for one in await engine.nearest_of(wanted, allowed, fields.integer("limit"))
     ]
-    _check_size(replies, call.session.reply_bytes)
+    _check_size(replies, call.session.laravel.reply_bytes)
     return {"list": replies}
 
 
@@ -100,7 +100,9 @@ async def _visible(call: LaravelCall) -> list[MemoryRecord]:
     """Read the memories that the caller may see and that pass the filters."""
     filters = call.fields.inner("filters")
     memories = await all_memories(call.engine)
-    view = view_of(call.session.organization, call.session.user, filters.find_text("repository"), memories)
+    view = view_of(
+        call.session.laravel.organization, call.session.laravel.user, filters.find_text("repository"), memories
+    )
     return [one for one in memories if view.shows(one) and _passes(one, filters)]
 
 

@@ -18,8 +18,9 @@ from infinite_memory.contracts.laravel.resources import (
     list_resources,
     read_resource,
 )
-from infinite_memory.contracts.laravel.table import SCOPE, TABLE, LaravelCall, LaravelSession
-from infinite_memory.contracts.mcp import INVALID_PARAMS, Listener, RpcError, ToolCall
+from infinite_memory.contracts.laravel.table import SCOPE, TABLE, LaravelCall
+from infinite_memory.contracts.mcp import INVALID_PARAMS, Listener, Profile, RpcError, ToolCall
+from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
 from infinite_memory.engine.watch import Event, Watch
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, shown
@@ -38,10 +39,10 @@ class LaravelServer:
 
     name = "Memory MCP Server"
     title = "Memory MCP Server"
-    version = "1.0.0"
     instructions = INSTRUCTIONS
+    profile = Profile(info={"version": "1.0.0"})  # of the contract, as its manifest says
 
-    def __init__(self, engine: Callable[[], Awaitable[Engine]], session: LaravelSession, watch: Watch) -> None:
+    def __init__(self, engine: Callable[[], Awaitable[Engine]], session: Session, watch: Watch) -> None:
         self._engine, self._session, self._watch = engine, session, watch
 
     def tools(self) -> list[Json]:

@@ -1,13 +1,11 @@
-"""The table of the Laravel contract, its enums, and what its rows share: the session, the call and the fields of a memory."""
+"""The table of the Laravel contract, its enums, and what its rows share: the call and the fields of a memory."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
-from infinite_memory.config import LimitsSettings
 from infinite_memory.contracts.base import (
     AnyField,
     Checking,
@@ -22,6 +20,7 @@ from infinite_memory.contracts.base import (
     TextField,
 )
 from infinite_memory.contracts.metadata import MetadataField
+from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
 from infinite_memory.errors import InvalidRequestError
 
@@ -68,23 +67,12 @@ class MemoryType(enum.Enum):
     RISK = "risk"
 
 
-@dataclass(frozen=True, slots=True)
-class LaravelSession:
-    """What belongs to one client: for whom it speaks, and its limits. None: not known."""
-
-    organization: str | None
-    user: str | None
-    limits: LimitsSettings
-    zone: ZoneInfo
-    reply_bytes: int
-
-
 @dataclass(slots=True)
 class LaravelCall:
     """One tool call on its way."""
 
     engine: Engine
-    session: LaravelSession
+    session: Session
     fields: Fields
     checking: Checking
 

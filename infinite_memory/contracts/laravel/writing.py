@@ -161,7 +161,7 @@ async def visible(call: LaravelCall, uuid: str) -> MemoryRecord:
 
 
 def _view(call: LaravelCall) -> View:
-    return view_of(call.session.organization, call.session.user, None)
+    return view_of(call.session.laravel.organization, call.session.laravel.user, None)
 
 
 def _checked_items(call: LaravelCall) -> list[Fields]:
@@ -280,7 +280,7 @@ def _changes(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: 
         reach: ScopeType = fields["scope_type"]
         owners[REACH] = reach.value
         if reach is ScopeType.USER:
-            owners.setdefault(USER, call.session.user or "")
+            owners.setdefault(USER, call.session.laravel.user or "")
         else:
             owners.pop(USER, None)
     if whole:
@@ -330,7 +330,9 @@ def _draft(call: LaravelCall, fields: Fields, uuid: str) -> Draft:
         importance=fields.find_number("importance") or 1.0,
         status=(fields["status"] or Status.DRAFT).value,
         metadata=fields["metadata"] or {},
-        owners=owners_of(uuid, fields.text("organization"), fields.find_text("repository"), reach, call.session.user),
+        owners=owners_of(
+            uuid, fields.text("organization"), fields.find_text("repository"), reach, call.session.laravel.user
+        ),
         memory_id=memory_id_of(uuid),
     )
 
