@@ -25,6 +25,7 @@ from infinite_memory.engine.embeddings import Embeddings
 from infinite_memory.engine.index import Index
 from infinite_memory.engine.parts import Parts
 from infinite_memory.engine.scopes import ScopeBook
+from infinite_memory.engine.text_feed import TextFeed
 from infinite_memory.engine.watch import Watch
 from infinite_memory.errors import ConfigError
 from infinite_memory.home import Home
@@ -34,7 +35,7 @@ from infinite_memory.store.mongod import LocalMongo
 
 if TYPE_CHECKING:
     from infinite_memory.embedding.base import Embedder
-    from infinite_memory.sidecar.base import SidecarFiles
+    from infinite_memory.sidecar.base import SidecarFiles, TextFiles
     from infinite_memory.store.base import Store
 
 log = logging.getLogger(__name__)
@@ -104,12 +105,12 @@ class App(AbstractAsyncContextManager["App"]):
         return McpSession(open_sibling(contract, surroundings))
 
     async def _build(self) -> Engine:
-        embedder, files, store = await asyncio.to_thread(self._open_parts)
+        embedder, files, text_files, store = await asyncio.to_thread(self._open_parts)
         config = self.config
         embeddings = Embeddings(embedder, config.recall.wait_s)
         scopes = ScopeBook(store, self._clock)
         index = Index(
-            store, scopes, embeddings, files,
+            store, scopes, embeddings, files, TextFeed(store, text_files),
             wait_s=config.recall.wait_s, save_every_s=config.sidecar.save_every_s,
         )  # fmt: skip
         embeddings.start()
@@ -119,10 +120,11 @@ class App(AbstractAsyncContextManager["App"]):
         self.jobs.start()
         return engine
 
-    def _open_parts(self) -> tuple[Embedder, SidecarFiles, Store]:
+    def _open_parts(self) -> tuple[Embedder, SidecarFiles, TextFiles, Store]:
         """Import what is heavy; in a thread, so that nobody waits for it who does not need it."""
         from infinite_memory.embedding.factory import open_embedder
         from infinite_memory.sidecar.saved import FaissSidecarFiles
+        from infinite_memory.sidecar.text_files import TantivyTextFiles
         from infinite_memory.store.mongo import MongoStore
 
         settings, mongodb = self.config.embedding, self.config.mongodb
@@ -133,7 +135,8 @@ class App(AbstractAsyncContextManager["App"]):
             timeout_s=mongodb.timeout_s,
         )
         embedder = open_embedder(settings.model, truncate_dim=settings.truncate_dim, precision=settings.precision)
-        return embedder, FaissSidecarFiles(self.home.sidecars), store
+        sidecars = self.home.sidecars
+        return embedder, FaissSidecarFiles(sidecars), TantivyTextFiles(sidecars / "text"), store
 
     def _backup_folder(self) -> Path:
         named = self.config.backup.folder

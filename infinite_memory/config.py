@@ -88,6 +88,9 @@ class RecallSettings:
     """How long a request may wait."""
 
     wait_s: float = _setting(20.0, "Longest wait for a model or index that is still loading, in seconds", low=0.0)
+    model_wait_s: float = _setting(
+        2.0, "How long a recall waits for a loading model before it goes by words alone, in seconds", low=0.0
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,13 +152,15 @@ class Filter:
 class Match:
     """One hit of a recall. ``confidence`` is 0 to 1 and falls with rank; ``window`` is the stretch that matched best.
 
-    ``repeated_at`` are the times of other memories of the same text that collapsed into this hit.
+    ``repeated_at`` are the times of other memories of the same text that collapsed into this hit. ``best_window`` is the number of the
+    window among those of a memory that has several.
     """
 
     memory: MemoryRecord
     confidence: float
     window: Window | None = None
     repeated_at: tuple[dt.datetime, ...] = ()
+    best_window: int | None = None
 
 
 SPEAKER_PREFIXES = ("speaker:", "person:")

@@ -75,26 +75,27 @@ class Embeddings:
             future.cancel()
         await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
 
-    async def ready(self) -> None:
-        """Return when the model is loaded; waits at most the configured time.
+    async def ready(self, wait_s: float | None = None) -> None:
+        """Return when the model is loaded; waits at most *wait_s*, without it the configured time.
 
         Raises:
             EmbeddingError: it failed to load, or is still loading when the time is over.
         """
         loop = asyncio.get_running_loop()
+        limit_s = self._wait_s if wait_s is None else wait_s
         if self._loading is None or (self._failed_at is not None and loop.time() - self._failed_at > RETRY_S):
             self._failed_at = None
             self.start()
         assert self._loading is not None
         try:
-            await asyncio.wait_for(asyncio.shield(self._loading), self._wait_s)
+            await asyncio.wait_for(asyncio.shield(self._loading), limit_s)
         except TimeoutError:
-            raise EmbeddingError(f"the embedding model is still loading after {self._wait_s:g} s; try again") from None
+            raise EmbeddingError(f"the embedding model is still loading after {limit_s:g} s; try again") from None
         if self.failure is not None:
             raise EmbeddingError(self.failure)
 
-    async def embed_query(self, text: str) -> Vectors:
-        """Embed one question; float32 of shape ``(dim,)``.
+    async def embed_query(self, text: str, wait_s: float | None = None) -> Vectors:
+        """Embed one question; float32 of shape ``(dim,)``. A model that is loading is waited for as in `ready`.
 
         Raises:
             EmbeddingError: the model cannot be used.
@@ -102,7 +103,7 @@ class Embeddings:
         if (known := self._queries.get(text)) is not None:
             self._queries.move_to_end(text)
             return known
-        await self.ready()
+        await self.ready(wait_s)
         vector: Vectors = (await self._embed([text]))[0]
         self._queries[text] = vector
         if len(self._queries) > CACHED_QUERIES:

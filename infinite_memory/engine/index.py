@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from infinite_memory.engine.embeddings import Embeddings
 from infinite_memory.engine.scopes import ScopeBook
+from infinite_memory.engine.text_feed import TextFeed
 from infinite_memory.errors import (
     EmbeddingError,
     InfiniteMemoryError,
@@ -29,7 +30,7 @@ from infinite_memory.errors import (
     StoreUnavailableError,
 )
 from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
-from infinite_memory.sidecar.base import Row, Sidecar, SidecarFiles
+from infinite_memory.sidecar.base import Row, Sidecar, SidecarFiles, TextIndex
 from infinite_memory.store.base import Change, ChangeKind, Located, Store
 
 log = logging.getLogger(__name__)
@@ -62,10 +63,11 @@ class Index:
     """The sidecar with its upkeep. Used from one event loop; the sidecar's own work runs in threads."""
 
     def __init__(
-        self, store: Store, scopes: ScopeBook, embeddings: Embeddings, files: SidecarFiles,
+        self, store: Store, scopes: ScopeBook, embeddings: Embeddings, files: SidecarFiles, words: TextFeed,
         *, wait_s: float, save_every_s: float,
     ) -> None:  # fmt: skip
         self._store, self._scopes, self._embeddings, self._files = store, scopes, embeddings, files
+        self._words = words
         self._wait_s, self._save_every_s = wait_s, save_every_s
         self._sidecar: Sidecar | None = None
         self._token = b""
@@ -97,6 +99,12 @@ class Index:
                 await self.save()
             except SidecarError as problem:
                 log.warning("the sidecar was not saved: %s", problem, extra={"event": "sidecar_not_saved"})
+        await self._words.close()
+
+    @property
+    def words(self) -> TextIndex | None:
+        """The text index, or None while it is being opened."""
+        return self._words.index
 
     async def sidecar(self) -> Sidecar:
         """Give the sidecar once it is level with the store; waits at most the configured time.
@@ -146,7 +154,8 @@ class Index:
         sidecar, token = self._sidecar, self._token
         if sidecar is None:
             sidecar, token = await self._load_or_rebuild()
-        sidecar.set_archived(self._scopes.archived_ids())
+        self._set_archived(sidecar)
+        await self._words.open(sidecar, token)
         try:
             await self._follow(sidecar, token)
         except StoreUnavailableError:
@@ -222,8 +231,16 @@ class Index:
     def save_soon(self) -> None:
         """Save within a second or two: what was removed for good is to leave the files as well."""
         self._save_asap = self._unsaved_since is not None
+        self._words.purge_soon()
+
+    def _set_archived(self, sidecar: Sidecar) -> None:
+        archived = self._scopes.archived_ids()
+        sidecar.set_archived(archived)
+        self._words.set_archived(archived)
 
     async def _save_if_due(self) -> None:
+        if self._sidecar is not None:
+            await self._words.tend(self._sidecar)
         since, now = self._unsaved_since, time.monotonic()
         rested = now - self._saved_at > SAVE_SHARE * self._save_took_s
         due = since is not None and (self._save_asap or now - since > self._save_every_s)
@@ -242,6 +259,7 @@ class Index:
             for memory in memories:
                 self._removed.pop(memory.memory_id, None)
             await _upsert(self._sidecar, [Row.of(memory) for memory in memories])
+            await self._words.entered(self._sidecar, memories)
             self._changed()
             if any(memory.embedding is None for memory in memories):
                 self._wake_pending.set()
@@ -255,19 +273,28 @@ class Index:
         while len(self._removed) > REMOVALS_KEPT:
             self._removed.popitem(last=False)
         if self._sidecar is not None:
-            self._sidecar.remove(gone)
+            self._remove(self._sidecar, gone)
             self._changed()
 
     def scope_removed(self, scope_id: ScopeId) -> None:
         """Take out a whole scope that this process just dropped."""
         if self._sidecar is not None:
-            self._sidecar.remove_scope(scope_id)
-            self._changed()
+            self._remove_scope(self._sidecar, scope_id)
+
+    def _remove(self, sidecar: Sidecar, memory_ids: Iterable[MemoryId]) -> None:
+        gone = list(memory_ids)
+        self._words.removed(sidecar, gone)
+        sidecar.remove(gone)
+
+    def _remove_scope(self, sidecar: Sidecar, scope_id: ScopeId) -> None:
+        sidecar.remove_scope(scope_id)
+        self._words.scope_removed(scope_id)
+        self._changed()
 
     def scopes_changed(self) -> None:
         """Take over which scopes are archived now."""
         if self._sidecar is not None:
-            self._sidecar.set_archived(self._scopes.archived_ids())
+            self._set_archived(self._sidecar)
 
     def _changed(self) -> None:
         if self._unsaved_since is None:
@@ -280,14 +307,13 @@ class Index:
         for change in changes:
             if change.kind is ChangeKind.SCOPES_CHANGED:
                 await self._scopes.refresh()
-                sidecar.set_archived(self._scopes.archived_ids())
+                self._set_archived(sidecar)
             elif change.kind is ChangeKind.SCOPE_REMOVED and change.scope_id:
-                sidecar.remove_scope(change.scope_id)
+                self._remove_scope(sidecar, change.scope_id)
                 wanted = {one: scope for one, scope in wanted.items() if scope != change.scope_id}
-                self._changed()
             elif change.kind is ChangeKind.REMOVED and change.memory_id:
                 wanted.pop(change.memory_id, None)
-                sidecar.remove([change.memory_id])
+                self._remove(sidecar, [change.memory_id])
                 self._changed()
             elif change.memory_id and change.scope_id and not sidecar.is_current(change.memory_id, change.revision):
                 wanted[change.memory_id] = change.scope_id
@@ -300,7 +326,8 @@ class Index:
         if self._removals != removals:  # something was removed while the store was read: what was read may be older
             memories = {one: memory for one, memory in memories.items() if one not in self._removed}
         await _upsert(sidecar, [Row.of(memory) for memory in memories.values()])
-        sidecar.remove(wanted.keys() - memories.keys())
+        await self._words.entered(sidecar, list(memories.values()))
+        self._remove(sidecar, wanted.keys() - memories.keys())
         self._changed()
         if any(memory.embedding is None for memory in memories.values()):
             self._wake_pending.set()
@@ -319,6 +346,7 @@ class Index:
             token, self._unsaved_since, self._save_asap = self._token, None, False
             if not token:
                 token = await self._store.change_token()
+            await self._words.flush(token)
             try:
                 await _in_thread(lambda: self._files.save(sidecar, self._store.identity, token))
             except SidecarError:
@@ -354,7 +382,7 @@ class Index:
             for at in range(0, len(ids), BATCH):
                 there |= (await self._store.fetch(dict(ids[at : at + BATCH]))).keys()
             gone = known.keys() - there
-            sidecar.remove(gone)
+            self._remove(sidecar, gone)
             surplus = len(gone)
         return Checked(len(missing), len(stale), surplus)
 
@@ -363,7 +391,7 @@ class Index:
         await self.sidecar()
         space, dim = self._space()
         sidecar = await self._build(space, dim)
-        sidecar.set_archived(self._scopes.archived_ids())
+        self._set_archived(sidecar)
         await self._compare(sidecar)  # what was written while it was built
         self._sidecar = sidecar
         for task in self._tasks:
@@ -403,7 +431,7 @@ class Index:
             return False
         await self._embeddings.ready()
         memories = await self._store.fetch(sidecar.locate(pending))
-        sidecar.remove(set(pending) - memories.keys())
+        self._remove(sidecar, set(pending) - memories.keys())
         made = await self._embeddings.embed_memories([embedded_text(one) for one in memories.values()])
         for memory, embedding in zip(list(memories.values()), made, strict=True):
             if not await self._store.set_embedding(memory.memory_id, memory.scope_id, memory.revision, embedding):

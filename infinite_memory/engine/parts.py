@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,10 +92,20 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Ranked hits, best first, and the scopes that were searched."""
+    """Ranked hits, best first, and the scopes that were searched. ``note`` tells what could not be used, and why."""
 
     matches: tuple[Match, ...]
     scopes: tuple[Scope, ...]
+    note: str | None = None
+
+
+class Mode(enum.Enum):
+    """What a recall goes by. All of them know typing slips but ``text``, which takes words as they are."""
+
+    HYBRID = "hybrid"
+    SEMANTIC = "semantic"
+    TEXT = "text"
+    FUZZY = "fuzzy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,57 +1,98 @@
 """Finding memories: filter first, rank what passes, read the documents, collapse what says the same.
 
-A hit whose document is gone is dropped, and the room is filled with the next one: the store is the truth.
+Candidates come from meaning (the sidecar's vectors) and from words (the text index); what one of them found is also scored by the
+other, so that the order does not depend on how deep each looked. A hit whose document is gone is dropped, and the room is filled with the
+next one: the store is the truth.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
-from infinite_memory.engine.confidence import confidence_of
-from infinite_memory.engine.parts import Found, Listing, Parts, Where
-from infinite_memory.models import Filter, Match, MemoryId, MemoryRecord, Scope, TimeRange, Window
-from infinite_memory.sidecar.base import Hit, Sidecar
+from infinite_memory.engine.confidence import SAME_TEXT, confidence_in
+from infinite_memory.engine.naming import Names
+from infinite_memory.engine.parts import Found, Listing, Mode, Parts, Where
+from infinite_memory.engine.ranking import MEANING_SHARE, Candidate, discounted, rank
+from infinite_memory.engine.remember import content_hash
+from infinite_memory.errors import EmbeddingError, SidecarNotReadyError
+from infinite_memory.models import Filter, Match, MemoryId, MemoryRecord, Scope, TagsMode, TimeRange
+from infinite_memory.sidecar.base import Hit, Sidecar, Spelling, TextHit, TextIndex, Wording
+
+if TYPE_CHECKING:
+    from infinite_memory.models import Vectors
+
+T = TypeVar("T")
 
 SLACK = 8  # hits asked for beyond k, so that a few repeated texts need no second search
+POOL = 100  # candidates of each kind; 30 and all of them rank alike
 WIDEN = 4  # factor by which the search grows when collapsing left room
+IN_THREAD = 20_000  # memories from which on searching would hold up the loop
+
+_SHARES = {Mode.HYBRID: MEANING_SHARE, Mode.SEMANTIC: 1.0, Mode.TEXT: 0.0, Mode.FUZZY: 0.0}
+_SPELLINGS = {
+    Mode.HYBRID: Spelling.UNKNOWN,
+    Mode.SEMANTIC: Spelling.UNKNOWN,
+    Mode.TEXT: Spelling.EXACT,
+    Mode.FUZZY: Spelling.ALL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A question ready to be searched: what may be used of vector and words is there."""
+
+    sidecar: Sidecar
+    text: TextIndex | None
+    vector: Vectors | None
+    wording: Wording | None
+    tag_keys: frozenset[str]
+    narrow: Filter
+    mode: Mode
+    note: str | None
 
 
 class Recalling:
     """The engine's methods that read memories."""
 
     parts: Parts
+    _names: Names = Names(())
+    _names_of: tuple[int, int] = (0, 0)
 
-    async def recall(self, query: str, where: Where, k: int, *, min_confidence: float = 0.0) -> Found:
-        """Find the memories that are nearest in meaning to *query* among those that pass *where*.
+    async def recall(
+        self, query: str, where: Where, k: int, *, min_confidence: float = 0.0, mode: Mode = Mode.HYBRID
+    ) -> Found:
+        """Find the memories that answer *query* best among those that pass *where*.
 
         Texts that are equal after folding case and white space are one match. Fewer than *k* only when fewer pass the filter
-        and *min_confidence*.
+        and *min_confidence*; by words alone, when fewer have one of them. A hybrid recall goes by words alone, with a note, while the model is
+        loading or when it failed.
 
         Raises:
-            EmbeddingError: the model cannot be used.
+            EmbeddingError: *mode* needs the model and it cannot be used.
+            SidecarNotReadyError: *mode* needs the text index and it is still being built.
             ScopeNotFoundError: a scope of *where* does not exist.
         """
-        sidecar = await self.parts.index.sidecar()
-        scopes, narrow = await self._resolve(where)
-        vector = await self.parts.embeddings.embed_query(query)
+        scopes, search = await self._prepare(query, where, mode)
         wanted = k + SLACK
         while True:
-            hits = sidecar.search(vector, wanted, narrow)
-            matches = collapse(await self._matches(sidecar, hits))
-            if len(matches) >= k or len(hits) < wanted:
+            matches, exhausted = await self._ranked(query, search, wanted)
+            collapsed = collapse(matches)
+            if len(collapsed) >= k or exhausted:
                 break
             wanted *= WIDEN
-        good = tuple(match for match in matches[:k] if match.confidence >= min_confidence)
-        return Found(good, scopes)
+        good = [match for match in collapsed[:k] if match.confidence >= min_confidence]
+        return Found(tuple(await self._with_windows(good)), scopes, search.note)
 
     async def nearest(self, query: str, where: Where, k: int, *, min_confidence: float) -> list[Match]:
-        """Find the *k* nearest memories, each for itself: texts that are equal are not collapsed. Errors as in `recall`."""
-        sidecar = await self.parts.index.sidecar()
-        _, narrow = await self._resolve(where)
-        hits = sidecar.search(await self.parts.embeddings.embed_query(query), k, narrow)
-        return [match for match in await self._matches(sidecar, hits) if match.confidence >= min_confidence]
+        """Find the *k* best matches, each for itself: texts that are equal are not collapsed. Errors as in `recall`."""
+        _, search = await self._prepare(query, where, Mode.HYBRID)
+        matches, _ = await self._ranked(query, search, k)
+        return [match for match in matches[:k] if match.confidence >= min_confidence]
 
     async def list_memories(
         self, where: Where, limit: int, cursor: str | None = None, *, newest_first: bool = True
@@ -94,13 +135,72 @@ class Recalling:
     async def _read(self, sidecar: Sidecar, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord]:
         return await self.parts.store.fetch(sidecar.locate(memory_ids))
 
-    async def _matches(self, sidecar: Sidecar, hits: Sequence[Hit]) -> list[Match]:
-        found = await self._read(sidecar, [hit.memory_id for hit in hits])
-        return [
-            Match(memory, confidence_of(hit.score), _window(memory, hit))
-            for hit in hits
-            if (memory := found.get(hit.memory_id)) is not None
-        ]
+    async def _prepare(self, query: str, where: Where, mode: Mode) -> tuple[tuple[Scope, ...], _Search]:
+        """Resolve scopes, read the question's words and names, embed what is left of it."""
+        sidecar = await self.parts.index.sidecar()
+        scopes, narrow = await self._resolve(where)
+        text, notes = self.parts.index.words, []
+        if text is None and mode in (Mode.TEXT, Mode.FUZZY):
+            raise SidecarNotReadyError("the text index is still being built; try again in a moment")
+        if text is None and mode is Mode.HYBRID:
+            notes.append("the text index is still being built: found by meaning alone")
+        wording = await _maybe_in_thread(sidecar, lambda: text.read(query, _SPELLINGS[mode])) if text else None
+        tags = sidecar.tags()
+        if self._names_of != (id(sidecar), len(tags)):
+            self._names, self._names_of = Names(tags), (id(sidecar), len(tags))
+        asked = self._names.read(query, wording.corrected if wording else {})
+        vector = None
+        try:
+            vector = await self._vector(asked.embedded, mode)
+        except EmbeddingError as problem:
+            if mode is Mode.SEMANTIC or text is None:
+                raise
+            notes.append(f"found by words alone: {problem}")
+        note = "; ".join(notes) or None
+        return scopes, _Search(sidecar, text, vector, wording, asked.tag_keys, narrow, mode, note)
+
+    async def _vector(self, text: str, mode: Mode) -> Vectors | None:
+        embeddings, settings = self.parts.embeddings, self.parts.config.recall
+        if mode is Mode.SEMANTIC:
+            return await embeddings.embed_query(text)
+        if mode is Mode.HYBRID:
+            return await embeddings.embed_query(text, settings.model_wait_s)
+        return await embeddings.embed_query(text) if embeddings.state == "ready" else None  # for the confidence only
+
+    async def _ranked(self, query: str, search: _Search, wanted: int) -> tuple[list[Match], bool]:
+        """Rank the best *wanted* candidates and read them; tells whether there are no more."""
+        candidates, exhausted = await _maybe_in_thread(search.sidecar, lambda: _gather(search, max(POOL, 2 * wanted)))
+        share = _SHARES[search.mode] if search.vector is not None else 0.0
+        ordered = [one for one, _ in rank(candidates, share)]
+        best = ordered[:wanted]
+        found = await self._read(search.sidecar, [one.memory_id for one in best])
+        asked = content_hash(query)
+        matches: list[Match] = []
+        lowest = 1.0
+        for one in best:
+            if (memory := found.get(one.memory_id)) is None:
+                continue
+            sure = confidence_in(one.cosine, one.coverage, verbatim=one.verbatim, lifted=one.lifted)
+            lowest = min(lowest, SAME_TEXT if memory.content_hash == asked else sure)
+            matches.append(Match(memory, lowest, best_window=one.window if one.windows > 1 else None))
+        return matches, exhausted and len(ordered) <= wanted
+
+    async def _with_windows(self, matches: Sequence[Match]) -> list[Match]:
+        """Tell of long memories which stretch matched; only those are read with their vectors."""
+        long = [match.memory.memory_id for match in matches if match.best_window is not None]
+        if not long:
+            return list(matches)
+        sidecar = await self.parts.index.sidecar()
+        whole = await self.parts.store.fetch(sidecar.locate(long), vectors=True)
+        told = []
+        for match in matches:
+            memory = whole.get(match.memory.memory_id)
+            windows = memory.embedding.windows if memory is not None and memory.embedding is not None else ()
+            number = match.best_window
+            if number is not None and number < len(windows) and windows[number].end <= len(match.memory.text):
+                match = dataclasses.replace(match, window=windows[number])
+            told.append(match)
+        return told
 
 
 def collapse(matches: Sequence[Match]) -> list[Match]:
@@ -116,7 +216,51 @@ def collapse(matches: Sequence[Match]) -> list[Match]:
     return list(by_text.values())
 
 
-def _window(memory: MemoryRecord, hit: Hit) -> Window | None:
-    if memory.embedding is None or len(memory.embedding.windows) < 2:
-        return None
-    return memory.embedding.windows[hit.window]
+def _gather(search: _Search, pool: int) -> tuple[list[Candidate], bool]:
+    """Collect candidates from meaning and words, and score each by both; tells whether the pools held all there is."""
+    sidecar, text, vector, wording, narrow = search.sidecar, search.text, search.vector, search.wording, search.narrow
+    # A filter for tags is narrow enough; without one, those who are named get a pool of their own.
+    named = None
+    if search.tag_keys and not narrow.tag_keys:
+        named = dataclasses.replace(narrow, tag_keys=search.tag_keys, tags_mode=TagsMode.ANY)
+    near: dict[MemoryId, Hit] = {}
+    worded: dict[MemoryId, TextHit] = {}
+    exhausted = True
+    for where in (narrow, named) if named is not None else (narrow,):
+        if vector is not None and search.mode in (Mode.HYBRID, Mode.SEMANTIC):
+            hits = sidecar.search(vector, pool, where)
+            exhausted &= len(hits) < pool
+            near |= {hit.memory_id: hit for hit in hits}
+        if text is not None and wording is not None and search.mode is not Mode.SEMANTIC:
+            found = text.search(wording, pool, where)
+            exhausted &= len(found) < pool
+            worded |= {hit.memory_id: hit for hit in found}
+    ids = near.keys() | worded.keys()
+    if vector is not None and (lacking := ids - near.keys()):
+        near |= {
+            hit.memory_id: hit for hit in sidecar.search(vector, len(lacking), Filter(memory_ids=frozenset(lacking)))
+        }
+    if text is not None and wording is not None and (lacking := ids - worded.keys()):
+        worded |= {
+            hit.memory_id: hit for hit in text.search(wording, len(lacking), Filter(memory_ids=frozenset(lacking)))
+        }
+    lifted: frozenset[MemoryId] = frozenset()
+    if search.tag_keys and ids:
+        bearing = Filter(memory_ids=frozenset(ids), tag_keys=search.tag_keys, tags_mode=TagsMode.ANY)
+        lifted = frozenset(sidecar.list_page(bearing, len(ids), None, newest_first=True).memory_ids)
+    return [_candidate(one, near.get(one), worded.get(one), one in lifted) for one in ids], exhausted
+
+
+def _candidate(memory_id: MemoryId, near: Hit | None, worded: TextHit | None, lifted: bool) -> Candidate:
+    made = Candidate(memory_id, lifted=lifted)
+    if near is not None:
+        made.cosine, made.window, made.windows = discounted(near.score, near.windows), near.window, near.windows
+    if worded is not None:
+        made.words, made.coverage, made.verbatim = worded.score, worded.coverage, worded.verbatim
+    return made
+
+
+async def _maybe_in_thread(sidecar: Sidecar, work: Callable[[], T]) -> T:
+    if sum(sidecar.count_by_scope().values()) < IN_THREAD:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(None, work)

@@ -53,7 +53,8 @@ def milliseconds(instant: dt.datetime) -> int:
     return (instant - _EPOCH) // MILLISECOND
 
 
-def _milliseconds_up(instant: dt.datetime) -> int:
+def milliseconds_up(instant: dt.datetime) -> int:
+    """Give the whole milliseconds from 1970 to *instant*, rounded up."""
     return -((_EPOCH - instant) // MILLISECOND)
 
 
@@ -332,7 +333,7 @@ def _inside(times: NDArray[np.int64], span: TimeRange) -> Mask:
     """Test ``start <= t < end`` on whole milliseconds; rounding both ends up changes no answer."""
     inside = np.ones(len(times), np.bool_)
     if span.start is not None:
-        inside &= times >= _milliseconds_up(span.start)
+        inside &= times >= milliseconds_up(span.start)
     if span.end is not None:
-        inside &= times < _milliseconds_up(span.end)
+        inside &= times < milliseconds_up(span.end)
     return inside

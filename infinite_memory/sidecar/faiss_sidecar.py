@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infinite_memory.models import Filter, MemoryId, ScopeId
-from infinite_memory.sidecar.base import Hit, Page, Row
+from infinite_memory.sidecar.base import Hit, Neighbours, Page, Row
 from infinite_memory.sidecar.catalog import INTERNED, Catalog, Mask
 from infinite_memory.sidecar.keys import KeyedNumbers, ids_of, key_of
 from infinite_memory.sidecar.listing import Cursor, first_in_order
@@ -189,8 +189,11 @@ class FaissSidecar:
         found = table.nearest(vector, k, mask)
         keys = catalog.column("key")[found.slots]
         order = np.lexsort((keys, -catalog.column("occurred_ms")[found.slots], -found.scores))[:k]
-        places = zip(ids_of(keys[order]), found.scores[order].tolist(), found.windows[order].tolist(), strict=True)
-        return [Hit(memory_id, score, window) for memory_id, score, window in places]
+        counts = catalog.column("windows")[found.slots[order]].tolist()
+        places = zip(
+            ids_of(keys[order]), found.scores[order].tolist(), found.windows[order].tolist(), counts, strict=True
+        )
+        return [Hit(memory_id, score, window, count) for memory_id, score, window, count in places]
 
     def list_page(self, where: Filter, limit: int, cursor: str | None, newest_first: bool) -> Page:
         """List memories that pass *where* by the time they happened, then by id; newest first turns both around.
@@ -272,6 +275,41 @@ class FaissSidecar:
             keys, created = self._catalog.column("key"), self._catalog.column("created_ms")
         return ids_of(keys[waiting][np.lexsort((keys[waiting], created[waiting]))])
 
+    def turns(self) -> Sequence[MemoryId]:
+        """List every memory known by scope, conversation and time."""
+        with self._lock:
+            slots = np.flatnonzero(self._catalog.alive())
+            catalog = self._catalog
+        return ids_of(catalog.column("key")[slots[_in_turn(catalog, slots)]])
+
+    def neighbours(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, Neighbours]:
+        """Tell what was said before and after memories in their conversations; one pass, whatever their number."""
+        with self._lock:
+            catalog, alive = self._catalog, self._catalog.alive()
+            found = {one: slot for one in memory_ids if (slot := catalog.find(one)) is not None}
+        places = _conversations(catalog, len(alive))
+        wanted = np.unique(places[list(found.values())]) if found else np.empty(0, np.int64)
+        wanted = wanted[wanted >= 0]
+        if len(wanted) == 1:
+            same = places == wanted[0]
+        else:
+            same = np.isin(places, wanted)
+        slots = np.flatnonzero(alive & same)
+        slots = slots[_in_turn(catalog, slots)]
+        ids, groups = ids_of(catalog.column("key")[slots]), places[slots].tolist()
+        made: dict[MemoryId, Neighbours] = {}
+        for at, memory_id in enumerate(ids):
+            if memory_id in found:
+                before = ids[at - 1] if at and groups[at - 1] == groups[at] else None
+                after = ids[at + 1] if at + 1 < len(ids) and groups[at + 1] == groups[at] else None
+                made[memory_id] = Neighbours(before, after)
+        return made
+
+    def tags(self) -> Sequence[str]:
+        """List the tag keys that were ever seen."""
+        with self._lock:
+            return self._catalog.interned["tag"].strings
+
     def stats(self) -> SidecarStats:
         """Count what is here."""
         with self._lock:
@@ -319,6 +357,19 @@ class FaissSidecar:
         strings = {name: catalog.interned[name].strings for name in INTERNED}
         windows = catalog.column("windows")
         return Snapshot(self._space, catalog, catalog.alive(), windows, strings, self._vectors.snapshot())
+
+
+def _conversations(catalog: Catalog, count: int) -> NDArray[np.int64]:
+    """Number the conversation of every slot, over all scopes; -1 where there is none."""
+    scopes, conversations = catalog.column("scope")[:count], catalog.column("conversation")[:count]
+    numbers = scopes.astype(np.int64) << 32 | conversations
+    return np.where(conversations >= 0, numbers, -1)
+
+
+def _in_turn(catalog: Catalog, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Order *slots* by scope, conversation, time and id."""
+    columns = (catalog.column(name)[slots] for name in ("key", "occurred_ms", "conversation", "scope"))
+    return np.lexsort(tuple(columns))
 
 
 def _copy_living(source: Snapshot, first: int, catalog: Catalog, vectors: VectorTable) -> None:

@@ -22,8 +22,11 @@ from functools import lru_cache
 LONGEST = 200
 """A run of more characters is an encoded blob, not a word; only its parts are kept, cut to this."""
 
+SHORTEST_CODE = 4
+
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 _ACCENTS = re.compile("[\u0300-\u036f]+")
+_POSSESSIVE = re.compile("['’]s$")
 _JOINER_CHARS = r"_\-./\\:@+#~$%&=[]"
 
 
@@ -41,9 +44,10 @@ def words_of(text: str) -> list[str]:
     return list(_words(fold_word(text)))
 
 
-def identifiers_of(text: str) -> list[str]:
-    """List the words of *text* that are made of several parts or have digits among letters: codes, paths, versions."""
-    return [run for run in (match.group().strip(_EDGES) for match in _patterns()[0].finditer(fold_word(text))) if _is_identifier(run)]
+def codes_of(text: str) -> list[str]:
+    """List the words of *text* that are codes, paths, versions, addresses: digits among letters, or parts joined by more than hyphens."""
+    runs = (_POSSESSIVE.sub("", match.group().strip(_EDGES)) for match in _patterns()[0].finditer(fold_word(text)))
+    return [run for run in runs if _is_code(run)]
 
 
 _EDGES = "-.:@+#~$%&=[]"  # belong to a sentence when they stand at the end of a run; slashes and underscores do not
@@ -53,9 +57,10 @@ def _words(folded: str) -> Iterator[str]:
     runs, parts, unspaced = _patterns()
     for match in runs.finditer(folded):
         run = match.group().strip(_EDGES)
-        pieces = parts.findall(run)
+        pieces = [_POSSESSIVE.sub("", piece) for piece in parts.findall(run)]
         if not pieces:
             continue
+        run = _POSSESSIVE.sub("", run)
         if len(pieces) == 1 and pieces[0] == run:
             yield from _plain(run, unspaced)
             continue
@@ -83,10 +88,12 @@ def _plain(word: str, unspaced: re.Pattern[str]) -> Iterator[str]:
                 yield stretch[at : at + 2]
 
 
-def _is_identifier(run: str) -> bool:
-    pieces = _patterns()[1].findall(run)
+def _is_code(run: str) -> bool:
     letters, digits = any(one.isalpha() for one in run), any(one.isdigit() for one in run)
-    return len(pieces) > 1 or (letters and digits)
+    joined = any(one in "_/\\.@:#" for one in run[1:])
+    return SHORTEST_CODE <= len(run) <= LONGEST and (
+        (letters and (digits or joined)) or (digits and run.count(".") > 1)
+    )
 
 
 @lru_cache(maxsize=1)
@@ -99,7 +106,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     word = rf"[^\W_]|[{marks}\u200d]"
     return (
         re.compile(rf"(?:{word}|[{re.escape(_JOINER_CHARS)}]|(?<=\w)['’](?=\w))+"),
-        re.compile(rf"(?:{word})+"),
+        re.compile(rf"(?:{word}|(?<=\w)['’](?=\w))+"),
         re.compile(f"([{_UNSPACED}]+)"),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from infinite_memory.contracts.base import (
+    ChoiceField,
     IntegerField,
     NameField,
     NumberField,
@@ -13,7 +14,7 @@ from infinite_memory.contracts.base import (
     TextField,
     TimeRangeField,
 )
-from infinite_memory.contracts.native.replies import match_out, memory_out, names_out, range_out
+from infinite_memory.contracts.native.replies import cut_text, match_out, memory_out, names_out, range_out
 from infinite_memory.contracts.native.table import (
     CURSOR,
     FILTER_FIELDS,
@@ -28,15 +29,20 @@ from infinite_memory.contracts.native.table import (
     time_of,
     where_of,
 )
-from infinite_memory.engine.parts import Found, Listing, Where
+from infinite_memory.contracts.when import when_out
+from infinite_memory.engine.parts import Found, Listing, Mode, Where
 from infinite_memory.errors import InvalidRequestError
-from infinite_memory.models import Filter, tag_key
+from infinite_memory.models import Filter, MemoryRecord, tag_key
 from infinite_memory.time_phrases.asking import has_topic
 
 
 @TABLE.command(
     "retrieve_memory",
     query(required=True),
+    ChoiceField(
+        name="mode", about="What to go by: meaning and words (hybrid), meaning alone, words alone, or words and their look-alikes",
+        choices=Mode, default=Mode.HYBRID,
+    ),
     ObjectField(name="filter", about="What a memory must be to be considered", fields=FILTER_FIELDS),
     IntegerField(name="top_k", about="Most results", default=5, low=1, high=1000, limit="top_k"),
     NumberField(name="min_confidence", about="Leave out weaker matches", low=0, high=1),
@@ -54,8 +60,9 @@ async def retrieve_memory(call: Call) -> Reply:
         where,
         fields.integer("top_k"),
         min_confidence=fields.find_number("min_confidence") or 0.0,
+        mode=fields["mode"],
     )
-    reply = _found(call, found) | note
+    reply = _noted(_found(call, found), note)
     if "max_chars" in fields:
         _cap(reply, fields.integer("max_chars"))
     return reply
@@ -120,7 +127,7 @@ async def recall_memory_by_time(call: Call) -> Reply:
     where, note = await _widened(call, asked)
     topic = fields.find_text("query") or (rest if "cursor" not in fields and has_topic(rest) else None)
     reply = await _search_or_list(call, where, topic, newest_first=False)
-    return reply | note | {"time_frame": range_out(span, call.session.zone)}
+    return _noted(reply, note) | {"time_frame": range_out(span, call.session.zone)}
 
 
 async def _widened(call: Call, where: Where) -> tuple[Where, Reply]:
@@ -148,27 +155,50 @@ async def _search_or_list(call: Call, where: Where, wanted: str | None, *, newes
 
 
 def _found(call: Call, found: Found) -> Reply:
-    return {
-        "results": [match_out(call.engine, match) for match in found.matches],
+    reply: Reply = {
+        "results": [_dated(call, match_out(call.engine, match), match.memory) for match in found.matches],
         "scopes_searched": names_out(found.scopes),
     }
+    return reply | ({"note": found.note} if found.note else {})
 
 
 def _listed(call: Call, listing: Listing) -> Reply:
     return {
-        "results": [memory_out(call.engine, memory) for memory in listing.memories],
+        "results": [_dated(call, memory_out(call.engine, memory), memory) for memory in listing.memories],
         "total": listing.total,
         "next_cursor": listing.next_cursor,
         "scopes_searched": names_out(listing.scopes),
     }
 
 
+def _dated(call: Call, result: Reply, memory: MemoryRecord) -> Reply:
+    """Put the date in words beside the timestamp."""
+    told: Reply = {}
+    for name, value in result.items():
+        told[name] = value
+        if name == "timestamp":
+            told["when"] = when_out(memory.occurred_at, call.now(), call.session.zone)
+    return told
+
+
+def _noted(reply: Reply, note: Reply) -> Reply:
+    """Add what *note* says to what the reply says already."""
+    notes = [one for one in (note.get("note"), reply.get("note")) if one]
+    return reply | ({"note": "; ".join(notes)} if notes else {})
+
+
 def _cap(reply: Reply, most: int) -> None:
-    """Cut texts, last ones first in line, so that all together keep to *most* characters; what was cut says so."""
+    """Cut texts, the worst results' first, so that texts and excerpts together keep to *most* characters; what was cut says so.
+
+    A text that is cut gives way to its excerpt, which says where the answer is. Nothing is cut inside a letter with its marks.
+    """
     left = most
     for result in reply["results"]:
-        text = result["text"]
-        if len(text) > left:
-            result |= {"text": text[:left], "truncated": True, "text_chars": len(text)}
+        text, excerpt = result["text"], result.get("excerpt", "")
+        if len(text) + len(excerpt) > left:
+            told = cut_text(excerpt, left)
+            if excerpt:
+                result["excerpt"] = told
+            result |= {"text": cut_text(text, left - len(told)), "truncated": True, "text_chars": len(text)}
             reply["truncated"] = True
-        left = max(0, left - len(text))
+        left -= min(left, len(result["text"]) + len(result.get("excerpt", "")))

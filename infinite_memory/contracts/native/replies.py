@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import unicodedata
 from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
 from infinite_memory.contracts.base import Json
 from infinite_memory.engine import Engine
 from infinite_memory.models import Match, MemoryRecord, Scope, TimeRange
+
+
+_JOINERS = frozenset("\u200d\ufe0f")  # hold an emoji of several characters together
 
 
 def instant_out(instant: dt.datetime) -> str:
@@ -55,6 +59,16 @@ def match_out(engine: Engine, match: Match) -> Json:
         reply["count"] = 1 + len(match.repeated_at)
         reply["also_at"] = [instant_out(one) for one in match.repeated_at]
     return reply
+
+
+def cut_text(text: str, most: int) -> str:
+    """Cut *text* to at most *most* characters, at the end of a letter with all its marks; what was cut shows an ellipsis."""
+    if len(text) <= most:
+        return text
+    end = max(0, most - 1)
+    while end > 0 and (unicodedata.category(text[end]).startswith("M") or _JOINERS & {text[end], text[end - 1]}):
+        end -= 1
+    return text[:end].rstrip() + "…" if most > 0 else ""
 
 
 def names_out(scopes: Sequence[Scope]) -> list[str]:

@@ -1,0 +1,94 @@
+"""What a question names: tags, and the persons among them, who are left out of what is embedded.
+
+A small embedding model is drawn to a name: "When did Ada move?" lies nearer to "Hi Ada!" than to what Ada said of moving. So names of
+speakers are left out of the embedded question (never all of it), and memories that bear the named tag are lifted instead. Measured on
+public conversations, that doubles what meaning alone recalls; where nobody is named it changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from infinite_memory.models import CONVERSATION_PREFIXES, SPEAKER_PREFIXES
+from infinite_memory.sidecar.wording import STOP_WORDS
+from infinite_memory.sidecar.words import words_of
+
+LONGEST_NAME = 4  # words
+_TOKEN = re.compile(r"\S+")
+_Name = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question understood: the keys of the tags that it names, and the text that is embedded in its place."""
+
+    tag_keys: frozenset[str]
+    embedded: str
+
+
+class Names:
+    """The names that tags bear, by their words. A speaker is also known by the first of several names."""
+
+    def __init__(self, tag_keys: Sequence[str]) -> None:
+        self._keys: dict[_Name, set[str]] = {}
+        self._persons: set[_Name] = set()
+        for key in tag_keys:
+            if not key.startswith(CONVERSATION_PREFIXES):
+                self._enter(key)
+
+    def _enter(self, key: str) -> None:
+        name = tuple(words_of(key.rpartition(":")[2]))
+        if not name or len(name) > LONGEST_NAME or all(word.isdigit() for word in name):
+            return
+        is_person = key.startswith(SPEAKER_PREFIXES)
+        for form in {name, name[:1]} if is_person else {name}:
+            self._keys.setdefault(form, set()).add(key)
+            if is_person:
+                self._persons.add(form)
+
+    def read(self, question: str, corrected: Mapping[str, str]) -> Asked:
+        """Find what *question* names, its misspelt words taken for what they were meant for."""
+        tokens = _TOKEN.findall(question)
+        words = [_word(token) for token in tokens]
+        meant = [corrected.get(word, word) for word in words]
+        shown = [
+            token if word == was else _respelt(token, word)
+            for token, was, word in zip(tokens, words, meant, strict=True)
+        ]
+        keys: set[str] = set()
+        left: list[str] = []
+        at = 0
+        while at < len(tokens):
+            size = self._longest(tokens, meant, at)
+            name = tuple(meant[at : at + size])
+            if size:
+                keys |= self._keys[name]
+            if not size or name not in self._persons:
+                left += shown[at : at + max(1, size)]
+            at += max(1, size)
+        says_something = any(word not in STOP_WORDS for token in left for word in words_of(token))
+        return Asked(frozenset(keys), " ".join(left) if says_something else " ".join(shown) or question)
+
+    def _longest(self, tokens: Sequence[str], words: Sequence[str], at: int) -> int:
+        """Give the number of words from *at* on that are a name, 0 for none."""
+        for size in range(min(LONGEST_NAME, len(words) - at), 0, -1):
+            name = tuple(words[at : at + size])
+            if name in self._keys and (size > 1 or self._is_meant(tokens, name[0], at)):
+                return size
+        return 0
+
+    def _is_meant(self, tokens: Sequence[str], word: str, at: int) -> bool:
+        """Tell "Will" the person from "will" the verb: a word that says nothing names somebody only with a capital inside a sentence."""
+        return (word not in STOP_WORDS and len(word) > 1) or (at > 0 and tokens[at][:1].isupper())
+
+
+def _word(token: str) -> str:
+    words = words_of(token)
+    return words[0] if len(words) == 1 else ""
+
+
+def _respelt(token: str, word: str) -> str:
+    core = token.rstrip(".,;:!?)\"'”»")
+    return word + token[len(core) :]

@@ -1,0 +1,260 @@
+"""Keeps the text index level with the sidecar of filters and vectors, which is level with the store.
+
+A memory is searched together with what was said just before it, so a write may also concern the memory after it; those are read again
+within a second or so (`tend`). What was forgotten for good is to leave the files too: the index is then written anew from the store into a new
+generation while the old one goes on answering.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from infinite_memory.errors import SidecarDamagedError, SidecarError, StoreError
+from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
+from infinite_memory.sidecar.base import Row, Sidecar, TextFiles, TextIndex, TextRow
+from infinite_memory.sidecar.wording import is_short
+from infinite_memory.store.base import Store
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+BATCH = 500  # memories read from the store at a time
+FLUSH_ROWS = 512  # changes searched by hand at most: a millisecond
+FLUSH_S = 10.0  # a change is in the files after about this long
+OPEN_WAIT_S = 5.0  # how long the rest of the memory waits for its words at a start
+REST_SHARE = 20  # a new generation is written again after this many times its own length, not all day
+
+
+class TextFeed:
+    """The text index with its upkeep. Used from one event loop; the index's own work runs in threads."""
+
+    def __init__(self, store: Store, files: TextFiles) -> None:
+        self._store, self._files = store, files
+        self._index: TextIndex | None = None
+        self._next: TextIndex | None = None
+        self._touched: set[MemoryId] = set()
+        self._stale: set[MemoryId] = set()
+        self._archived: frozenset[ScopeId] = frozenset()
+        self._waiting_since: float | None = None
+        self._purge = False
+        self._rebuilt_at = self._rebuild_took_s = 0.0
+        self._opening: asyncio.Task[None] | None = None
+        self._rebuilding: asyncio.Task[None] | None = None
+        self._flushing = asyncio.Lock()
+
+    @property
+    def index(self) -> TextIndex | None:
+        """The index, or None while it is being opened."""
+        return self._index
+
+    # opening and closing
+
+    async def open(self, sidecar: Sidecar, token: bytes) -> None:
+        """Begin to open the index and bring it level with *sidecar*, whose change token is *token*.
+
+        Waits for it a little; a large index that is built anew goes on in the background.
+        """
+        if self._index is None and (self._opening is None or self._opening.done()):
+            self._opening = asyncio.create_task(self._open_quietly(sidecar, token), name="opening the text index")
+            await asyncio.wait({self._opening}, timeout=OPEN_WAIT_S)
+
+    async def _open_quietly(self, sidecar: Sidecar, token: bytes) -> None:
+        try:
+            await self._open(sidecar, token)
+        except (StoreError, SidecarError) as problem:
+            log.warning("the text index could not be opened: %s", problem, extra={"event": "text_not_opened"})
+        finally:
+            self._next = None
+
+    async def _open(self, sidecar: Sidecar, token: bytes) -> None:
+        level = False
+        try:
+            index, saved = await _in_thread(lambda: self._files.load(self._store.identity))
+            level = bool(token) and saved == token
+        except SidecarDamagedError as problem:
+            log.info("the text index is rebuilt: %s", problem, extra={"event": "text_rebuilt"})
+            index = await _in_thread(lambda: self._files.create(self._store.identity))
+            await _in_thread(lambda: self._files.settle(index))
+        index.set_archived(self._archived)
+        self._next = index
+        if not level:
+            await self._level(index, sidecar)
+        self._index = index
+        self._changed()
+
+    async def close(self) -> None:
+        """Stop what is under way. What is to leave the files and could not yet, leaves with them: they are built anew."""
+        for task in (self._opening, self._rebuilding):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        if self._purge and self._index is not None:
+            fresh = await _in_thread(lambda: self._files.create(self._store.identity))
+            await _in_thread(lambda: self._files.settle(fresh))
+
+    async def _level(self, index: TextIndex, sidecar: Sidecar) -> None:
+        """Compare revisions with *sidecar* and mend what differs."""
+        known, theirs = await _in_thread(lambda: (index.revisions(), sidecar.revisions()))
+        index.remove([one for one in known if one not in theirs])
+        missing = [one for one in sidecar.turns() if known.get(one, -1) < theirs.get(one, 0)]
+        for at in range(0, len(missing), BATCH):
+            found = await self._store.fetch(sidecar.locate(missing[at : at + BATCH]))
+            await self._enter(index, sidecar, [found[one] for one in missing[at : at + BATCH] if one in found])
+            if index.waiting >= FLUSH_ROWS:
+                await _in_thread(index.flush)
+
+    # what happens to memories
+
+    async def entered(self, sidecar: Sidecar, memories: Sequence[MemoryRecord]) -> None:
+        """Take over memories that were just put into *sidecar*; they are found by their words from now on."""
+        for index in (self._index, self._next):
+            if index is not None:
+                await self._enter(index, sidecar, memories)
+        if self._next is not None:
+            self._touched |= {one.memory_id for one in memories}
+        if self._index is not None:
+            self._changed()
+            if self._index.waiting >= FLUSH_ROWS and not self._flushing.locked():
+                await self.flush()
+
+    def removed(self, sidecar: Sidecar, memory_ids: Sequence[MemoryId]) -> None:
+        """Take memories out; call it before they leave *sidecar*, which knows what was said after them."""
+        if self._index is None and self._next is None:
+            return
+        self._stale |= {one.after for one in sidecar.neighbours(memory_ids).values() if one.after is not None}
+        self._stale -= set(memory_ids)
+        for index in (self._index, self._next):
+            if index is not None:
+                index.remove(memory_ids)
+        self._touched |= set(memory_ids) if self._next is not None else set()
+        self._changed()
+
+    def scope_removed(self, scope_id: ScopeId) -> None:
+        """Take a whole scope out."""
+        for index in (self._index, self._next):
+            if index is not None:
+                index.remove_scope(scope_id)
+        self._changed()
+
+    def set_archived(self, scope_ids: frozenset[ScopeId]) -> None:
+        """Say which scopes are archived."""
+        self._archived = scope_ids
+        for index in (self._index, self._next):
+            if index is not None:
+                index.set_archived(scope_ids)
+
+    def _changed(self) -> None:
+        if self._waiting_since is None:
+            self._waiting_since = time.monotonic()
+
+    async def _enter(self, index: TextIndex, sidecar: Sidecar, memories: Sequence[MemoryRecord]) -> None:
+        current = [one for one in memories if _is_latest(sidecar, one)]
+        texts = {one.memory_id: one.text for one in current}
+        neighbours = sidecar.neighbours([one.memory_id for one in current if one.conversation_id is not None])
+        before = {
+            one: both.before for one, both in neighbours.items() if both.before is not None and is_short(texts[one])
+        }
+        absent = {one for one in before.values() if one is not None and one not in texts}
+        if absent:
+            found = await self._store.fetch(sidecar.locate(absent))
+            texts |= {one: memory.text for one, memory in found.items()}
+        rows = []
+        for memory in current:
+            said = texts.get(before.get(memory.memory_id) or MemoryId(""), "")
+            rows.append(TextRow(Row.of(memory), memory.text, memory.title, memory.tags, said if is_short(said) else ""))
+        if len(rows) <= 4:
+            index.upsert(rows)
+        else:
+            await _in_thread(lambda: index.upsert(rows))
+        gone = [one.memory_id for one in current if not sidecar.is_current(one.memory_id, one.revision)]
+        if gone:  # removed while the store was read
+            index.remove(gone)
+        after = {both.after for both in neighbours.values() if both.after is not None}
+        self._stale |= after - texts.keys() if index is self._index else set()
+
+    # upkeep
+
+    async def tend(self, sidecar: Sidecar) -> None:
+        """Do what is due: read again what stands after a change, write files, begin a new generation."""
+        if self._index is None:
+            await self.open(sidecar, b"")
+            return
+        if self._stale:
+            stale, self._stale = list(self._stale)[:BATCH], set(list(self._stale)[BATCH:])
+            found = await self._store.fetch(sidecar.locate(stale))
+            await self.entered(sidecar, list(found.values()))
+            self._stale -= found.keys()
+        now = time.monotonic()
+        if self._waiting_since is not None and now - self._waiting_since > FLUSH_S:
+            await self.flush()
+        rested = now - self._rebuilt_at > REST_SHARE * self._rebuild_took_s
+        if self._purge and rested and (self._rebuilding is None or self._rebuilding.done()):
+            self._purge = False
+            self._rebuilding = asyncio.create_task(self._renew(sidecar), name="text index")
+
+    def purge_soon(self) -> None:
+        """Write a new generation soon, without the words of what was removed."""
+        self._purge = True
+
+    async def flush(self, token: bytes = b"") -> None:
+        """Write what waits to the files; a failure is logged and tried again later."""
+        async with self._flushing:
+            index, self._waiting_since = self._index, None
+            if index is None:
+                return
+            try:
+                await _in_thread(lambda: index.flush(token))
+            except SidecarError as problem:
+                log.warning("the text index was not saved: %s", problem, extra={"event": "text_not_saved"})
+                self._changed()
+
+    async def _renew(self, sidecar: Sidecar) -> None:
+        try:
+            await self.rebuild(sidecar)
+        except (StoreError, SidecarError) as problem:
+            log.info("a new text index is put off: %s", problem, extra={"event": "text_put_off"})
+            self._purge = True
+
+    async def rebuild(self, sidecar: Sidecar) -> None:
+        """Build the index anew from the store and put it in the place of the old one, which answers meanwhile.
+
+        Raises:
+            StoreError: the store cannot be read.
+            SidecarError: the files cannot be written.
+        """
+        began = time.monotonic()
+        index = await _in_thread(lambda: self._files.create(self._store.identity))
+        index.set_archived(self._archived)
+        self._next, self._touched = index, set()
+        try:
+            turns = sidecar.turns()
+            for at in range(0, len(turns), BATCH):
+                wanted = [one for one in turns[at : at + BATCH] if one not in self._touched]
+                found = await self._store.fetch(sidecar.locate(wanted))
+                await self._enter(
+                    index, sidecar, [found[one] for one in wanted if one in found and one not in self._touched]
+                )
+                if index.waiting >= FLUSH_ROWS:
+                    await _in_thread(index.flush)
+            await self._level(index, sidecar)
+            await _in_thread(index.flush)
+            self._index = index
+            await _in_thread(lambda: self._files.settle(index))
+        finally:
+            self._next = None
+            self._rebuilt_at = time.monotonic()
+            self._rebuild_took_s = self._rebuilt_at - began
+        log.info("the text index was written anew", extra={"event": "text_renewed"})
+
+
+def _is_latest(sidecar: Sidecar, memory: MemoryRecord) -> bool:
+    known = sidecar.is_current(memory.memory_id, memory.revision)
+    return known and not sidecar.is_current(memory.memory_id, memory.revision + 1)
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(None, work)

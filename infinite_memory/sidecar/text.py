@@ -1,0 +1,480 @@
+"""BM25, phrases and look-alike words over all memories: the only home of tantivy.
+
+The index holds no text, only words, and it is told words, not texts: cutting is `words`' business. What was written is kept in
+memory, searched by hand and handed to tantivy by `flush`, a few hundred at a time, for a commit costs 25 ms of a core and a sync of
+the disk. A writer lives for one flush, so that merges are over and the folder is at rest when it is described.
+
+Why a length discount on top of BM25 (`score`): its own, with b = 0.75, still lets a page that says a bit of everything outrank the
+sentence that says the thing; b is fixed in tantivy. Dividing by the fifth root of the length beyond 60 words gains eight points of recall
+where memories are long and changes nothing where they are short.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import tantivy
+
+from infinite_memory.errors import SidecarDamagedError, SidecarError
+from infinite_memory.models import Filter, MemoryId, ScopeId, TagsMode, TimeRange, fold
+from infinite_memory.sidecar.base import Phrase, Row, Spelling, Term, TextHit, TextRow, Wording
+from infinite_memory.sidecar.catalog import milliseconds, milliseconds_up
+from infinite_memory.sidecar.recent import K1, Recent, passes, saturation
+from infinite_memory.sidecar.text_files import Manifest, write_manifest
+from infinite_memory.sidecar.vocabulary import Vocabulary
+from infinite_memory.sidecar.wording import STOP_WORDS, searched_words
+from infinite_memory.sidecar.words import codes_of, fold_word, words_of
+
+K = TypeVar("K")
+log = logging.getLogger(__name__)
+
+FLAT_LENGTH, LENGTH_ROOT = 60, 0.2
+POOL = 200  # memories scored before the length discount orders them anew
+MOST_TERMS = 48  # of a long question, the rarest words; more change nothing but the time it takes
+LOOKALIKE = {1: 0.8, 2: 0.6}  # what a word counts that is one or two slips away from the one asked for
+WHOLE_WORDS = 30  # a question of at most so many words is also looked for as it stands
+CODE_WEIGHT, QUOTE_WEIGHT, WHOLE_WEIGHT = 1.0, 1.0, 0.5
+COMMON_SHARE = 0.02  # a code that more memories than this share have tells nothing
+WRITER_BYTES = 15_000_000  # the least that tantivy takes
+_QUOTED = re.compile('["“”„«»]([^"“”„«»]{2,200})["“”„«»]')
+
+_Query = tantivy.Query
+_MUST, _MUST_NOT, _SHOULD = tantivy.Occur.Must, tantivy.Occur.MustNot, tantivy.Occur.Should
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("stems", tokenizer_name="whitespace", index_option="freq")
+    builder.add_text_field("words", tokenizer_name="whitespace", index_option="position")
+    for name in ("id", "scope", "tag", "source", "type", "speaker", "conversation"):
+        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
+    for name in ("id_head", "id_tail", "revision", "length"):
+        builder.add_integer_field(name, fast=True)
+    builder.add_integer_field("occurred", indexed=True, fast=True)
+    for name in ("confidence", "importance"):
+        builder.add_float_field(name, indexed=True, fast=True)
+    return builder.build()
+
+
+class TantivyText:
+    """One generation of the text index in a folder of its own; implements `TextIndex`."""
+
+    def __init__(self, folder: Path, database: str) -> None:
+        """Open the index in *folder*, or make an empty one.
+
+        Raises:
+            SidecarDamagedError: there is something else.
+        """
+        self.folder, self._database = folder, database
+        self._schema = _schema()
+        stemming = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).filter(tantivy.Filter.stemmer("english"))
+        self._stemmer = stemming.build()
+        try:
+            self._index = tantivy.Index(self._schema, path=str(folder))
+            self._searcher = self._index.searcher()
+            self._committed_length = self._sum_lengths()
+        except (ValueError, OSError) as exc:
+            raise SidecarDamagedError(f"the text index in {folder.name} cannot be read") from exc
+        self._lock = threading.Lock()
+        self._flushing = threading.Lock()
+        self._recent: dict[MemoryId, Recent] = {}
+        self._recent_counts: Counter[str] = Counter()
+        self._recent_length = 0
+        self._gone: dict[MemoryId, object] = {}
+        self._gone_scopes: dict[ScopeId, object] = {}
+        self._archived: frozenset[ScopeId] = frozenset()
+        self._vocabulary: Vocabulary | None = None
+
+    # writing
+
+    def upsert(self, rows: Iterable[TextRow]) -> None:
+        """Add rows, or replace those of the same ids."""
+        for row in rows:
+            made = self._prepare(row)
+            with self._lock:
+                self._drop_recent(row.row.memory_id)
+                self._gone.pop(row.row.memory_id, None)
+                self._recent[row.row.memory_id] = made
+                self._recent_counts.update(made.counts.keys())
+                self._recent_length += made.length
+                if self._vocabulary is not None:
+                    self._vocabulary.add(_vocabulary_words(made))
+
+    def _prepare(self, row: TextRow) -> Recent:
+        words = words_of(row.text)
+        stems = self._stems(searched_words(row, words))
+        return Recent(row, stems, Counter(stems), words)
+
+    def _stems(self, words: Sequence[str]) -> list[str]:
+        return self._stemmer.analyze(" ".join(words)) if words else []
+
+    def _drop_recent(self, memory_id: MemoryId) -> None:
+        if (known := self._recent.pop(memory_id, None)) is not None:
+            self._recent_counts.subtract(known.counts.keys())
+            self._recent_length -= known.length
+
+    def remove(self, memory_ids: Iterable[MemoryId]) -> None:
+        """Take memories out; unknown ids are ignored."""
+        with self._lock:
+            for memory_id in memory_ids:
+                self._drop_recent(memory_id)
+                self._gone[memory_id] = object()
+
+    def remove_scope(self, scope_id: ScopeId) -> None:
+        """Take all memories of a scope out."""
+        with self._lock:
+            for memory_id in [one for one, known in self._recent.items() if known.row.row.scope_id == scope_id]:
+                self._drop_recent(memory_id)
+            self._gone_scopes[scope_id] = object()
+
+    def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
+        """Leave these scopes out wherever a filter names no scopes."""
+        self._archived = frozenset(scope_ids)
+
+    @property
+    def waiting(self) -> int:
+        """Changes that are not yet in the files."""
+        return len(self._recent) + len(self._gone) + len(self._gone_scopes)
+
+    def flush(self, token: bytes = b"") -> None:
+        """Write what waits to the files; see `TextIndex.flush`."""
+        with self._flushing:
+            with self._lock:
+                moving, gone, scopes = dict(self._recent), dict(self._gone), dict(self._gone_scopes)
+            try:
+                if moving or gone or scopes:
+                    self._write(moving, gone, scopes)
+                write_manifest(self.folder, Manifest(self._database, token, self._index.searcher().num_docs))
+            except (ValueError, OSError) as exc:
+                raise SidecarError(f"the text index cannot be saved: {exc}") from exc
+            self._index.reload()
+            searcher = self._index.searcher()
+            with self._lock:
+                self._searcher = searcher
+                self._committed_length = self._sum_lengths()
+                for memory_id, made in moving.items():
+                    if self._recent.get(memory_id) is made:
+                        self._drop_recent(memory_id)
+                _settle(self._gone, gone)
+                _settle(self._gone_scopes, scopes)
+                self._recent_counts = +self._recent_counts
+
+    def _write(
+        self, moving: Mapping[MemoryId, Recent], gone: Mapping[MemoryId, object], scopes: Mapping[ScopeId, object]
+    ) -> None:
+        writer = self._index.writer(heap_size=WRITER_BYTES, num_threads=1)
+        try:
+            for scope_id in scopes:
+                writer.delete_documents_by_term("scope", scope_id)
+            for memory_id in (*gone, *moving):
+                writer.delete_documents_by_term("id", memory_id)
+            for made in moving.values():
+                writer.add_document(_document(made))
+            writer.commit()
+            writer.garbage_collect_files()
+        finally:
+            writer.wait_merging_threads()
+        self._index.reload()
+
+    # reading
+
+    def count(self) -> int:
+        """Count the memories known."""
+        with self._lock:
+            searcher, hidden, recent = self._searcher, self._hidden(), len(self._recent)
+        if not searcher.num_docs:
+            return recent
+        return int(searcher.search(self._visible(hidden), limit=1, count=True).count or 0) + recent  # type: ignore[attr-defined]
+
+    def revisions(self) -> Mapping[MemoryId, int]:
+        """Give the revision at which every memory is known."""
+        with self._lock:
+            searcher, hidden = self._searcher, self._hidden()
+            known = {memory_id: made.row.row.revision for memory_id, made in self._recent.items()}
+        if searcher.num_docs:
+            places = [at for _, at in searcher.search(self._visible(hidden), limit=searcher.num_docs, count=False).hits]
+            known |= zip(_ids(searcher, places), searcher.fast_field_values("revision", places), strict=True)  # type: ignore[arg-type]
+        return known
+
+    def read(self, question: str, spelling: Spelling) -> Wording:
+        """Find the words of *question* in the index; see `TextIndex.read`."""
+        words = words_of(question)
+        content = list(dict.fromkeys(word for word in words if word not in STOP_WORDS) or dict.fromkeys(words))
+        stems = self._stems(content)
+        with self._lock:
+            total, frequencies = self._total(), {stem: self._frequency(stem) for stem in stems}
+        terms: dict[str, Term] = {}
+        ideal, corrected = 0.0, {}
+        for word, stem in zip(content, stems, strict=True):
+            idf = _idf(frequencies[stem], total)
+            ideal += idf
+            if frequencies[stem]:
+                terms[stem] = Term(stem, idf)
+            if spelling is Spelling.ALL or (
+                spelling is Spelling.UNKNOWN and not frequencies[stem] and _may_be_misspelt(word)
+            ):
+                near = self._lookalikes(word, total, set(stems))
+                for term in near:
+                    terms.setdefault(term[0].word, term[0])
+                if near and not frequencies[stem]:
+                    corrected[word] = near[0][1]
+        chosen = sorted(terms.values(), key=lambda one: -one.idf * one.weight)[:MOST_TERMS]
+        return Wording(tuple(chosen), tuple(self._phrases(question, words, corrected, total)), ideal, corrected)
+
+    def _lookalikes(self, word: str, total: int, asked: set[str]) -> list[tuple[Term, str]]:
+        """Find what *word* may have been meant for, with the words as they stand."""
+        found: dict[str, tuple[Term, str]] = {}
+        for near, distance in self._words().nearest(word):
+            for stem in self._stems([near]):
+                frequency = self._frequency(stem)
+                if frequency and stem not in found and stem not in asked:
+                    found[stem] = Term(stem, _idf(frequency, total), LOOKALIKE[distance]), near
+        return list(found.values())
+
+    def _phrases(self, question: str, words: list[str], corrected: Mapping[str, str], total: int) -> list[Phrase]:
+        """Find what of *question* is to be matched letter for letter."""
+        phrases = [
+            Phrase(tuple(cut), QUOTE_WEIGHT) for quoted in _QUOTED.findall(question) if (cut := words_of(quoted))
+        ]
+        for code in codes_of(question):
+            known, parts = corrected.get(code, code), tuple(words_of(corrected.get(code, code)))
+            parts = parts[1:] if len(parts) > 1 and parts[0] == known else parts
+            if parts and self._frequency(known, "words") <= max(5, COMMON_SHARE * total):
+                weight = CODE_WEIGHT if known == code else CODE_WEIGHT * LOOKALIKE[1]
+                phrases += [Phrase(parts, weight), Phrase((known,), weight)]
+        if 2 <= len(words) <= WHOLE_WORDS:
+            exchanged = words_of(" ".join(corrected.get(word, word) for word in fold_word(question).split()))
+            phrases.append(Phrase(tuple(exchanged if corrected else words), WHOLE_WEIGHT))
+        return [phrase for phrase in dict.fromkeys(phrases) if phrase.words]
+
+    def search(self, wording: Wording, k: int, where: Filter) -> list[TextHit]:
+        """Find the *k* best memories by falling score, and those that have a phrase; see `TextIndex.search`."""
+        with self._lock:
+            searcher, hidden, recent = self._searcher, self._hidden(), list(self._recent.values())
+            total, mean = self._total(), self._mean_length()
+            committed = searcher.num_docs
+        recent = [made for made in recent if passes(made.row.row, where, self._archived)]
+        scores: dict[MemoryId, tuple[float, int]] = {}
+        verbatim: dict[MemoryId, float] = {}
+        if committed:
+            narrow = self._narrow(where, hidden)
+            scores = self._score(searcher, wording, narrow, max(POOL, k), total)
+            for phrase in wording.phrases:
+                query = _Query.boolean_query([*narrow, (_MUST, self._phrase_query(phrase))])
+                places = [at for _, at in searcher.search(query, limit=max(k, 1), count=False).hits]
+                for memory_id in _ids(searcher, places):
+                    verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
+        for made in recent:
+            weight = saturation(made.length, mean)
+            score = sum(
+                term.weight * term.idf * count * (K1 + 1) / (count + weight)
+                for term in wording.terms
+                if (count := made.counts.get(term.word, 0))
+            )
+            if score:
+                scores[made.row.row.memory_id] = score, made.length
+            for phrase in wording.phrases:
+                if made.has(phrase):
+                    memory_id = made.row.row.memory_id
+                    verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
+        hits = [_hit(one, *found, verbatim.get(one, 0.0), wording.ideal, mean) for one, found in scores.items()]
+        hits.sort(key=lambda hit: (-hit.score, hit.memory_id))
+        best = hits[:k]
+        inside = {hit.memory_id for hit in best}
+        rest = [hit for hit in hits[k:] if hit.verbatim] + [
+            TextHit(one, 0.0, 0.0, weight) for one, weight in verbatim.items() if one not in scores
+        ]
+        return best + [hit for hit in rest if hit.memory_id not in inside]
+
+    def _score(
+        self,
+        searcher: tantivy.Searcher,
+        wording: Wording,
+        narrow: list[tuple[tantivy.Occur, tantivy.Query]],
+        k: int,
+        total: int,
+    ) -> dict[MemoryId, tuple[float, int]]:
+        """Score the memories in the files: BM25 by tantivy, with our rarities, and length."""
+        shoulds = []
+        for term in wording.terms:
+            frequency = searcher.doc_freq("stems", term.word)
+            if frequency:
+                boost = term.weight * term.idf / _idf(frequency, max(searcher.num_docs, frequency))
+                query = _Query.term_query(self._schema, "stems", term.word, "freq")
+                shoulds.append((_SHOULD, query if math.isclose(boost, 1.0) else _Query.boost_query(query, boost)))
+        if not shoulds:
+            return {}
+        query = _Query.boolean_query([*narrow, (_MUST, _Query.boolean_query(shoulds))])
+        hits = searcher.search(query, limit=k, count=False).hits
+        places = [at for _, at in hits]
+        lengths = searcher.fast_field_values("length", places)
+        return {
+            memory_id: (float(score), int(length or 1))
+            for memory_id, (score, _), length in zip(_ids(searcher, places), hits, lengths, strict=True)
+        }
+
+    def _phrase_query(self, phrase: Phrase) -> tantivy.Query:
+        if len(phrase.words) == 1:
+            return _Query.term_query(self._schema, "words", phrase.words[0], "position")
+        return _Query.phrase_query(self._schema, "words", list(phrase.words))
+
+    def _narrow(
+        self, where: Filter, hidden: tuple[list[MemoryId], list[ScopeId]]
+    ) -> list[tuple[tantivy.Occur, tantivy.Query]]:
+        """Turn a filter into clauses that a memory must pass and that add nothing to its score."""
+        narrow: list[tuple[tantivy.Occur, tantivy.Query]] = []
+
+        def among(field: str, values: Iterable[str]) -> tantivy.Query:
+            return _Query.const_score_query(_Query.term_set_query(self._schema, field, sorted(values)), 0.0)
+
+        def at_least(field: str, kind: tantivy.FieldType, low: float | None, below: float | None) -> tantivy.Query:
+            span = _Query.range_query(self._schema, field, kind, low, below, include_upper=False)
+            return _Query.const_score_query(span, 0.0)
+
+        if where.scope_ids is not None:
+            narrow.append((_MUST, among("scope", where.scope_ids)))
+        elif self._archived:
+            narrow.append((_MUST_NOT, among("scope", self._archived)))
+        if where.memory_ids is not None:
+            narrow.append((_MUST, among("id", where.memory_ids)))
+        if where.tag_keys and where.tags_mode is TagsMode.ANY:
+            narrow.append((_MUST, among("tag", where.tag_keys)))
+        else:
+            narrow += [(_MUST, among("tag", [key])) for key in where.tag_keys]
+        for field, value in (
+            ("source", where.source),
+            ("type", where.type),
+            ("speaker", None if where.speaker is None else fold(where.speaker)),
+            ("conversation", None if where.conversation_id is None else fold(where.conversation_id)),
+        ):
+            if value is not None:
+                narrow.append((_MUST, among(field, [value])))
+        if where.time is not None and where.time != TimeRange(None, None):
+            low, below = (None if end is None else milliseconds_up(end) for end in (where.time.start, where.time.end))
+            narrow.append((_MUST, at_least("occurred", tantivy.FieldType.Integer, low, below)))
+        for field, least in (("confidence", where.min_stored_confidence), ("importance", where.min_importance)):
+            if least is not None:
+                narrow.append((_MUST, at_least(field, tantivy.FieldType.Float, least, None)))
+        ids, scopes = hidden
+        if ids:
+            narrow.append((_MUST_NOT, among("id", ids)))
+        if scopes:
+            narrow.append((_MUST_NOT, among("scope", scopes)))
+        return narrow
+
+    def _visible(self, hidden: tuple[list[MemoryId], list[ScopeId]]) -> tantivy.Query:
+        narrow = self._narrow(Filter(), ([], []))
+        archived_too = [] if narrow else narrow
+        ids, scopes = hidden
+        for field, values in (("id", ids), ("scope", scopes)):
+            if values:
+                archived_too.append((_MUST_NOT, _Query.term_set_query(self._schema, field, list(values))))
+        return _Query.boolean_query([(_MUST, _Query.all_query()), *archived_too])
+
+    def _hidden(self) -> tuple[list[MemoryId], list[ScopeId]]:
+        """List what is in the files but not any more, or not so any more."""
+        return [*self._recent, *self._gone], list(self._gone_scopes)
+
+    # figures; all under the lock
+
+    def _total(self) -> int:
+        return self._searcher.num_docs + len(self._recent)
+
+    def _mean_length(self) -> float:
+        return max(1.0, (self._committed_length + self._recent_length) / max(1, self._total()))
+
+    def _frequency(self, word: str, field: str = "stems") -> int:
+        committed = self._searcher.doc_freq(field, word) if self._searcher.num_docs else 0
+        if field == "words":
+            return committed + sum(word in made.words for made in self._recent.values())
+        return committed + max(0, self._recent_counts.get(word, 0))
+
+    def _sum_lengths(self) -> float:
+        if not self._searcher.num_docs:
+            return 0.0
+        figures = self._searcher.aggregate(_Query.all_query(), {"words": {"sum": {"field": "length"}}})
+        return float(figures["words"]["value"])
+
+    def _words(self) -> Vocabulary:
+        with self._lock:
+            if self._vocabulary is None:
+                words = (
+                    [word for word, _ in self._searcher.terms_with_prefix("words", "")]
+                    if self._searcher.num_docs
+                    else []
+                )
+                if self._searcher.num_docs:
+                    for speaker, _ in self._searcher.terms_with_prefix("speaker", ""):
+                        words += words_of(speaker)
+                for made in self._recent.values():
+                    words += _vocabulary_words(made)
+                self._vocabulary = Vocabulary(words)
+            return self._vocabulary
+
+
+def _settle(known: dict[K, object], written: Mapping[K, object]) -> None:
+    """Take out of *known* what was written and did not go anew meanwhile."""
+    for one, mark in written.items():
+        if known.get(one) is mark:
+            del known[one]
+
+
+def _document(made: Recent) -> tantivy.Document:
+    row = made.row.row
+    document = tantivy.Document()
+    document.add_text("stems", " ".join(made.stems))
+    document.add_text("words", " ".join(made.words))
+    for field, value in (("id", row.memory_id), ("scope", row.scope_id), ("source", row.source), ("type", row.type)):
+        if value is not None:
+            document.add_text(field, value)
+    for field, value in (("speaker", row.speaker), ("conversation", row.conversation_id)):
+        if value is not None:
+            document.add_text(field, fold(value))
+    for key in row.tag_keys:
+        document.add_text("tag", key)
+    key_bytes = bytes.fromhex(row.memory_id)
+    document.add_integer("id_head", int.from_bytes(key_bytes[:8], signed=True))
+    document.add_integer("id_tail", int.from_bytes(key_bytes[8:]))
+    document.add_integer("revision", row.revision)
+    document.add_integer("length", made.length)
+    document.add_integer("occurred", milliseconds(row.occurred_at))
+    for field, number in (("confidence", row.confidence), ("importance", row.importance)):
+        if number is not None:
+            document.add_float(field, float(number))
+    return document
+
+
+def _ids(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> list[MemoryId]:
+    heads, tails = searcher.fast_field_values("id_head", places), searcher.fast_field_values("id_tail", places)
+    return [
+        MemoryId(f"{int(head or 0) & 0xFFFF_FFFF_FFFF_FFFF:016x}{int(tail or 0):08x}")
+        for head, tail in zip(heads, tails, strict=True)
+    ]
+
+
+def _hit(memory_id: MemoryId, score: float, length: int, verbatim: float, ideal: float, mean: float) -> TextHit:
+    """Discount the length, and tell from the score how much of the question was there, as if each word stood there once."""
+    once = (K1 + 1) / (1 + saturation(length, mean))
+    coverage = min(1.0, score / (ideal * once)) if ideal else 0.0
+    return TextHit(memory_id, score * max(1.0, length / FLAT_LENGTH) ** -LENGTH_ROOT, coverage, verbatim)
+
+
+def _idf(frequency: int, total: int) -> float:
+    return math.log(1 + (max(total, frequency) - frequency + 0.5) / (frequency + 0.5))
+
+
+def _may_be_misspelt(word: str) -> bool:
+    """Tell whether an unknown word may be a slip; a bare number one digit off is another number."""
+    return not word.isdigit()
+
+
+def _vocabulary_words(made: Recent) -> list[str]:
+    speaker = made.row.row.speaker
+    return [*made.words, *(words_of(speaker) if speaker else ())]
