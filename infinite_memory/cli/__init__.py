@@ -41,7 +41,7 @@ def _run(options: argparse.Namespace) -> int:
         from infinite_memory.cli.serve import serve
 
         return serve(options)
-    from infinite_memory.cli import admin, daemon, lifecycle
+    from infinite_memory.cli import admin, connect, daemon, lifecycle
 
     run = {
         "daemon": daemon.daemon,
@@ -52,6 +52,7 @@ def _run(options: argparse.Namespace) -> int:
         "optimize": admin.optimize,
         "reindex": admin.reindex,
         "config": admin.config,
+        "connect": connect.connect,
     } | lifecycle.COMMANDS
     return run[options.command](options)
 
@@ -108,6 +109,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("reindex", parents=[common], help="build the index anew from the database")
     add_lifecycle(commands, common)
+    connect = commands.add_parser("connect", help="enter this memory into an MCP client's configuration")
+    connect.add_argument(
+        "client", choices=("claude-desktop", "claude-code", "cursor", "vscode", "codex", "windsurf"), metavar="CLIENT",
+        help="claude-desktop, claude-code, cursor, vscode, codex or windsurf",
+    )  # fmt: skip
+    connect.add_argument("--print", action="store_true", help="only show what would be entered, and where")
+    connect.add_argument("--remove", action="store_true", help="take it out again")
+    connect.add_argument("--scope", metavar="NAME", help="the scope that is active at first")
+    connect.add_argument("--tools", choices=("core", "all"), help="which tools the client is offered")
     commands.add_parser("config", parents=[common], help="show every setting and who set it").add_argument(
         "--json", action="store_true"
     )

@@ -1,0 +1,292 @@
+"""Changes one entry in a JSON or TOML file that somebody else owns, and leaves every other byte as it is.
+
+JSON as clients write it: comments and commas after the last member are allowed and kept. Each change is read back and
+compared with what was meant before it is given, so a file that is written in a way not foreseen is refused, not damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+_SPACE_OR_COMMENT = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\.)*+"')
+_SCALAR = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
+
+
+@dataclass(slots=True)
+class _Member:
+    """One member of an object, and where it stands."""
+
+    name: str
+    start: int
+    value: _Value
+    comma: int | None = None  # of the comma behind it
+
+
+@dataclass(slots=True)
+class _Value:
+    """A value and its stretch of the text; ``members`` where it is an object."""
+
+    start: int
+    end: int
+    plain: Any
+    members: list[_Member] = field(default_factory=list)
+
+    def find(self, name: str) -> _Member | None:
+        """Give the member of that name; of several the last, as parsers do."""
+        return next((one for one in reversed(self.members) if one.name == name), None)
+
+
+def set_json_entry(text: str, key: str, name: str, entry: Json) -> str:
+    """Give *text* with ``{key: {name: entry}}`` in it.
+
+    Raises:
+        ValueError: the text is no JSON object, or cannot be changed safely.
+    """
+    if not text.strip():
+        return json.dumps({key: {name: entry}}, indent=2, ensure_ascii=False) + "\n"
+    root = _parse(text)
+    servers = root.find(key)
+    if servers is None:
+        after = _inserted(text, root, key, {name: entry})
+    elif not isinstance(servers.value.plain, dict):
+        raise ValueError(f"{key} is not an object")
+    elif (ours := servers.value.find(name)) is None:
+        after = _inserted(text, servers.value, name, entry)
+    elif ours.value.plain == entry:
+        return text
+    else:
+        after = text[: ours.value.start] + _written(text, ours.start, entry) + text[ours.value.end :]
+    expected = {**root.plain, key: {**root.plain.get(key, {}), name: entry}}
+    return _checked(after, expected)
+
+
+def remove_json_entry(text: str, key: str, name: str) -> str:
+    """Give *text* without ``key.name``; as it is where there is none. Errors as in `set_json_entry`."""
+    if not text.strip():
+        return text
+    root = _parse(text)
+    servers = root.find(key)
+    ours = servers.value.find(name) if servers is not None else None
+    if servers is None or ours is None:
+        return text
+    members = servers.value.members
+    at = members.index(ours)
+    cuts = [(_start_of_room(text, ours.start), ours.value.end)]
+    if ours.comma is not None:
+        cuts.append((ours.comma, ours.comma + 1))
+    elif at > 0 and (comma := members[at - 1].comma) is not None:
+        cuts.append((comma, comma + 1))
+    after = text
+    for start, end in sorted(cuts, reverse=True):
+        after = after[:start] + after[end:]
+    kept = {other: value for other, value in servers.value.plain.items() if other != name}
+    return _checked(after, {**root.plain, key: kept})
+
+
+def _checked(after: str, expected: Json) -> str:
+    if _parse(after).plain != expected:
+        raise ValueError("the file is written in a way that cannot be changed safely")
+    return after
+
+
+def _inserted(text: str, parent: _Value, name: str, value: Any) -> str:
+    """Put a member behind the last one of an object, in the layout of those that are there."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    close = parent.end - 1
+    content_end = _end_of_content(text, parent)
+    outer = _indent_of(text, parent.start)
+    inner = _indent_of(text, parent.members[0].start) if parent.members else ""
+    if not inner.startswith(outer) or inner == outer:
+        inner = outer + _unit(text)
+    member = f"{inner}{json.dumps(name, ensure_ascii=False)}: {_dumped(text, value, inner)}"
+    tail = text[content_end:close]
+    if "\n" not in tail:
+        tail = newline + outer
+    head = text[:content_end]
+    if parent.members and parent.members[-1].comma is None:
+        end = parent.members[-1].value.end
+        head = text[:end] + "," + text[end:content_end]
+    trailing = "," if parent.members and parent.members[-1].comma is not None else ""
+    return head + newline + member + trailing + tail + text[close:]
+
+
+def _written(text: str, start: int, value: Any) -> str:
+    return _dumped(text, value, _indent_of(text, start))
+
+
+def _dumped(text: str, value: Any, indent: str) -> str:
+    lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
+    return (("\r\n" if "\r\n" in text else "\n") + indent).join(lines)
+
+
+def _unit(text: str) -> str:
+    found = re.search(r"\n([ \t]+)\S", text)
+    return found[1] if found else "  "
+
+
+def _indent_of(text: str, place: int) -> str:
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _start_of_room(text: str, place: int) -> int:
+    """Give where the white space in front of *place* begins."""
+    while place > 0 and text[place - 1] in " \t\r\n":
+        place -= 1
+    return place
+
+
+def _end_of_content(text: str, parent: _Value) -> int:
+    """Give where the last thing inside an object ends, comments too."""
+    return _start_of_room(text, parent.end - 1)
+
+
+def _parse(text: str) -> _Value:
+    """Read a JSON object with comments.
+
+    Raises:
+        ValueError: it is none; says where.
+    """
+    start = _skip(text, 0)
+    value = _read(text, start, 0)
+    if _skip(text, value.end) != len(text):
+        raise ValueError(f"something follows the JSON (character {value.end})")
+    if not isinstance(value.plain, dict):
+        raise ValueError("it is not a JSON object")
+    return value
+
+
+def _skip(text: str, place: int) -> int:
+    found = _SPACE_OR_COMMENT.match(text, place)
+    return found.end() if found else place
+
+
+def _read(text: str, place: int, depth: int) -> _Value:
+    if depth > 100:
+        raise ValueError("it is nested too deeply")
+    letter = text[place : place + 1]
+    if letter == "{":
+        return _read_object(text, place, depth)
+    if letter == "[":
+        return _read_array(text, place, depth)
+    found = _STRING.match(text, place) or _SCALAR.match(text, place)
+    if found is None:
+        raise ValueError(f"it is not JSON (character {place})")
+    return _Value(place, found.end(), json.loads(found[0]))
+
+
+def _read_object(text: str, start: int, depth: int) -> _Value:
+    members: list[_Member] = []
+    place = _skip(text, start + 1)
+    while text[place : place + 1] != "}":
+        if members and members[-1].comma is None:
+            raise ValueError(f"a comma was expected (character {place})")
+        name = _STRING.match(text, place)
+        if name is None:
+            raise ValueError(f"a name was expected (character {place})")
+        colon = _skip(text, name.end())
+        if text[colon : colon + 1] != ":":
+            raise ValueError(f"a colon was expected (character {colon})")
+        value = _read(text, _skip(text, colon + 1), depth + 1)
+        members.append(_Member(json.loads(name[0]), place, value))
+        place = _skip(text, value.end)
+        if text[place : place + 1] == ",":
+            members[-1].comma = place
+            place = _skip(text, place + 1)
+    return _Value(start, place + 1, {one.name: one.value.plain for one in members}, members)
+
+
+def _read_array(text: str, start: int, depth: int) -> _Value:
+    values: list[Any] = []
+    place, may_follow = _skip(text, start + 1), True
+    while text[place : place + 1] != "]":
+        if not may_follow:
+            raise ValueError(f"a comma was expected (character {place})")
+        value = _read(text, place, depth + 1)
+        values.append(value.plain)
+        place = _skip(text, value.end)
+        may_follow = text[place : place + 1] == ","
+        if may_follow:
+            place = _skip(text, place + 1)
+    return _Value(start, place + 1, values)
+
+
+def set_toml_table(text: str, key: str, name: str, entry: Json) -> str:
+    """Give *text* with a table ``[key.name]`` that holds *entry*, in the place of one that is there.
+
+    Raises:
+        ValueError: the text is no TOML, or cannot be changed safely.
+    """
+    before = _toml(text)
+    if before.get(key, {}).get(name) == entry:
+        return text
+    newline = "\r\n" if "\r\n" in text else "\n"
+    block = newline.join([f"[{key}.{name}]", *(f"{one} = {_toml_value(value)}" for one, value in entry.items())])
+    stretch = _toml_stretch(text, key, name)
+    if stretch is not None:
+        after = text[: stretch[0]] + block + newline + text[stretch[1] :]
+    else:
+        room = "" if not text.strip() else newline if text.endswith("\n") else newline * 2
+        after = text + room + block + newline
+    return _toml_checked(after, {**before, key: {**before.get(key, {}), name: entry}})
+
+
+def remove_toml_table(text: str, key: str, name: str) -> str:
+    """Give *text* without the table ``[key.name]``; as it is where there is none. Errors as in `set_toml_table`."""
+    before = _toml(text)
+    if name not in before.get(key, {}):
+        return text
+    stretch = _toml_stretch(text, key, name)
+    if stretch is None:
+        raise ValueError(f"{key}.{name} is not written as a table of its own")
+    head, tail = text[: stretch[0]], text[stretch[1] :]
+    if head.endswith(("\n\n", "\r\n\r\n")):
+        head = head.removesuffix("\n").removesuffix("\r")
+    expected = {**before, key: {other: one for other, one in before[key].items() if other != name}}
+    if not expected[key]:
+        del expected[key]
+    return _toml_checked(head + tail, expected)
+
+
+def _toml(text: str) -> Json:
+    try:
+        return tomllib.loads(text.replace("\r\n", "\n"))
+    except tomllib.TOMLDecodeError as problem:
+        raise ValueError(str(problem)) from None
+
+
+def _toml_checked(after: str, expected: Json) -> str:
+    if _toml(after) != expected:
+        raise ValueError("the file is written in a way that cannot be changed safely")
+    return after
+
+
+def _toml_stretch(text: str, key: str, name: str) -> tuple[int, int] | None:
+    """Find the lines of a table and of those below it; blank lines and comments at their end are not of it."""
+    quoted = rf"(?:{re.escape(name)}|\"{re.escape(name)}\"|'{re.escape(name)}')"
+    ours = re.compile(rf"\s*\[\s*{re.escape(key)}\s*\.\s*{quoted}\s*(?:\.[^\]]*)?\]")
+    start = end = None
+    place = 0
+    inside = False
+    for line in text.splitlines(keepends=True):
+        if line.lstrip().startswith("["):
+            inside = ours.match(line) is not None
+            if inside and start is None:
+                start = place
+        place += len(line)
+        if inside and line.strip() and not line.lstrip().startswith("#"):
+            end = place
+    return None if start is None or end is None else (start, end)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{one} = {_toml_value(inner)}" for one, inner in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)
