@@ -225,6 +225,9 @@ class RpcSession:
         except Exception:
             log.exception("a request failed", extra={"event": "request_failed", "method": call.method[:200]})
             reply = {"error": {"code": INTERNAL_ERROR, "message": "internal error; the log has the details"}}
+        if call.id in self._cancelled:  # it was done before it could be stopped; the client does not wait for it
+            await self._outlet.unanswered(call.id)
+            return
         await self._send({"jsonrpc": "2.0", "id": call.id} | reply, call.id)
 
     # what goes
