@@ -7,7 +7,6 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from infinite_memory.cli.foreign_settings import CARRIED
 from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.home import Home, find_home
 
@@ -62,6 +61,8 @@ def greeting_of(options: argparse.Namespace) -> Json:
     named = {name: value for name, value in os.environ.items() if name.startswith(_PREFIX) or name == "TZ"}
     greeting: Json = {"kind": "session", "environ": named, "flags": flags_of(options)}
     if (contract := getattr(options, "contract", NATIVE)) != NATIVE:
+        from infinite_memory.cli.foreign_settings import CARRIED
+
         carried = CARRIED.get(contract, ())
         greeting |= {"contract": contract, "environ": named | {n: v for n, v in os.environ.items() if n in carried}}
     if chosen := contract_options(options):

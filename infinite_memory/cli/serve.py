@@ -12,6 +12,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from infinite_memory.cli.reach import NATIVE
 from infinite_memory.errors import DaemonError
 
 if TYPE_CHECKING:
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
 def serve(options: argparse.Namespace) -> int:
     """Answer requests from standard input until it ends or SIGTERM comes; 0 in both cases."""
-    from infinite_memory.cli.foreign_settings import adopt
-
     output = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    for warning in adopt(options.contract, os.environ):
-        print(f"infinite-memory: {warning}", file=sys.stderr)
+    if options.contract != NATIVE:
+        from infinite_memory.cli.foreign_settings import adopt
+
+        for warning in adopt(options.contract, os.environ):
+            print(f"infinite-memory: {warning}", file=sys.stderr)
     if options.in_process:
         code = _serve_here(options, output)
     else:
@@ -65,7 +67,7 @@ async def _serve_app(home: Home, config: Config, options: argparse.Namespace, ou
     import signal
 
     from infinite_memory.app import App, new_session
-    from infinite_memory.cli.reach import NATIVE, contract_options
+    from infinite_memory.cli.reach import contract_options
     from infinite_memory.protocols.companion import open_companion
     from infinite_memory.protocols.session import serve_session
     from infinite_memory.protocols.streams import DescriptorSink, DescriptorSource
