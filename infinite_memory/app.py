@@ -101,7 +101,9 @@ class App(AbstractAsyncContextManager["App"]):
         """
         if contract == NATIVE:
             return self.mcp(session)
-        surroundings = Surroundings(self.engine, session, self.watch, self.home.path, environ, options)
+        surroundings = Surroundings(
+            self.engine, session, self.watch, self.home.path, environ, options, self.config.model
+        )
         return McpSession(open_sibling(contract, surroundings))
 
     async def _build(self) -> Engine:

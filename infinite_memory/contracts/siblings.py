@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from infinite_memory.config import ModelSettings
 from infinite_memory.contracts.mcp import McpServer
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
@@ -19,7 +20,8 @@ NATIVE = "native"
 class Surroundings:
     """What a contract is made of, for one client.
 
-    ``environ`` holds the client's variables, ``options`` its flags by name (``palace``), ``home`` the folder of all data.
+    ``environ`` holds the client's variables, ``options`` its flags by name (``palace``), ``home`` the folder of all data, ``model`` the
+    language model of the settings.
     """
 
     engine: Callable[[], Awaitable[Engine]]
@@ -28,6 +30,7 @@ class Surroundings:
     home: Path
     environ: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
+    model: ModelSettings = field(default_factory=ModelSettings)
 
 
 def _memory_server(given: Surroundings) -> McpServer:
@@ -56,10 +59,18 @@ def _laravel(given: Surroundings) -> McpServer:
     return LaravelServer(given.engine, given.session, given.watch)
 
 
+def _agentmem(given: Surroundings) -> McpServer:
+    from infinite_memory.contracts.agentmem.server import AgentMemServer
+    from infinite_memory.model_port.choose import configured_model
+
+    return AgentMemServer(given.engine, given.session, configured_model(given.model), given.model.timeout_s)
+
+
 SIBLINGS: Mapping[str, Callable[[Surroundings], McpServer]] = {
     "memory-server": _memory_server,
     "palace": _palace,
     "laravel": _laravel,
+    "agentmem": _agentmem,
 }
 
 

@@ -1,0 +1,79 @@
+"""From our errors to the AgentMem contract's error codes: the one place where they are mapped."""
+
+from __future__ import annotations
+
+from infinite_memory.contracts.base import Json
+from infinite_memory.errors import (
+    EmbeddingError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    LimitExceededError,
+    MemoryNotFoundError,
+    NotFoundError,
+    ScopeArchivedError,
+    SidecarError,
+    StoreError,
+    shown,
+)
+
+
+class AgentNotFoundError(NotFoundError):
+    """No memory was ever stored for that agent."""
+
+    code = "agent_not_found"
+
+    def __init__(self, agent_id: str) -> None:
+        super().__init__(f"there is no agent {shown(agent_id)}; an agent exists from its first memory on")
+        self.agent_id = agent_id
+
+
+class RateLimitError(InfiniteMemoryError):
+    """Too many requests; ``retry_after_s`` says when to come again."""
+
+    code = "rate_limit_exceeded"
+
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__(f"too many requests; try again in {retry_after_s:.0f} s")
+        self.retry_after_s = retry_after_s
+
+
+class AuthenticationError(InfiniteMemoryError):
+    """No token came, or one that is not known."""
+
+    code = "authentication_failed"
+
+    def __init__(self) -> None:
+        super().__init__("a valid bearer token was expected")
+
+
+CODES: tuple[tuple[type[InfiniteMemoryError], str], ...] = (
+    (InvalidRequestError, "INVALID_PARAMETERS"),
+    (ScopeArchivedError, "INVALID_PARAMETERS"),
+    (AgentNotFoundError, "AGENT_NOT_FOUND"),
+    (MemoryNotFoundError, "MEMORY_NOT_FOUND"),
+    (RateLimitError, "RATE_LIMIT_EXCEEDED"),
+    (AuthenticationError, "AUTHENTICATION_FAILED"),
+    (StoreError, "BACKEND_UNAVAILABLE"),
+    (SidecarError, "BACKEND_UNAVAILABLE"),
+    (EmbeddingError, "BACKEND_UNAVAILABLE"),
+)
+INTERNAL = "INTERNAL_ERROR"
+
+
+def failure(problem: InfiniteMemoryError) -> Json:
+    """Write the reply to what failed."""
+    code = next((code for kind, code in CODES if isinstance(problem, kind)), INTERNAL)
+    return {"success": False, "error": {"code": code, "message": str(problem), "details": _details(problem)}}
+
+
+def _details(problem: InfiniteMemoryError) -> Json:
+    details: Json = {}
+    if isinstance(problem, InvalidRequestError) and problem.field:
+        details["field"] = problem.field
+    if isinstance(problem, LimitExceededError):
+        details |= {"size": problem.size, "limit": problem.limit}
+    if isinstance(problem, AgentNotFoundError):
+        details["agent_id"] = problem.agent_id
+    if isinstance(problem, RateLimitError):
+        details["retry_after_s"] = problem.retry_after_s
+    return details
