@@ -17,6 +17,7 @@ _PLACEHOLDERS: dict[str, Callable[[Any], bool]] = {
     "<number>": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     "<integer>": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "<id>": lambda value: isinstance(value, str) and bool(re.fullmatch(r"[0-9a-f]{24}", value)),
+    "<memory id>": lambda value: isinstance(value, str) and bool(re.fullmatch(r"mem_[0-9a-f]{24}", value)),
     "<uuid>": lambda value: (
         isinstance(value, str) and bool(re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", value))
     ),

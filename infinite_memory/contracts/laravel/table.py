@@ -111,9 +111,9 @@ def memory_type(*, required: bool = False) -> Field:
     return ChoiceField(name="memory_type", about="What kind of knowledge it is", choices=MemoryType, required=required)
 
 
-def status(default: Status | None = None) -> Field:
-    """The state of a memory."""
-    return ChoiceField(name="status", about="Its state", choices=Status, default=default)
+def status() -> Field:
+    """The state of a memory. No default here: a write that updates leaves it as it is."""
+    return ChoiceField(name="status", about="Its state; a new memory is a draft", choices=Status)
 
 
 CONTENT = TextField(name="current_content", about="What is to be remembered: one concept", limit="text_bytes")
@@ -122,9 +122,9 @@ REPOSITORY = NameField(name="repository", about="Slug of the repository it belon
 METADATA = MetadataField(name="metadata", about="Up to five flat keys and values")
 
 
-def importance(default: int | None = None) -> Field:
-    """How much a memory matters."""
-    return IntegerField(name="importance", about="How much it matters, 1 to 10", low=1, high=10, default=default)
+def importance() -> Field:
+    """How much a memory matters. No default here: a write that updates leaves it as it is."""
+    return IntegerField(name="importance", about="How much it matters, 1 to 10; a new memory has 1", low=1, high=10)
 
 
 WRITE_FIELDS: tuple[Field, ...] = (
@@ -135,8 +135,8 @@ WRITE_FIELDS: tuple[Field, ...] = (
     id_field(required=False, about="UUID: updates that memory, or makes it; without one a new memory is made"),
     REPOSITORY,
     TITLE,
-    status(Status.DRAFT),
-    importance(1),
+    status(),
+    importance(),
     METADATA,
 )
 
