@@ -12,7 +12,6 @@ import datetime as dt
 from dataclasses import dataclass
 from functools import partial
 
-from infinite_memory.engine.confidence import confidence_of
 from infinite_memory.engine.importance import importance_now, weights_now
 from infinite_memory.engine.parts import Where
 from infinite_memory.engine.recall import Recalling
@@ -44,10 +43,11 @@ class Layered:
 
 @dataclass(frozen=True, slots=True)
 class LayeredFound:
-    """What a layered recall found: the scope, whose description is layer 0, and layers 1 to 3 in order."""
+    """What a layered recall found: the scope, whose description is layer 0, and layers 1 to 3 in order. ``note`` as in `Found`."""
 
     scope: Scope
     results: tuple[Layered, ...]
+    note: str | None = None
 
 
 class Layering(Recalling):
@@ -60,14 +60,14 @@ class Layering(Recalling):
             EmbeddingError: the model cannot be used.
             ScopeNotFoundError: the scope does not exist or is archived.
         """
-        sidecar = await self.parts.index.sidecar()
+        await self.parts.index.sidecar()
         [place] = await self.parts.scopes.get_visible([scope], lenient=False)
         found, weighty = await asyncio.gather(
             self.recall(query, Where((place.name,)), k), self.weightiest(place.name, WEIGHTIEST)
         )
         answers = {match.memory.memory_id for match in found.matches}
         others = [one for one in weighty if one.memory.memory_id not in answers]
-        scores = await self._scores(sidecar, query, [one.memory.memory_id for one in others])
+        scores = await self._scores(query, place, [one.memory.memory_id for one in others])
         now = self.parts.clock()
         layer = DEEP if deep else FOUND
         return LayeredFound(
@@ -82,6 +82,7 @@ class Layering(Recalling):
                     for match in found.matches
                 ),
             ),
+            found.note,
         )
 
     async def weightiest(self, scope: str, limit: int, where: Filter | None = None) -> list[Weighed]:
@@ -97,12 +98,13 @@ class Layering(Recalling):
         found = await self._read(sidecar, ordered)
         return [Weighed(found[one], importance_now(found[one], now)) for one in ordered if one in found]
 
-    async def _scores(self, sidecar: Sidecar, query: str, memory_ids: list[MemoryId]) -> dict[MemoryId, float]:
+    async def _scores(self, query: str, scope: Scope, memory_ids: list[MemoryId]) -> dict[MemoryId, float]:
+        """Tell how near to *query* some memories are; what has nothing to do with it is left out."""
         if not memory_ids:
             return {}
-        vector = await self.parts.embeddings.embed_query(query)  # known from the recall itself
-        hits = sidecar.search(vector, len(memory_ids), Filter(memory_ids=frozenset(memory_ids)))
-        return {hit.memory_id: confidence_of(hit.score) for hit in hits}
+        where = Where((scope.name,), Filter(memory_ids=frozenset(memory_ids)))
+        near = await self.nearest(query, where, len(memory_ids), min_confidence=0.0)
+        return {match.memory.memory_id: match.confidence for match in near}
 
 
 async def _heaviest(sidecar: Sidecar, where: Filter, limit: int, now: dt.datetime) -> list[MemoryId]:

@@ -146,7 +146,11 @@ async def memory_search(call: Call) -> Reply:
     found = await call.engine.recall(call.fields.text("query"), where_of(call), _limit(call))
     items = [item_out(match.memory) | {"similarity": match.confidence} for match in found.matches]
     lines = [line_out(match.memory, match.confidence) for match in found.matches]
-    return _result(call, _found(lines), items, [match.memory for match in found.matches])
+    said = _found(lines) + (f"\nNote: {found.note}" if found.note is not None else "")
+    reply = _result(call, said, items, [match.memory for match in found.matches])
+    if found.note is not None:
+        reply["structuredContent"]["note"] = found.note
+    return reply
 
 
 @TABLE.command(

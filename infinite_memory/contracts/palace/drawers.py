@@ -70,7 +70,8 @@ async def _recall(call: Call, *, deep: bool) -> Reply:
     wanted = call.fields.text("query")
     found = await call.engine.recall_layers(wanted, call.palace, call.fields.integer("top_k"), deep=deep)
     results = [*_identity_out(found), *(_result_out(one) for one in found.results)]
-    return {"palace": found.scope.name, "query": wanted, "results": results}
+    reply: Json = {"palace": found.scope.name, "query": wanted, "results": results}
+    return reply | ({"note": found.note} if found.note is not None else {})
 
 
 @TABLE.command(
