@@ -89,7 +89,7 @@ class MongoRestore(Restore):
                 await self._take_memories(found[1], chunk.documents)
             elif chunk.collection in (schema.REVISIONS, schema.FACTS, schema.LINKS):
                 await self._take_belonging(chunk)
-            elif PLAIN_NAME.fullmatch(chunk.collection) is None or chunk.collection == schema.TOMBSTONES:
+            elif not _is_plain(chunk.collection) or chunk.collection == schema.TOMBSTONES:
                 raise BackupError(f"the backup holds a collection {chunk.collection!r}, which no backup of ours does")
             elif not self._only:
                 await self._stage(chunk.collection, split(chunk.documents))
@@ -237,8 +237,8 @@ class MongoRestore(Restore):
                 steps.append({"do": "merge", "from": prefix + name, "to": name})
         if replaces:
             for name in sorted(await database.list_collection_names()):
-                ours = MEMORIES.fullmatch(name) or PLAIN_NAME.fullmatch(name)
-                if ours and not name.startswith((STAGED, "system.")) and name not in _KEPT_NAMES and name not in staged:
+                ours = MEMORIES.fullmatch(name) or _is_plain(name)
+                if ours and name not in _KEPT_NAMES and name not in staged:
                     steps.append({"do": "drop", "name": name})
         if self._plan.schema_version < schema.SCHEMA_VERSION:
             steps.append({"do": "schema", "version": self._plan.schema_version})
@@ -321,6 +321,11 @@ async def _clear(database: Database, restore_id: ObjectId) -> None:
 def _travelling_values() -> Mapping[str, Any]:
     local = "|".join(re.escape(prefix) for prefix in LOCAL_PREFIXES)
     return {"_id": {"$regex": r"^value\.", "$not": {"$regex": f"^({local})"}, "$nin": sorted(LOCAL_VALUES)}}
+
+
+def _is_plain(name: str) -> bool:
+    """Tell whether a collection can be one that all scopes share."""
+    return PLAIN_NAME.fullmatch(name) is not None and not name.startswith((STAGED, schema.PREFIX))
 
 
 def _id_of(raw: bytes) -> ObjectId:

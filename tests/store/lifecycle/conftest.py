@@ -1,0 +1,93 @@
+"""What the lifecycle's tests share: whole memories, with the real model, on the test run's MongoDB."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infinite_memory.app import App, new_session
+from infinite_memory.config import load_config
+from infinite_memory.embedding.factory import open_embedder
+from infinite_memory.engine import Engine
+from infinite_memory.engine.parts import Clock, system_clock
+from infinite_memory.home import Home
+from tests.mongo_server import fresh_database, mongo_uri
+from tests.processes import need_parts
+
+if TYPE_CHECKING:
+    from infinite_memory.contracts.native import NativeContract
+    from infinite_memory.embedding.base import Embedder
+
+__all__ = ["mongo_uri"]
+
+Json = dict[str, Any]
+
+
+@functools.cache
+def loaded_embedder() -> Embedder:
+    """Load the default model once for the whole run."""
+    need_parts()
+    embedder = open_embedder("all-MiniLM-L6-v2")
+    embedder.load()
+    return embedder
+
+
+class OneModelApp(App):
+    """An app that shares the run's model."""
+
+    def _open_parts(self) -> Any:
+        _, *others = super()._open_parts()
+        return loaded_embedder(), *others
+
+
+@dataclass
+class Memory:
+    """A running memory, asked by the native contract."""
+
+    app: App
+    engine: Engine
+    contract: NativeContract
+
+    async def ask(self, action: str, **fields: Any) -> Json:
+        """Send one request."""
+        return await self.contract.handle({"action": action, **fields})
+
+    async def ok(self, action: str, **fields: Any) -> Json:
+        """Send one request that succeeds."""
+        reply = await self.ask(action, **fields)
+        assert reply["status"] == "OK", reply
+        assert "warnings" not in reply, reply["warnings"]
+        return reply
+
+    async def store(self, content: str, scope: str = "Global", **metadata: Any) -> str:
+        """Store a memory; gives its id."""
+        reply = await self.ok("store_memory", content=content, metadata={"scope": scope, **metadata})
+        return str(reply["memory_id"])
+
+
+Open = Callable[..., contextlib.AbstractAsyncContextManager[Memory]]
+
+
+@pytest.fixture
+def open_memory(mongo_uri: str, tmp_path: Path) -> Open:
+    """Give what opens a memory: a new one for each name, with settings such as ``{"backup.time": "03:00"}``."""
+    databases: dict[str, str] = {}
+
+    @contextlib.asynccontextmanager
+    async def open_one(
+        name: str = "home", flags: dict[str, str] | None = None, clock: Clock = system_clock
+    ) -> AsyncIterator[Memory]:
+        database = databases.setdefault(name, fresh_database())
+        given = {"mongodb.uri": mongo_uri, "mongodb.database": database, "backup.time": "", "time.zone": "UTC"}
+        config = load_config(tmp_path / "none.toml", {}, given | (flags or {}))
+        home = Home(tmp_path / name, explicit=True)
+        async with OneModelApp(config, home, clock) as app:
+            yield Memory(app, await app.engine(), app.contract(new_session(config, {})))
+
+    return open_one

@@ -1,0 +1,329 @@
+"""Backup and restore of whole memories: the same answers afterwards, all or nothing, and nothing lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from infinite_memory.lifecycle.format import BackupWriter, Part
+from tests.mongo_server import run
+from tests.store.lifecycle.conftest import Json, Memory, Open
+
+LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60).filter(lambda text: text.strip())
+NAMES = st.sampled_from(["Global", "Work", "Réunion — 会議", "$where", "a/b\\c"])
+
+
+async def asked(memory: Memory, ids: list[str]) -> Json:
+    """Ask a fixed set of questions whose answers depend on everything that is stored."""
+    stats = (await memory.ok("get_memory_stats"))["stats"]
+    kept = ("total_memories", "scopes", "archived_scopes", "conversation_count", "soft_deleted", "pending_embeddings")
+    scopes = await memory.ok("list_memory_scopes")
+    answers: Json = {
+        "stats": {name: stats[name] for name in kept},
+        "scopes": scopes["scopes"],
+        "listed": await memory.ok("list_memories", filter={"scope": "ALL"}, limit=100),
+        "recalled": await memory.ok("retrieve_memory", query="what about tea", filter={"scope": "ALL"}, top_k=50),
+        "tagged": await memory.ok("search_by_tag", tag="t"),
+        "timed": await memory.ok(
+            "recall_memory_by_time", scope="ALL", range={"from": "1970-01-01", "to": "2100-01-01"}
+        ),
+    }
+    for one in ids:
+        answers[one] = await memory.ask("get_memory", memory_id=one)
+    return answers
+
+
+async def filled(memory: Memory, items: list[tuple[str, str, str, bool]]) -> list[str]:
+    """Store memories, then change, hide or remove some of them, and put a scope away."""
+    ids = []
+    for number, (text, scope, fate, tagged) in enumerate(items):
+        given: Json = {"tags": ["t", text[:20]]} if tagged else {}
+        one = await memory.store(
+            text, scope, conversation_id=f"c{number % 2}", a_dotted={"key.with$": [1, None]}, **given
+        )
+        ids.append(one)
+        if fate == "changed":
+            await memory.ok("update_memory", memory_id=one, content=f"{text} anew")
+        elif fate != "kept":
+            await memory.ok("delete_memory", target={"memory_id": one}, forget_mode=fate)
+    if any(scope == "Work" for _, scope, _, _ in items):
+        await memory.ok("delete_memory", target={"scope": "Work"})
+    return ids
+
+
+@settings(max_examples=60 if LONG else 4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    items=st.lists(
+        st.tuples(ANY_TEXT, NAMES, st.sampled_from(["kept", "kept", "changed", "soft", "hard"]), st.booleans()),
+        max_size=8,
+    )
+)
+def test_a_new_home_answers_as_the_old_one_did(open_memory: Open, items: list[tuple[str, str, str, bool]]) -> None:
+    number = test_a_new_home_answers_as_the_old_one_did.__dict__.setdefault("count", [0])
+    number[0] += 1
+
+    async def work() -> None:
+        async with open_memory(f"old-{number[0]}") as old:
+            ids = await filled(old, items)
+            before = await asked(old, ids)
+            made = await old.ok("backup_memory")
+        async with open_memory(f"new-{number[0]}") as new:
+            await new.ok("restore_backup", file=made["path"])
+            assert await asked(new, ids) == before
+            for one in ids:  # what was hidden can still be brought back there
+                if (await new.ask("get_memory", memory_id=one))["status"] == "ERROR":
+                    await new.ask("restore_memory", memory_id=one)
+
+    run(work(), timeout_s=240)
+
+
+def test_restoring_twice_changes_nothing_more(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            ids = [await memory.store(f"ledger row {number}", tags=["k"]) for number in range(5)]
+            made = await memory.ok("backup_memory")
+            await memory.ok("delete_memory", target={"memory_id": ids[0]}, forget_mode="hard")
+            await memory.store("newer one")
+            first = await memory.ok("restore_backup", file=made["backup_file"], mode="merge")
+            again = await memory.ok("restore_backup", file=made["backup_file"], mode="merge")
+            assert (first["restored_memories"], first["skipped_memories"]) == (1, 4)
+            assert (again["restored_memories"], again["skipped_memories"]) == (0, 5)
+            found = await memory.ok("search_by_tag", tag="k")
+            assert sorted(one["memory_id"] for one in found["results"]) == sorted(ids)
+            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 6
+
+    run(work())
+
+
+def test_over_existing_memories_a_mode_is_needed(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("there")
+            made = await memory.ok("backup_memory")
+            refused = await memory.ask("restore_backup", file=made["backup_file"])
+            assert refused["error_code"] == "INVALID_REQUEST"
+            assert "merge" in refused["error"]
+
+    run(work())
+
+
+def test_what_is_replaced_is_backed_up_first(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            old = await memory.store("the first form")
+            made = await memory.ok("backup_memory")
+            await memory.ok("update_memory", memory_id=old, content="the second form")
+            late = await memory.store("stored later", "Later")
+            done = await memory.ok("restore_backup", file=made["backup_file"], mode="replace")
+            listed = await memory.ok("list_memories", filter={"scope": "ALL"})
+            assert [one["text"] for one in listed["results"]] == ["the first form"]
+            found = await memory.ok("retrieve_memory", query="the first form", top_k=1)
+            assert found["results"][0]["text"] == "the first form"
+            assert (await memory.ask("get_memory", memory_id=late))["error_code"] == "NOT_FOUND"
+            await memory.ok("restore_backup", file=done["saved_before"], mode="replace")
+            listed = await memory.ok("list_memories", filter={"scope": "ALL"})
+            assert {one["text"] for one in listed["results"]} == {"the second form", "stored later"}
+
+    run(work())
+
+
+def test_a_replaced_memory_survives_a_restart_of_the_index(open_memory: Open) -> None:
+    """A restore sets memories back; an index that was saved before must not bring the later form back."""
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            one = await memory.store("the harbour is in the north")
+            made = await memory.ok("backup_memory")
+            await memory.ok("update_memory", memory_id=one, content="an elephant sleeps")
+            await memory.ok("restore_backup", file=made["backup_file"], mode="replace")
+        async with open_memory() as memory:
+            near = await memory.ok("retrieve_memory", query="where is the harbour?", min_confidence=0.5)
+            assert [found["memory_id"] for found in near["results"]] == [one]
+
+    run(work())
+
+
+def test_another_process_sees_what_was_restored(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as one, open_memory() as other:
+            memory_id = await one.store("the cellar key hangs in the hall")
+            made = await one.ok("backup_memory")
+            await one.ok("update_memory", memory_id=memory_id, content="bread needs salt")
+            await one.ok("restore_backup", file=made["backup_file"], mode="replace")
+            for _ in range(100):
+                near = await other.ok("retrieve_memory", query="where is the cellar key?", min_confidence=0.5)
+                if [found["text"] for found in near["results"]] == ["the cellar key hangs in the hall"]:
+                    return
+                await asyncio.sleep(0.1)
+            raise AssertionError(near)
+
+    run(work())
+
+
+def test_one_scope_comes_back_under_a_new_name(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            first = await memory.store("plan A", "Project")
+            await memory.ok("update_memory", memory_id=first, content="plan B")
+            await memory.store("elsewhere", "Other")
+            made = await memory.ok("backup_memory")
+            taken = await memory.ask("restore_backup", file=made["backup_file"], scope="Project")
+            assert taken["error_code"] == "ALREADY_EXISTS"
+            gone = await memory.ask("restore_backup", file=made["backup_file"], scope="Nowhere", as_scope="X")
+            assert gone["error_code"] == "NOT_FOUND"
+            await memory.ok("restore_backup", file=made["backup_file"], scope="project", as_scope="Copy")
+            [copied] = (await memory.ok("search_by_scope", scope="Copy"))["results"]
+            assert copied["text"] == "plan B"
+            assert copied["memory_id"] != first
+            kept = await memory.ok("get_memory", memory_id=copied["memory_id"])
+            assert [one["text"] for one in kept["revisions"]] == ["plan A"]
+            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 3
+
+    run(work())
+
+
+@pytest.mark.parametrize("mode", ["replace", "merge"])
+def test_a_damaged_file_leaves_everything_as_it_was(open_memory: Open, mode: str) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            for number in range(30):
+                await memory.store(f"note {number}", f"S{number % 3}")
+            made = await memory.ok("backup_memory")
+            await memory.store("one more")
+            before = await memory.ok("list_memories", filter={"scope": "ALL"}, limit=100)
+            whole = Path(made["path"]).read_bytes()
+            damaged = Path(made["path"]).with_name("damaged.dump")
+            for at in (len(whole) // 2, len(whole) - 30):
+                damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+                for action in ("verify_backup", "restore_backup"):
+                    extra = {"mode": mode} if action == "restore_backup" else {}
+                    refused = await memory.ask(action, file="damaged.dump", **extra)
+                    assert refused["error_code"] == "BACKUP_ERROR"
+                    assert "byte" in refused["error"]
+            assert await memory.ok("list_memories", filter={"scope": "ALL"}, limit=100) == before
+            names = await staged_names(memory)
+            assert names == []
+
+    run(work())
+
+
+async def staged_names(memory: Memory) -> list[str]:
+    """List collections that a restore left."""
+    store: Any = memory.engine.parts.store
+    async with store._connection.operation() as database:
+        return [name for name in await database.list_collection_names() if name.startswith("staged_")]
+
+
+@pytest.mark.parametrize("name", ["system.users", "../../etc/passwd", "mem_zz", "tombstones", "admin.$cmd"])
+def test_names_from_inside_a_file_are_not_trusted(open_memory: Open, tmp_path: Path, name: str) -> None:
+    file = tmp_path / "odd.dump"
+    with file.open("wb") as opened:
+        writer = BackupWriter(opened, {"schema_version": 1})
+        writer.add(Part(name, 1, b"\x05\x00\x00\x00\x00"))
+        writer.finish({})
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            refused = await memory.ask("restore_backup", file=str(file))
+            assert refused["error_code"] == "BACKUP_ERROR"
+            assert "no backup of ours does" in refused["error"]
+
+    run(work())
+
+
+def test_requests_go_on_while_a_backup_is_written(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            for number in range(50):
+                await memory.store(f"note {number}")
+            making = [asyncio.create_task(memory.ok("backup_memory")) for _ in range(3)]
+            for number in range(10):
+                await memory.store(f"later {number}", f"New{number}")
+            names = {(await one)["backup_file"] for one in making}
+            assert len(names) == 3
+            for name in names:
+                whole = await memory.ok("verify_backup", file=name)
+                assert 50 <= whole["counts"]["memories"] <= 60
+
+    run(work())
+
+
+def test_nothing_is_lost_that_is_stored_during_a_replacement(open_memory: Open) -> None:
+    """What is acknowledged while a restore replaces everything is either in the backup made before, or there afterwards."""
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            for number in range(300):
+                await memory.store(f"note {number}")
+            made = await memory.ok("backup_memory")
+            restoring = asyncio.create_task(memory.ok("restore_backup", file=made["backup_file"], mode="replace"))
+            stored = []
+            while not restoring.done():
+                stored.append(await memory.store(f"meanwhile {len(stored)}"))
+                await asyncio.sleep(0)
+            saved = (await restoring)["saved_before"]
+            await memory.ok("restore_backup", file=saved, mode="merge")
+            for one in stored:
+                assert (await memory.ask("get_memory", memory_id=one))["status"] == "OK"
+
+    run(work())
+
+
+def test_a_locked_backup_opens_with_its_key_only(open_memory: Open, tmp_path: Path) -> None:
+    (tmp_path / "one.key").write_bytes(os.urandom(32))
+    (tmp_path / "other.txt").write_text("a passphrase\n")
+
+    async def work() -> None:
+        async with open_memory("a", {"backup.key_file": str(tmp_path / "one.key")}) as memory:
+            await memory.store("the secret harbour")
+            made = await memory.ok("backup_memory")
+            assert made["encrypted"]
+            assert b"harbour" not in Path(made["path"]).read_bytes()
+        async with open_memory("b", {"backup.passphrase_file": str(tmp_path / "other.txt")}) as memory:
+            assert (await memory.ask("restore_backup", file=made["path"]))["error_code"] == "BACKUP_ERROR"
+            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 0
+        async with open_memory("b", {"backup.key_file": str(tmp_path / "one.key")}) as memory:
+            assert (await memory.ok("restore_backup", file=made["path"]))["restored_memories"] == 1
+
+    run(work())
+
+
+def test_a_failed_backup_is_an_error_and_leaves_nothing(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("kept")
+            folder = Path((await memory.ok("list_backups"))["folder"])
+            folder.rmdir()
+            folder.write_text("not a folder")
+            assert (await memory.ask("backup_memory"))["error_code"] == "BACKUP_ERROR"
+            assert (await memory.ok("get_memory_stats"))["stats"]["last_backup"] is None
+            folder.unlink()
+            made = await memory.ok("backup_memory")
+            assert (await memory.ok("get_memory_stats"))["stats"]["last_backup"] == made["created_at"]
+            assert [one.name for one in folder.iterdir()] == [made["backup_file"]]
+
+    run(work())
+
+
+def test_what_was_removed_for_good_is_in_no_backup_and_no_export(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            one = await memory.store("sentinel KX-4471-QQ")
+            await memory.ok("update_memory", memory_id=one, content="sentinel KX-4471-QQ again")
+            await memory.store("bystander")
+            await memory.ok("delete_memory", target={"memory_id": one}, forget_mode="hard")
+            made = await memory.ok("backup_memory")
+            written = await memory.ok("export_memory", include_deleted=True)
+            assert made["counts"] == {"memories": 1, "scopes": 1}
+            text = Path(written["path"]).read_text("utf-8")
+            assert "bystander" in text
+            assert "KX-4471" not in text
+
+    run(work())
