@@ -1,4 +1,4 @@
-"""Chat with what is remembered of a user. A language model answers where there is one, else the memories themselves; it is said which."""
+"""Chat with what is remembered of a user: a language model answers where there is one, else the memories themselves."""
 
 from __future__ import annotations
 

@@ -30,14 +30,22 @@ KIND: Mapping[MemoryType, float] = {
     MemoryType.WORKING: 0.2,
 }
 LIKING = frozenset(
-    words_of("""prefer prefers preferred preference like likes love loves favorite favourite enjoy enjoys hate hates dislike dislikes avoid
-    avoids bevorzugt mag lieber hasst prefiere gusta odia préfère aime déteste prefere gosta odeia""")
+    words_of(
+        """
+        prefer prefers preferred preference like likes love loves favorite favourite enjoy enjoys hate hates dislike dislikes avoid
+        avoids bevorzugt mag lieber hasst prefiere gusta odia préfère aime déteste prefere gosta odeia
+        """
+    )
 )
 """Words that tell what somebody likes or not."""
 
 WEIGHT = frozenset(
-    words_of("""always never must important critical urgent remember deadline allergic allergy birthday password emergency required immer nie
-    niemals muss wichtig allergisch siempre nunca debe importante toujours jamais doit sempre deve""")
+    words_of(
+        """
+        always never must important critical urgent remember deadline allergic allergy birthday password emergency required immer nie
+        niemals muss wichtig allergisch siempre nunca debe importante toujours jamais doit sempre deve
+        """
+    )
 )
 """Words that tell that something matters."""
 
