@@ -177,10 +177,10 @@ class Recalling:
         asked = content_hash(query)
         matches: list[Match] = []
         lowest = 1.0
-        for one in best:
+        for place, one in enumerate(best):
             if (memory := found.get(one.memory_id)) is None:
                 continue
-            sure = confidence_in(one.cosine, one.coverage, verbatim=one.verbatim, lifted=one.lifted)
+            sure = confidence_in(one.cosine, one.coverage, one.verbatim, place)
             lowest = min(lowest, SAME_TEXT if memory.content_hash == asked else sure)
             matches.append(Match(memory, lowest, best_window=one.window if one.windows > 1 else None))
         return matches, exhausted and len(ordered) <= wanted
