@@ -1,0 +1,164 @@
+"""What runs by itself: missed runs once, each night once, one of several, and a failure that is told."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from pathlib import Path
+
+from infinite_memory.lifecycle.jobs import Jobs
+from tests.mongo_server import run
+from tests.store.lifecycle.conftest import Memory, Open
+
+BACKUPS = {"backup.time": "03:00"}
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self, text: str) -> None:
+        self.now = dt.datetime.fromisoformat(text)
+
+    def __call__(self) -> dt.datetime:
+        return self.now
+
+    def set(self, text: str) -> None:
+        """Set the clock."""
+        self.now = dt.datetime.fromisoformat(text)
+
+
+def jobs_of(memory: Memory) -> Jobs:
+    """Give the jobs of a running memory."""
+    assert memory.app.jobs is not None
+    return memory.app.jobs
+
+
+async def settled(memory: Memory) -> None:
+    """Wait until the jobs have started and nothing is due."""
+    jobs = jobs_of(memory)
+    while jobs._scheduler is None:
+        await asyncio.sleep(0.02)
+    if jobs._looking is not None:
+        await jobs._looking
+    await jobs.look()
+
+
+async def backups(memory: Memory) -> list[str]:
+    """List the backups that were made."""
+    return [one["backup_file"] for one in (await memory.ok("list_backups"))["backups"]]
+
+
+def test_a_missed_run_is_caught_up_once(open_memory: Open) -> None:
+    clock = Clock("2026-11-25T02:50:00Z")
+
+    async def work() -> None:
+        async with open_memory(flags=BACKUPS, clock=clock) as memory:
+            await memory.store("before the gap")
+            await settled(memory)
+            assert await backups(memory) == []
+        clock.set("2026-11-25T03:20:00Z")
+        for _ in range(2):
+            async with open_memory(flags=BACKUPS, clock=clock) as memory:
+                await settled(memory)
+                assert await backups(memory) == ["backup_2026-11-25T03-20-00Z.dump"]
+                assert (await memory.ok("get_memory_stats"))["stats"]["last_backup"] == "2026-11-25T03:20:00.000Z"
+        clock.set("2027-06-01T12:00:00Z")
+        async with open_memory(flags=BACKUPS, clock=clock) as memory:
+            await settled(memory)
+            assert len(await backups(memory)) == 2  # half a year away is one run
+
+    run(work())
+
+
+def test_of_two_daemons_one_makes_the_backup(open_memory: Open) -> None:
+    clock = Clock("2026-11-25T02:50:00Z")
+
+    async def work() -> None:
+        async with (
+            open_memory(flags=BACKUPS, clock=clock) as one,
+            open_memory(flags=BACKUPS, clock=clock) as other,
+        ):
+            await settled(one)
+            await settled(other)
+            clock.set("2026-11-25T03:00:00Z")
+            await asyncio.gather(*(jobs_of(memory).look() for memory in (one, other)))
+            await asyncio.gather(*(jobs_of(memory).look() for memory in (one, other)))
+            assert await backups(one) == ["backup_2026-11-25T03-00-00Z.dump"]
+
+    run(work())
+
+
+def test_a_lease_has_one_holder_until_it_is_given_back(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            copies, minute = memory.engine.parts.store.copies, dt.timedelta(minutes=1)
+            assert await copies.take_lease("x", "one", minute)
+            assert not await copies.take_lease("x", "other", minute)
+            assert await copies.take_lease("x", "one", minute)
+            await copies.release_lease("x", "other")
+            assert not await copies.take_lease("x", "other", minute)
+            await copies.release_lease("x", "one")
+            assert await copies.take_lease("x", "other", -minute)  # over at once
+            assert await copies.take_lease("x", "one", minute)
+
+    run(work())
+
+
+def test_a_failing_job_is_told_and_stops_no_other(open_memory: Open) -> None:
+    clock = Clock("2026-11-25T02:50:00Z")
+
+    async def work() -> None:
+        async with open_memory(flags=BACKUPS, clock=clock) as memory:
+            await memory.store("kept")
+            await settled(memory)
+            folder = Path((await memory.ok("list_backups"))["folder"])
+            folder.rmdir()
+            folder.write_text("not a folder")
+            clock.set("2026-11-25T05:00:00Z")
+            await jobs_of(memory).look()
+            [failing] = (await memory.ok("get_memory_stats"))["stats"]["failing_jobs"]
+            assert failing["job"] == "backup"
+            assert "cannot be written to" in failing["failure"]
+            by_name = {job["name"]: job for job in jobs_of(memory).status()}
+            assert by_name["tidy"]["last_ok"] == "2026-11-25T05:00:00.000Z"
+            assert by_name["backup"]["next_run"] == "2026-11-26T03:00:00.000Z"
+            folder.unlink()
+            await jobs_of(memory).look()
+            assert await backups(memory) == []  # an hour later, not at once
+            clock.set("2026-11-25T06:00:00Z")
+            await jobs_of(memory).look()
+            assert len(await backups(memory)) == 1
+            assert "failing_jobs" not in (await memory.ok("get_memory_stats"))["stats"]
+
+    run(work())
+
+
+def test_what_was_forgotten_long_ago_is_purged(open_memory: Open) -> None:
+    clock = Clock("2026-11-25T02:50:00Z")
+
+    async def work() -> None:
+        async with open_memory(flags=BACKUPS, clock=clock) as memory:
+            old = await memory.store("old")
+            await memory.ok("delete_memory", target={"memory_id": old})
+            await settled(memory)
+            clock.set("2026-12-24T12:00:00Z")
+            await jobs_of(memory).look()
+            assert (await memory.ok("get_memory_stats"))["stats"]["soft_deleted"] == 1
+            clock.set("2026-12-26T12:00:00Z")
+            await jobs_of(memory).look()
+            assert (await memory.ok("get_memory_stats"))["stats"]["soft_deleted"] == 0
+
+    run(work())
+
+
+def test_a_run_noted_by_a_wrong_clock_does_not_stop_the_jobs(open_memory: Open) -> None:
+    clock = Clock("2036-11-25T02:50:00Z")
+
+    async def work() -> None:
+        async with open_memory(flags=BACKUPS, clock=clock) as memory:
+            await settled(memory)
+            clock.set("2026-11-25T04:00:00Z")
+            await jobs_of(memory).look()
+            assert await backups(memory) == ["backup_2026-11-25T04-00-00Z.dump"]
+
+    run(work())
