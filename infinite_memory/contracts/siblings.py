@@ -20,8 +20,8 @@ NATIVE = "native"
 class Surroundings:
     """What a contract is made of, for one client.
 
-    ``environ`` holds the client's variables, ``options`` its flags by name (``palace``), ``home`` the folder of all data, ``model`` the
-    language model of the settings.
+    ``environ`` holds the client's variables, ``options`` its flags by name (``palace``), ``home`` the folder of all data,
+    ``model`` the language model of the settings.
     """
 
     engine: Callable[[], Awaitable[Engine]]

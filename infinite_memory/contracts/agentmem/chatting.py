@@ -10,11 +10,12 @@ from infinite_memory.contracts.agentmem.prompting import line_of, prompt_text
 from infinite_memory.contracts.agentmem.searching import Scored, search
 from infinite_memory.contracts.agentmem.table import TABLE, USER, AgentMemCall, SearchType, agent_id
 from infinite_memory.contracts.base import FlagField, IntegerField, Json, NameField, Reply, TextField
+from infinite_memory.engine.by_words import match_words
 from infinite_memory.errors import EmbeddingError, ModelError, SidecarNotReadyError
 from infinite_memory.model_port.base import Role, Turn
 
 MAX_TOKENS = 1000
-LEAST_SCORE = 0.1  # below this a memory has nothing to do with the message
+LEAST_SCORE = 0.1  # below this a memory has nothing to do with the message, unless they share a word
 NOTHING = "Nothing is remembered that would answer this."
 
 
@@ -83,4 +84,6 @@ async def _memories(call: AgentMemCall, message: str, sight: Sight) -> tuple[lis
         found, note = await search(call.engine, message, sight, most, SearchType.HYBRID)
     except (EmbeddingError, SidecarNotReadyError) as problem:
         return [], [f"memories cannot be searched at the moment: {problem}"]
-    return [one for one in found if one.score >= LEAST_SCORE], [note] if note else []
+    sharing = {one.memory.memory_id for one in match_words(message, [one.memory for one in found])}
+    used = [one for one in found if one.score >= LEAST_SCORE or one.memory.memory_id in sharing]
+    return used, [note] if note else []

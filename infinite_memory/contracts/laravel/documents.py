@@ -1,4 +1,4 @@
-"""The texts a Laravel client can read: three documents for agents, and three prompts. The rules are the contract's, the words are ours."""
+"""The texts a Laravel client can read: three documents for agents, and three prompts. The contract's rules in our words."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def reach_of(memory: MemoryRecord) -> ScopeType:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a caller sees: everything of the system, of known organizations (None: of all), of a repository that was named, and of itself."""
+    """What a caller sees: what is the system's, of known organizations (None: of all), of a repository that was named, its own."""
 
     user: str | None
     organizations: frozenset[str] | None = None

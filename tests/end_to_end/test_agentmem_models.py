@@ -1,0 +1,173 @@
+"""AgentMem with a language model: a scripted server behind the settings, or the client's own by sampling. Whatever the model does, the
+memory is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.model_server import Answer, ModelServer, model_server, openai
+from tests.processes import Client, Installation
+
+Json = dict[str, Any]
+BUSY = Answer(429, headers={"Retry-After": "0"})
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ModelServer]:
+    with model_server() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def modelled(shared: Installation, server: ModelServer) -> Iterator[Client]:
+    """A session over a daemon whose settings name the scripted model."""
+    shared.command("daemon", "stop")
+    settings = {"API": "openai", "URL": server.url, "NAME": "scripted", "TIMEOUT_S": "2"}
+    client = shared.serve(
+        "--contract", "agentmem", environ={f"INFINITE_MEMORY_MODEL__{name}": value for name, value in settings.items()}
+    )
+    client.initialize()
+    yield client
+
+
+@pytest.fixture(autouse=True)
+def fresh(server: ModelServer) -> None:
+    server.answers.clear()
+    server.asked.clear()
+
+
+def use(client: Client, tool: str, **arguments: Any) -> Json:
+    """Call a tool and give its reply."""
+    reply: Json = client.tool(1, f"agentmem_{tool}", **arguments)["result"]["structuredContent"]
+    assert reply["success"], reply
+    return reply
+
+
+def contents(client: Client, user_id: str, query: str = "anything") -> list[str]:
+    """Give what is found of a user."""
+    return [one["content"] for one in use(client, "search_memories", query=query, user_id=user_id)["results"]]
+
+
+def known(**answer: Any) -> Answer:
+    """Script what a model makes of a new memory."""
+    return openai(json.dumps({"facts": [], "contradicted": [], "repeated": None} | answer))
+
+
+def test_facts_are_drawn_and_shown_as_preferences(modelled: Client, server: ModelServer) -> None:
+    server.answers.append(known(facts=["Prefers dark mode", "Uses Rust"]))
+    reply = use(modelled, "add_memory", content="I prefer dark mode and write Rust", user_id="facts")
+    assert (reply["facts"], reply["generated"]) == (["Prefers dark mode", "Uses Rust"], True)
+    prompt = use(modelled, "get_system_prompt", user_id="facts")
+    assert prompt["context"]["preferences"] == ["Prefers dark mode"]
+    assert contents(modelled, "facts") == ["I prefer dark mode and write Rust"]
+
+
+def test_a_newer_statement_supersedes_the_older_one_which_stays_readable(
+    shared: Installation, modelled: Client, server: ModelServer
+) -> None:
+    server.answers += [known(), known(), known(contradicted=["1"])]
+    use(modelled, "add_memory", content="Lives in Berlin", user_id="moved", agent_id="mover")
+    use(modelled, "add_memory", content="Plays the cello", user_id="moved", agent_id="mover")
+    old = json.loads(server.asked[1][2]["messages"][1]["content"])["OLD"]
+    assert old == {"1": "Lives in Berlin"}
+    use(modelled, "add_memory", content="Lives in Rome now", user_id="moved", agent_id="mover")
+    shown = json.loads(server.asked[2][2]["messages"][1]["content"])["OLD"]
+    gone = shown["1"]
+    assert gone == "Lives in Berlin"
+    assert sorted(contents(modelled, "moved")) == ["Lives in Rome now", "Plays the cello"]
+    agents = {one["agent_id"]: one["memory_count"] for one in use(modelled, "list_agents")["agents"]}
+    assert agents["mover"] == 2
+    kept = shared.call("retrieve_memory", query="Lives in Berlin", filter={"scope": "AgentMem"})["results"]
+    assert "Lives in Berlin" in [one["text"] for one in kept]
+    server.answers.append(known(contradicted=[1]))
+    use(modelled, "add_memory", content="lives in berlin", user_id="moved", agent_id="mover")
+    assert sorted(contents(modelled, "moved")) == ["Lives in Berlin", "Plays the cello"], "and back again"
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ([BUSY] * 3, "429"),
+        ([Answer(429, headers={"Retry-After": "3600"})], "within"),
+        ([Answer(hangs=True)], "within"),
+        ([Answer(body=b"{not json")], "no JSON"),
+        ([openai("I would rather not say JSON")], "gave none"),
+        ([openai('{"facts": "none"}')], "facts"),
+        ([openai('{"contradicted": ["x"]}')], "number"),
+        ([openai(None, refusal="no")], "refused"),
+        ([Answer(500)], "500"),
+    ],
+)
+def test_the_memory_is_stored_whatever_the_model_does(
+    modelled: Client, server: ModelServer, answers: list[Answer], words: str
+) -> None:
+    server.answers += answers
+    text = f"stored in spite of {words} and {len(answers)} of {answers[0].headers.get('Retry-After')}"
+    reply = use(modelled, "add_memory", content=text, user_id=f"unlucky {words}")
+    assert reply["outcome"] == "stored"
+    assert reply["generated"] is False
+    assert words in reply["model_error"]
+    assert text in contents(modelled, f"unlucky {words}")
+
+
+def test_a_model_can_supersede_nothing_that_it_was_not_shown(modelled: Client, server: ModelServer) -> None:
+    server.answers += [known(), known(contradicted=[0, 2, 99, -1], repeated=7)]
+    use(modelled, "add_memory", content="one thing", user_id="numbers")
+    assert use(modelled, "add_memory", content="another thing", user_id="numbers")["superseded"] == []
+    assert len(contents(modelled, "numbers")) == 2
+
+
+def test_a_chat_uses_memories_and_goes_on_where_it_was(modelled: Client, server: ModelServer) -> None:
+    server.answers += [known(), openai("You drink green tea."), openai("As I said: green."), openai("Hello.")]
+    use(modelled, "add_memory", content="Drinks green tea every morning", user_id="talker")
+    first = use(modelled, "chat", message="What tea do I drink?", user_id="talker")
+    assert (first["response"], first["generated"], first["model"]) == ("You drink green tea.", True, "scripted")
+    assert "Drinks green tea every morning" in server.asked[1][2]["messages"][0]["content"]
+    use(modelled, "chat", message="Which colour?", user_id="talker")
+    turns = [one["content"] for one in server.asked[2][2]["messages"][1:]]
+    assert turns == ["What tea do I drink?", "You drink green tea.", "Which colour?"]
+    use(modelled, "chat", message="Hi", user_id="talker", session_id="another")
+    assert [one["content"] for one in server.asked[3][2]["messages"][1:]] == ["Hi"]
+    prompt = use(modelled, "get_system_prompt", user_id="talker", include_history=True)
+    assert "As I said: green." in prompt["system_prompt"]
+
+
+def test_a_chat_whose_model_fails_is_answered_from_the_memories(modelled: Client, server: ModelServer) -> None:
+    server.answers += [known(), *[BUSY] * 3]
+    use(modelled, "add_memory", content="The boat is called Selma", user_id="sailor")
+    reply = use(modelled, "chat", message="What is the boat called?", user_id="sailor")
+    assert "Selma" in reply["response"]
+    assert reply["generated"] is False
+    assert "429" in reply["note"]
+
+
+def test_without_a_model_of_ours_the_clients_own_is_asked(installation: Installation) -> None:
+    client = installation.serve("--contract", "agentmem")
+    about = {"name": "lender", "version": "1"}
+    client.rpc(0, "initialize", protocolVersion="2025-06-18", capabilities={"sampling": {}}, clientInfo=about)
+    client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    for answer, expected in (
+        ({"result": {"role": "assistant", "model": "theirs", "content": {"type": "text", "text": '{"facts": ["Likes tea"]}'}}},
+         {"facts": ["Likes tea"], "generated": True}),
+        ({"error": {"code": -1, "message": "the user said no"}}, {"facts": [], "generated": False}),
+    ):  # fmt: skip
+        content = f"likes tea, {expected['generated']}"
+        call = {"name": "agentmem_add_memory", "arguments": {"content": content, "user_id": "u"}}
+        client.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+        asked = client.reply()
+        assert asked["method"] == "sampling/createMessage"
+        client.send({"jsonrpc": "2.0", "id": asked["id"], **answer})
+        reply = client.answer()["result"]["structuredContent"]
+        assert {name: reply[name] for name in expected} == expected
+        assert reply["outcome"] == "stored"
+
+
+def test_half_a_model_in_the_settings_is_refused_at_the_start(installation: Installation) -> None:
+    environ = {"INFINITE_MEMORY_MODEL__API": "openai", "INFINITE_MEMORY_MODEL__NAME": "small"}
+    client = installation.serve("--contract", "agentmem", environ=environ)
+    assert client.process.wait(60) == 2
+    assert "model.url" in client.errors()
