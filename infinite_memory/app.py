@@ -115,6 +115,7 @@ class App(AbstractAsyncContextManager["App"]):
             store, scopes, embeddings, files, TextFeed(store, text_files),
             wait_s=config.recall.wait_s, save_every_s=config.sidecar.save_every_s,
         )  # fmt: skip
+        index.on_change = self.watch.note
         embeddings.start()
         index.start()
         engine = Engine(Parts(store, index, embeddings, scopes, config, self._clock, self._backup_folder()))

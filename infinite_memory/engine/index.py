@@ -80,6 +80,7 @@ class Index:
         self._opening: asyncio.Future[None] | None = None
         self._wake_pending = asyncio.Event()
         self._saving = asyncio.Lock()
+        self.on_change: Callable[[Change], None] = lambda _: None  # is told of every change, once it can be found
         self.state = "waiting for MongoDB"
 
     # opening and closing
@@ -212,6 +213,8 @@ class Index:
                 last = change.token
             if batch and (change is None or len(batch) >= BATCH):
                 await self._apply(sidecar, batch)
+                for one in batch:
+                    self.on_change(one)
                 batch = []
             self._token = last
             if change is None and self._sidecar is not sidecar:

@@ -1,4 +1,4 @@
-"""Tells whoever asks that memories or scopes changed, whoever changed them; reads the store's change feed only while somebody asks."""
+"""Tells whoever asks that memories or scopes changed, whoever changed them. Fed by the index, which follows the store anyway."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from infinite_memory.models import MemoryId
 from infinite_memory.store.base import Change, ChangeKind
 
 log = logging.getLogger(__name__)
-
-RETRY_S = 2.0  # pause after the store was unreachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +30,7 @@ class Watch:
     def __init__(self, engine: Callable[[], Awaitable[Engine]]) -> None:
         self._engine = engine
         self._listeners: dict[object, Callable[[Event], None]] = {}
+        self._changes: asyncio.Queue[Change] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
     def add(self, listener: Callable[[Event], None]) -> Callable[[], None]:
@@ -43,13 +42,17 @@ class Watch:
 
         def remove() -> None:
             self._listeners.pop(key, None)
-            if not self._listeners:
-                self.close()
 
         return remove
 
+    def note(self, change: Change) -> None:
+        """Take a change that the index has followed."""
+        if self._listeners:
+            self._changes.put_nowait(change)
+
     def close(self) -> None:
-        """Stop reading changes."""
+        """Tell nobody any more."""
+        self._listeners.clear()
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -57,25 +60,23 @@ class Watch:
     async def _run(self) -> None:
         engine = await self._engine()
         while True:
+            change = await self._changes.get()
             try:
-                await engine.parts.store.connect()
-                token = await engine.parts.store.change_token()
-                async for change in engine.parts.store.changes(token):
-                    if change is not None:
-                        await self._pass_on(engine, change)
+                event = await _event(engine, change)
             except StoreError as problem:
-                log.info("changes cannot be told: %s", problem, extra={"event": "watch_interrupted"})
-            await asyncio.sleep(RETRY_S)
+                log.info("a change cannot be told: %s", problem, extra={"event": "change_not_told"})
+                continue
+            for listener in list(self._listeners.values()):
+                listener(event)
 
-    async def _pass_on(self, engine: Engine, change: Change) -> None:
-        scopes = engine.parts.scopes
-        if change.scope_id is not None and scopes.find_by_id(change.scope_id) is None:
+
+async def _event(engine: Engine, change: Change) -> Event:
+    scopes = engine.parts.scopes
+    name = None
+    if change.scope_id is not None:
+        if scopes.find_by_id(change.scope_id) is None and change.kind is ChangeKind.WRITTEN:
             await scopes.refresh()
-        scope = scopes.find_by_id(change.scope_id) if change.scope_id is not None else None
-        event = Event(
-            change.memory_id,
-            scope.name if scope else None,
-            change.kind in (ChangeKind.SCOPES_CHANGED, ChangeKind.SCOPE_REMOVED),
-        )
-        for listener in list(self._listeners.values()):
-            listener(event)
+        scope = scopes.find_by_id(change.scope_id)
+        name = scope.name if scope else None
+    is_list = change.kind in (ChangeKind.SCOPES_CHANGED, ChangeKind.SCOPE_REMOVED)
+    return Event(change.memory_id, name, is_list)
