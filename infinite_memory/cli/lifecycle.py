@@ -57,6 +57,12 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     export.add_argument(
         "-o", "--output", type=Path, metavar="PATH", help="a new file; for markdown a folder, one file a scope"
     )
+    importing = commands.add_parser("import", parents=[common], help="read what was exported here or elsewhere")
+    importing.add_argument("path", type=Path, metavar="PATH", help="a file or a folder")
+    importing.add_argument("--format", metavar="NAME", help="what it is; default: found by looking")
+    importing.add_argument("--into-scope", metavar="NAME", help="where everything goes")
+    importing.add_argument("--dry-run", action="store_true", help="only tell what would be added")
+    importing.add_argument("--json", action="store_true")
 
 
 def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
@@ -131,6 +137,23 @@ def export(options: argparse.Namespace, ask: Ask) -> int:
     return 0
 
 
+def import_(options: argparse.Namespace, ask: Ask) -> int:
+    """Import a file or folder, and tell what was added and what was not."""
+    request: Json = {"action": "import_memory", "path": str(options.path.absolute()), "dry_run": options.dry_run}
+    request |= {"format": options.format} if options.format else {}
+    request |= {"scope": options.into_scope} if options.into_scope else {}
+    reply = ask(request)
+    if options.json or reply["status"] != "OK":
+        return _report(reply)
+    would = "would be " if options.dry_run else ""
+    print(
+        f"{reply['format']}: {reply['added']:,} {would}added, {reply['present']:,} were there, {reply['skipped']:,} skipped"
+    )
+    for one in reply.get("skipped_entries", []):
+        print(f"  skipped {one['entry']}: {one['why']}", file=sys.stderr)
+    return 0
+
+
 def _copy_out(source: BinaryIO) -> None:
     shutil.copyfileobj(source, sys.stdout.buffer, _CHUNK_BYTES)
     sys.stdout.buffer.flush()
@@ -174,13 +197,17 @@ def _export(options: argparse.Namespace) -> int:
     return export(options, partial(reach.ask, options))
 
 
+def _import(options: argparse.Namespace) -> int:
+    return import_(options, partial(reach.ask, options))
+
+
 def _folder(options: argparse.Namespace) -> tuple[Path, Config]:
     home, config = reach.home_and_config(options)
     named = config.backup.folder
     return (Path(named).expanduser().absolute() if named else home.backups), config
 
 
-COMMANDS = {"backup": _backup, "verify": _verify, "restore": _restore, "export": _export}
+COMMANDS = {"backup": _backup, "verify": _verify, "restore": _restore, "export": _export, "import": _import}
 
 
 def _report(reply: Json) -> int:

@@ -1,14 +1,21 @@
-"""Commands about the memory as a whole: backup, restore and export."""
+"""Commands about the memory as a whole: backup, restore, export and import."""
 
 from __future__ import annotations
+
+import enum
+from pathlib import Path
 
 from infinite_memory.contracts.base import ChoiceField, FlagField, Json, NameField, Reply, TextField
 from infinite_memory.contracts.native.table import TABLE, Call
 from infinite_memory.lifecycle.backup import Backup, Backups, Listed
 from infinite_memory.lifecycle.export import ExportFormat, export
+from infinite_memory.lifecycle.importers import FORMATS
+from infinite_memory.lifecycle.importing import import_path
 from infinite_memory.lifecycle.restore import Restoring
 from infinite_memory.lifecycle.rotation import scheduled_backup
 from infinite_memory.store.copies import RestoreMode
+
+ImportFormat = enum.Enum("ImportFormat", {one.name: one.name for one in FORMATS})  # type: ignore[misc]
 
 _FILE = TextField(
     name="file", about="Name of a backup as `list_backups` gives it, or a path", required=True, limit="query_chars"
@@ -105,6 +112,31 @@ async def export_memory(call: Call) -> Reply:
         "size_bytes": done.size_bytes,
         "counts": dict(done.counts),
     }
+
+
+@TABLE.command(
+    "import_memory",
+    TextField(name="path", about="A file or folder on this machine", required=True, limit="query_chars"),
+    ChoiceField(name="format", about="What it is; default: found by looking", choices=ImportFormat),
+    NameField(name="scope", about="Where everything goes; default: where our own exports say, else Global"),
+    FlagField(name="dry_run", about="Only tell what would be added", default=False),
+    title="Import", idempotent=True,
+)  # fmt: skip
+async def import_memory(call: Call) -> Reply:
+    """Import memories: our own exports (JSON Lines, CSV, Markdown), or what other memories and assistants export. Importing
+    the same twice adds nothing. Use it only when the user asks for it."""
+    form: ImportFormat | None = call.fields["format"]
+    done = await import_path(
+        call.engine.parts,
+        Path(call.fields.text("path")).expanduser(),
+        form=form.value if form is not None else None,
+        scope=call.fields.find_text("scope"),
+        dry_run=call.fields.flag("dry_run"),
+    )
+    reply: Reply = {"format": done.form, "added": done.added, "present": done.present, "skipped": done.refused_count}
+    if done.refused:
+        reply["skipped_entries"] = [{"entry": one.where, "why": one.why} for one in done.refused]
+    return reply | ({"dry_run": True} if call.fields.flag("dry_run") else {})
 
 
 def _backup_out(one: Backup) -> Json:

@@ -1,0 +1,64 @@
+"""Ways in: what people have elsewhere, read as memories. `FORMATS` lists them; `detect` finds the one that a file is in.
+
+A reader gives one `Incoming` for each memory and one `Refused` for whatever it cannot take, so that a report can say what was left
+out and why. It never ends at one bad entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from infinite_memory.errors import InvalidRequestError
+from infinite_memory.lifecycle.importers import assistants, own, servers, sqlite_service
+from infinite_memory.lifecycle.importers.incoming import Incoming, Refused
+
+Reader = Callable[[Path], Iterator[Incoming | Refused]]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One form of file or folder: how to tell it, and how to read it."""
+
+    name: str
+    about: str
+    matches: Callable[[Path], bool]
+    read: Reader
+
+
+FORMATS = (
+    Format("infinite-memory", "our own export, JSON Lines", own.is_export, own.read_export),
+    Format("csv", "our own export, CSV", own.is_csv, own.read_csv),
+    Format("markdown", "our own export, Markdown: a file or a folder", own.is_markdown, own.read_markdown),
+    Format("server-memory", "memory.jsonl of the MCP server-memory", servers.is_graph, servers.read_graph),
+    Format("mcp-memory-service", "JSON export of mcp-memory-service", servers.is_service, servers.read_service),
+    Format(
+        "mcp-memory-service-sqlite", "its SQLite file", sqlite_service.is_service_database,
+        sqlite_service.read_service_database,
+    ),
+    Format("mem0", "JSON of Mem0", servers.is_mem0, servers.read_mem0),
+    Format("chatgpt", "conversations.json of ChatGPT", assistants.is_chatgpt, assistants.read_chatgpt),
+    Format("claude", "conversations.json of Claude", assistants.is_claude, assistants.read_claude),
+    Format("basic-memory", "Markdown folder of basic-memory", servers.is_notes, servers.read_notes),
+)  # fmt: skip
+
+
+def find_format(path: Path, name: str | None = None) -> Format:
+    """Give the format of that name, or the first that *path* is in.
+
+    Raises:
+        InvalidRequestError: there is no such file, or it is in none of them.
+    """
+    if not path.exists():
+        raise InvalidRequestError("path", f"there is no file or folder {path.name!r}")
+    if name is not None:
+        return next(one for one in FORMATS if one.name == name)
+    for one in FORMATS:
+        if one.matches(path):
+            return one
+    known = ", ".join(one.name for one in FORMATS)
+    raise InvalidRequestError("path", f"{path.name!r} is in no form that can be imported; known: {known}")
+
+
+__all__ = ["FORMATS", "Format", "Incoming", "Refused", "find_format"]

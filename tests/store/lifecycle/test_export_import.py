@@ -1,0 +1,225 @@
+"""Out and in again: our own exports, and what other memories and assistants export. Importing twice adds nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.mongo_server import run
+from tests.store.lifecycle.conftest import Json, Memory, Open
+
+# The shapes below are those of the programs' own files, as their documentation and source describe them in 2025.
+
+
+def write_json(path: Path, value: object) -> Path:
+    """Write a JSON file."""
+    path.write_text(json.dumps(value), "utf-8")
+    return path
+
+
+def server_memory(folder: Path) -> Path:
+    """memory.jsonl of the MCP server-memory."""
+    lines = [
+        {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["likes tea", "Ada plays chess"]},
+        {"type": "entity", "name": "Chess Club", "entityType": "group", "observations": []},
+        {"type": "relation", "from": "Ada", "to": "Chess Club", "relationType": "founded"},
+    ]
+    file = folder / "memory.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)) + "\nnot json\n", "utf-8")
+    return file
+
+
+SERVICE = {
+    "content": "the router is in the cellar", "content_hash": "ab12", "tags": ["house"], "memory_type": "note",
+    "metadata": {"origin": "phone"}, "created_at": 1700000000.5, "created_at_iso": "2023-11-14T22:13:20.500Z",
+}  # fmt: skip
+
+
+def service_export(folder: Path) -> Path:
+    """JSON export of mcp-memory-service."""
+    return write_json(
+        folder / "export.json", {"export_metadata": {"version": "1"}, "memories": [SERVICE, {"content": ""}]}
+    )
+
+
+def service_database(folder: Path) -> Path:
+    """SQLite file of mcp-memory-service."""
+    file = folder / "sqlite_vec.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute(
+            "CREATE TABLE memories (id INTEGER PRIMARY KEY, content_hash TEXT, content TEXT, tags TEXT, memory_type TEXT,"
+            " metadata TEXT, created_at REAL, updated_at REAL, created_at_iso TEXT, updated_at_iso TEXT, deleted_at REAL)"
+        )
+        row = ("ab12", SERVICE["content"], "house", "note", '{"origin": "phone"}', 1700000000.5)
+        insert = "INSERT INTO memories (content_hash, content, tags, memory_type, metadata, created_at, deleted_at) "
+        database.execute(f"{insert} VALUES (?, ?, ?, ?, ?, ?, NULL)", row)
+        database.execute(f"{insert} VALUES ('cd', 'gone', '', '', '{{}}', 1, 2)")
+        database.commit()
+    return file
+
+
+def mem0(folder: Path) -> Path:
+    """JSON of Mem0."""
+    one = {
+        "id": "8f1c", "memory": "prefers trains", "user_id": "ada", "metadata": {"k": 1}, "categories": ["travel"],
+        "created_at": "2024-07-20T01:30:36.275141-07:00",
+    }  # fmt: skip
+    return write_json(folder / "mem0.json", {"results": [one]})
+
+
+def chatgpt(folder: Path) -> Path:
+    """conversations.json of ChatGPT."""
+
+    def node(key: str, role: str, text: str) -> Json:
+        content = {"content_type": "text", "parts": [text]}
+        return {
+            "id": key,
+            "message": {"id": key, "author": {"role": role}, "content": content, "create_time": 1700000001.0},
+        }
+
+    nodes = [
+        node("m0", "system", ""),
+        node("m1", "user", "how long do eggs boil?"),
+        node("m2", "assistant", "six minutes"),
+    ]
+    mapping = {"root": {"id": "root", "message": None}} | {one["id"]: one for one in nodes}
+    return write_json(
+        folder / "conversations.json",
+        [{"title": "Eggs", "create_time": 1700000000.0, "mapping": mapping, "conversation_id": "conv-1"}],
+    )
+
+
+def claude(folder: Path) -> Path:
+    """conversations.json of Claude."""
+    messages = [
+        {"uuid": "u1", "text": "", "content": [{"type": "text", "text": "name my boat"}], "sender": "human",
+         "created_at": "2024-05-01T10:00:00.000000Z"},
+        {"uuid": "u2", "text": "Call it Petrel", "sender": "assistant", "created_at": "2024-05-01T10:00:05.000000Z"},
+    ]  # fmt: skip
+    return write_json(folder / "conversations.json", [{"uuid": "c1", "name": "Boat", "chat_messages": messages}])
+
+
+def basic_memory(folder: Path) -> Path:
+    """Folder of basic-memory."""
+    notes = folder / "notes" / "garden"
+    notes.mkdir(parents=True)
+    (notes / "roses.md").write_text(
+        "---\ntitle: Roses\ntype: note\npermalink: garden/roses\ntags:\n- plants\n- summer\n---\n\n# Roses\n\n- [care] water\n",
+        "utf-8",
+    )
+    (notes / "empty.md").write_text("---\ntitle: Empty\n---\n", "utf-8")
+    return folder / "notes"
+
+
+CASES = [
+    (server_memory, "server-memory", 4, 1, "Ada: likes tea"),
+    (service_export, "mcp-memory-service", 1, 1, "the router is in the cellar"),
+    (service_database, "mcp-memory-service-sqlite", 1, 0, "the router is in the cellar"),
+    (mem0, "mem0", 1, 0, "prefers trains"),
+    (chatgpt, "chatgpt", 2, 0, "six minutes"),
+    (claude, "claude", 2, 0, "name my boat"),
+    (basic_memory, "basic-memory", 1, 1, "# Roses\n\n- [care] water"),
+]
+
+
+@pytest.mark.parametrize(("make", "form", "added", "skipped", "text"), CASES, ids=[case[1] for case in CASES])
+def test_what_others_export_comes_in_once(
+    open_memory: Open, tmp_path: Path, make: Callable[[Path], Path], form: str, added: int, skipped: int, text: str
+) -> None:
+    path = str(make(tmp_path))
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            promised = await memory.ok("import_memory", path=path, dry_run=True)
+            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 0
+            first = await memory.ok("import_memory", path=path)
+            again = await memory.ok("import_memory", path=path)
+            assert (first["format"], first["added"], first["skipped"]) == (form, added, skipped)
+            assert (promised["added"], promised["skipped"]) == (added, skipped)
+            assert (again["added"], again["present"]) == (0, added)
+            listed = await memory.ok("list_memories", filter={"scope": "ALL"})
+            assert text in {one["text"] for one in listed["results"]}
+            near = await memory.ok("retrieve_memory", query=text, top_k=1)
+            assert near["results"][0]["text"] == text
+
+    run(work())
+
+
+def test_times_speakers_and_conversations_come_along(open_memory: Open, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.ok("import_memory", path=str(claude(tmp_path)), scope="Boat talk")
+            listed = await memory.ok("search_by_scope", scope="Boat talk")
+            newest = listed["results"][0]
+            assert (newest["speaker"], newest["timestamp"], newest["conversation_id"], newest["title"]) == (
+                "assistant", "2024-05-01T10:00:05.000Z", "c1", "Boat",
+            )  # fmt: skip
+
+    run(work())
+
+
+async def everything(memory: Memory) -> list[Json]:
+    """List every memory with all that is known of it, in the order of ids."""
+    listed = await memory.ok("list_memories", filter={"scope": "ALL"}, limit=100)
+    return sorted(listed["results"], key=lambda one: str(one["memory_id"]))
+
+
+async def some_memories(memory: Memory) -> None:
+    """Store memories with everything that a memory can have."""
+    await memory.store(
+        "tea\nat *five*", "Work — 会議", tags=["a", "b c"], title="Tea", importance=3, speaker="Ada", k={"x.y": [1]}
+    )
+    await memory.store("> quoted\n# and a heading\n\n## 2026-01-01T00:00:00.000Z\n", timestamp="2020-02-29T12:00:00Z")
+    await memory.store('comma, "quotes"\tand tabs', conversation_id="c1")
+
+
+def test_our_own_lines_lose_nothing(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory("old") as old:
+            await some_memories(old)
+            hidden = await old.store("hidden")
+            await old.ok("delete_memory", target={"memory_id": hidden})
+            before = await everything(old)
+            written = await old.ok("export_memory", include_deleted=True)
+        async with open_memory("new") as new:
+            done = await new.ok("import_memory", path=written["path"])
+            assert (done["format"], done["added"], done["skipped"]) == ("infinite-memory", 4, 0)
+            assert await everything(new) == before
+            await new.ok("restore_memory", memory_id=hidden)
+            assert (await new.ok("import_memory", path=written["path"]))["added"] == 0
+
+    run(work())
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown"])
+def test_other_forms_keep_texts_tags_and_times(open_memory: Open, form: str) -> None:
+    async def work() -> None:
+        async with open_memory("old") as old:
+            await some_memories(old)
+            before = await everything(old)
+            written = await old.ok("export_memory", format=form)
+        async with open_memory("new") as new:
+            done = await new.ok("import_memory", path=written["path"])
+            assert (done["format"], done["added"], done["skipped"]) == (form, 3, 0)
+            kept = ("memory_id", "text", "tags", "timestamp", "scope", "speaker", "conversation_id")
+            shown = [[[one.get(name) for name in kept] for one in found] for found in (before, await everything(new))]
+            assert shown[0] == shown[1]
+
+    run(work())
+
+
+def test_a_file_in_no_known_form_is_refused(open_memory: Open, tmp_path: Path) -> None:
+    (tmp_path / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff")
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            for name in ("photo.png", "none.json"):
+                refused = await memory.ask("import_memory", path=str(tmp_path / name))
+                assert refused["error_code"] == "INVALID_REQUEST"
+
+    run(work())
