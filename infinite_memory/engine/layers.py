@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from infinite_memory.engine.importance import importance_now, weights_now
-from infinite_memory.engine.parts import Where
+from infinite_memory.engine.parts import Mode, Where
 from infinite_memory.engine.recall import Recalling
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
 from infinite_memory.sidecar.base import Sidecar
@@ -60,14 +60,13 @@ class Layering(Recalling):
             EmbeddingError: the model cannot be used.
             ScopeNotFoundError: the scope does not exist or is archived.
         """
-        await self.parts.index.sidecar()
-        [place] = await self.parts.scopes.get_visible([scope], lenient=False)
-        found, weighty = await asyncio.gather(
-            self.recall(query, Where((place.name,)), k), self.weightiest(place.name, WEIGHTIEST)
+        [place], search = await self._prepare(query, Where((scope,)), Mode.HYBRID)
+        matches, weighty = await asyncio.gather(
+            self._answers(query, search, k), self.weightiest(place.name, WEIGHTIEST)
         )
-        answers = {match.memory.memory_id for match in found.matches}
+        answers = {match.memory.memory_id for match in matches}
         others = [one for one in weighty if one.memory.memory_id not in answers]
-        scores = await self._scores(query, place, [one.memory.memory_id for one in others])
+        scores = await self._nearness(search, [one.memory.memory_id for one in others], len(matches))
         now = self.parts.clock()
         layer = DEEP if deep else FOUND
         return LayeredFound(
@@ -79,10 +78,10 @@ class Layering(Recalling):
                 ),
                 *(
                     Layered(match.memory, importance_now(match.memory, now), match.confidence, layer)
-                    for match in found.matches
+                    for match in matches
                 ),
             ),
-            found.note,
+            search.note,
         )
 
     async def weightiest(self, scope: str, limit: int, where: Filter | None = None) -> list[Weighed]:
@@ -97,14 +96,6 @@ class Layering(Recalling):
         ordered = await _heaviest(sidecar, narrow, limit, now)
         found = await self._read(sidecar, ordered)
         return [Weighed(found[one], importance_now(found[one], now)) for one in ordered if one in found]
-
-    async def _scores(self, query: str, scope: Scope, memory_ids: list[MemoryId]) -> dict[MemoryId, float]:
-        """Tell how near to *query* some memories are; what has nothing to do with it is left out."""
-        if not memory_ids:
-            return {}
-        where = Where((scope.name,), Filter(memory_ids=frozenset(memory_ids)))
-        near = await self.nearest(query, where, len(memory_ids), min_confidence=0.0)
-        return {match.memory.memory_id: match.confidence for match in near}
 
 
 async def _heaviest(sidecar: Sidecar, where: Filter, limit: int, now: dt.datetime) -> list[MemoryId]:

@@ -43,7 +43,7 @@ _SPELLINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class Search:
     """A question ready to be searched: what may be used of vector and words is there."""
 
     sidecar: Sidecar
@@ -78,6 +78,11 @@ class Recalling:
             ScopeNotFoundError: a scope of *where* does not exist.
         """
         scopes, search = await self._prepare(query, where, mode)
+        good = [match for match in await self._answers(query, search, k) if match.confidence >= min_confidence]
+        return Found(tuple(await self._with_windows(good)), scopes, search.note)
+
+    async def _answers(self, query: str, search: Search, k: int) -> list[Match]:
+        """Give the best *k* matches, those of equal texts as one."""
         wanted = k + SLACK
         while True:
             matches, exhausted = await self._ranked(query, search, wanted)
@@ -85,8 +90,19 @@ class Recalling:
             if len(collapsed) >= k or exhausted:
                 break
             wanted *= WIDEN
-        good = [match for match in collapsed[:k] if match.confidence >= min_confidence]
-        return Found(tuple(await self._with_windows(good)), scopes, search.note)
+        return collapsed[:k]
+
+    async def _nearness(self, search: Search, memory_ids: Sequence[MemoryId], after: int) -> dict[MemoryId, float]:
+        """Tell with which confidence some memories answer a question that *after* others answer better, without reading them."""
+        if not memory_ids:
+            return {}
+        only = dataclasses.replace(search, narrow=Filter(memory_ids=frozenset(memory_ids)))
+        candidates, _ = await _maybe_in_thread(search.sidecar, lambda: _gather(only, len(memory_ids)))
+        share = _SHARES[search.mode] if search.vector is not None else 0.0
+        return {
+            one.memory_id: confidence_in(one.cosine, one.coverage, one.verbatim, place)
+            for place, (one, _) in enumerate(rank(candidates, share), after)
+        }
 
     async def nearest(self, query: str, where: Where, k: int, *, min_confidence: float) -> list[Match]:
         """Find the *k* best matches, each for itself: texts that are equal are not collapsed. Errors as in `recall`."""
@@ -135,7 +151,7 @@ class Recalling:
     async def _read(self, sidecar: Sidecar, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord]:
         return await self.parts.store.fetch(sidecar.locate(memory_ids))
 
-    async def _prepare(self, query: str, where: Where, mode: Mode) -> tuple[tuple[Scope, ...], _Search]:
+    async def _prepare(self, query: str, where: Where, mode: Mode) -> tuple[tuple[Scope, ...], Search]:
         """Resolve scopes, read the question's words and names, embed what is left of it."""
         sidecar = await self.parts.index.sidecar()
         scopes, narrow = await self._resolve(where)
@@ -157,7 +173,7 @@ class Recalling:
                 raise
             notes.append(f"found by words alone: {problem}")
         note = "; ".join(notes) or None
-        return scopes, _Search(sidecar, text, vector, wording, asked.tag_keys, narrow, mode, note)
+        return scopes, Search(sidecar, text, vector, wording, asked.tag_keys, narrow, mode, note)
 
     async def _vector(self, text: str, mode: Mode) -> Vectors | None:
         embeddings, settings = self.parts.embeddings, self.parts.config.recall
@@ -167,7 +183,7 @@ class Recalling:
             return await embeddings.embed_query(text, settings.model_wait_s)
         return await embeddings.embed_query(text) if embeddings.state == "ready" else None  # for the confidence only
 
-    async def _ranked(self, query: str, search: _Search, wanted: int) -> tuple[list[Match], bool]:
+    async def _ranked(self, query: str, search: Search, wanted: int) -> tuple[list[Match], bool]:
         """Rank the best *wanted* candidates and read them; tells whether there are no more."""
         candidates, exhausted = await _maybe_in_thread(search.sidecar, lambda: _gather(search, max(POOL, 2 * wanted)))
         share = _SHARES[search.mode] if search.vector is not None else 0.0
@@ -216,7 +232,7 @@ def collapse(matches: Sequence[Match]) -> list[Match]:
     return list(by_text.values())
 
 
-def _gather(search: _Search, pool: int) -> tuple[list[Candidate], bool]:
+def _gather(search: Search, pool: int) -> tuple[list[Candidate], bool]:
     """Collect candidates from meaning and words, and score each by both; tells whether the pools held all there is."""
     sidecar, text, vector, wording, narrow = search.sidecar, search.text, search.vector, search.wording, search.narrow
     # A filter for tags is narrow enough; without one, those who are named get a pool of their own.
