@@ -69,6 +69,11 @@ def match_words(query: str, memories: Iterable[MemoryRecord], *, fuzzy: bool = F
     return matches
 
 
+def searched_stems(query: str) -> list[str]:
+    """List the stems of *query* that are no articles, auxiliaries and the like."""
+    return list(dict.fromkeys(stems_of([word for word in words_of(query) if word not in STOP_WORDS])))
+
+
 def _counts(memory: MemoryRecord) -> Counter[str]:
     counts = Counter(stems_of(words_of(memory.text[:FULL_CHARS])))
     if memory.title:

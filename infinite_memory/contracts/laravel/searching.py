@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from infinite_memory.contracts.base import Fields, IntegerField, Json, Reply, TextField
@@ -29,8 +30,8 @@ PAGE = 1000
 async def memory_search(call: LaravelCall) -> Reply:
     """Find memories by their words, and by what they are. Gives all matches, whole: by relevance when there is a query, then the most
     important, then the newest. Deprecated memories are found only when filters.status asks for them."""
-    memories = await _visible(call)
     query = call.fields.find_text("query")
+    memories = await _candidates(call, query)
     found: list[tuple[MemoryRecord, float | None]]
     if query is None:
         found = [(memory, None) for memory in memories]
@@ -59,13 +60,11 @@ async def memory_vector_search(call: LaravelCall) -> Reply:
     vector = fields["vector"]
     if ("query" in fields) == (vector is not None):
         raise InvalidRequestError("query", "either query or vector is required, and not both")
-    allowed = {memory.memory_id: memory for memory in await _visible(call)}
-    if not allowed:
-        return {"list": []}
     wanted = fields.text("query") if vector is None else _numbers(vector)
+    passes = await _judge(call)
+    near = await engine.nearest_passing(wanted, Where((SCOPE,), lenient=True), fields.integer("limit"), passes)
     replies = [
-        memory_out(allowed[one.memory_id], similarity=round(one.cosine, 4), relevance=round(10 * one.confidence, 1))
-        for one in await engine.nearest_of(wanted, allowed, fields.integer("limit"))
+        memory_out(one.memory, similarity=round(one.cosine, 4), relevance=round(10 * one.confidence, 1)) for one in near
     ]
     _check_size(replies, call.session.laravel.reply_bytes)
     return {"list": replies}
@@ -96,14 +95,25 @@ async def newest(engine: Engine, view: View, most: int) -> list[MemoryRecord]:
     return found[:most]
 
 
-async def _visible(call: LaravelCall) -> list[MemoryRecord]:
-    """Read the memories that the caller may see and that pass the filters."""
-    filters = call.fields.inner("filters")
-    memories = await all_memories(call.engine)
-    view = view_of(
-        call.session.laravel.organization, call.session.laravel.user, filters.find_text("repository"), memories
-    )
-    return [one for one in memories if view.shows(one) and _passes(one, filters)]
+async def _candidates(call: LaravelCall, query: str | None) -> list[MemoryRecord]:
+    """Read the memories that the caller may see and that pass the filters; with a query maybe only those that have its words."""
+    memories = None
+    if query is not None:
+        memories = await call.engine.having_words(query, Where((SCOPE,), lenient=True))
+    if memories is None:
+        memories = await all_memories(call.engine)
+    passes = await _judge(call)
+    return [one for one in memories if passes(one)]
+
+
+async def _judge(call: LaravelCall) -> Callable[[MemoryRecord], bool]:
+    """Give what tells whether the caller may see a memory and it passes the filters."""
+    filters, caller = call.fields.inner("filters"), call.session.laravel
+    repository = filters.find_text("repository")
+    # Whose a repository is stands in its memories only.
+    owning = await all_memories(call.engine) if repository is not None and caller.organization is None else ()
+    view = view_of(caller.organization, caller.user, repository, owning)
+    return lambda one: view.shows(one) and _passes(one, filters)
 
 
 def _passes(memory: MemoryRecord, filters: Fields) -> bool:
