@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import itertools
 
 from infinite_memory.engine.parts import Forgotten, Parts, Target, Where
 from infinite_memory.engine.recall import Recalling
@@ -19,6 +20,7 @@ from infinite_memory.sidecar.base import Sidecar
 from infinite_memory.store.base import Located
 
 PAGE = 1000  # ids taken from a listing at a time
+IDS_TOLD = 1000  # a scope of a million is not answered with a million ids, nor read to be counted
 
 
 class ForgetMode(enum.Enum):
@@ -34,7 +36,7 @@ class Forgetting(Recalling):
     parts: Parts
 
     async def forget(self, target: Target, mode: ForgetMode, *, dry_run: bool = False) -> Forgotten:
-        """Forget what *target* names; with *dry_run* only say what would go.
+        """Forget what *target* names; with *dry_run* only say what would go, with the texts of the first `IDS_TOLD`.
 
         Raises:
             ScopeNotFoundError: the target's scope does not exist.
@@ -51,9 +53,10 @@ class Forgetting(Recalling):
         located = await self._located(sidecar, target, scope, mode)
         texts = {}
         if target.query is not None or dry_run:
-            found = await self.parts.store.fetch(located, deleted=None)
+            told = dict(itertools.islice(located.items(), IDS_TOLD))
+            found = await self.parts.store.fetch(told, deleted=None)
             texts = {one: memory.text for one, memory in found.items()}
-            located = {one: scope_id for one, scope_id in located.items() if one in found}
+            located = {one: scope_id for one, scope_id in located.items() if one in found or one not in told}
         removes = whole_scope is not None and not is_global(whole_scope)
         if dry_run:
             return Forgotten(tuple(located), texts, whole_scope if removes else None, "nothing was changed (dry_run)")
@@ -116,7 +119,8 @@ class Forgetting(Recalling):
             return await self._one(sidecar, target, scope, mode)
         scope_ids = frozenset({scope.scope_id}) if scope else None
         keys = frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset()
-        live = _list_all(sidecar, Filter(scope_ids=scope_ids, tag_keys=keys))
+        every = frozenset(one.scope_id for one in self.parts.scopes.all()) if mode is ForgetMode.HARD else None
+        live = _list_all(sidecar, Filter(scope_ids=scope_ids or every, tag_keys=keys))  # hard: in archived scopes too
         located = dict(sidecar.locate(live))
         if mode is ForgetMode.HARD:
             hidden = await self.parts.store.deleted_ids(scope_ids, None)
@@ -129,8 +133,10 @@ class Forgetting(Recalling):
     async def _one(self, sidecar: Sidecar, target: Target, scope: Scope | None, mode: ForgetMode) -> Located:
         assert target.memory_id is not None
         located: Located = dict(sidecar.locate([target.memory_id]))
-        if not located and mode is ForgetMode.HARD:
-            located = await self.parts.store.locate([target.memory_id])
+        if mode is ForgetMode.HARD:
+            located = located or await self.parts.store.locate([target.memory_id])
+        elif located.get(target.memory_id) in self.parts.scopes.archived_ids():
+            return {}  # hidden already
         if scope is not None and set(located.values()) - {scope.scope_id}:
             return {}
         if target.tag is not None:

@@ -14,13 +14,13 @@ from infinite_memory.contracts.base import (
 )
 from infinite_memory.contracts.native.replies import memory_out
 from infinite_memory.contracts.native.table import TABLE, Call, IdField, memory_id
-from infinite_memory.engine.forget import ForgetMode
+from infinite_memory.engine.forget import IDS_TOLD, ForgetMode
 from infinite_memory.engine.parts import Target
 from infinite_memory.errors import InvalidRequestError
 from infinite_memory.models import MemoryId
 
+QUERY_LIMIT = 10
 MIN_CONFIDENCE = {ForgetMode.SOFT: 0.75, ForgetMode.HARD: 0.95}  # what cannot be undone asks for a surer match
-IDS_TOLD = 1000  # a scope of a million is not answered with a million ids
 
 
 @TABLE.command(
@@ -34,7 +34,7 @@ IDS_TOLD = 1000  # a scope of a million is not answered with a million ids
     ChoiceField(name="forget_mode", about="soft hides and can be undone, hard removes for good", choices=ForgetMode,
                 default=ForgetMode.SOFT),
     NumberField(name="min_confidence", about="How sure a match of `query` must be; default 0.75, hard 0.95", low=0, high=1),
-    IntegerField(name="limit", about="Most memories that `query` may take", default=10, low=1, high=1000),
+    IntegerField(name="limit", about="Most memories that `query` may take; default 10", low=1, high=1000),
     FlagField(name="dry_run", about="Only tell what would go", default=False),
     title="Forget", destructive=True, idempotent=True,
 )  # fmt: skip
@@ -44,6 +44,11 @@ async def delete_memory(call: Call) -> Reply:
     fields, named = call.fields, call.fields.inner("target")
     if not list(named.given()):
         raise InvalidRequestError("target", "is empty; one of memory_id, scope, tag or query was expected")
+    for name in ("limit", "min_confidence"):
+        if name in fields and "query" not in named:
+            raise InvalidRequestError(
+                name, "goes with target.query; without one, everything that the target names is taken"
+            )
     mode: ForgetMode = fields["forget_mode"]
     least = fields.find_number("min_confidence")
     found_id = named.find_text("memory_id")
@@ -53,7 +58,7 @@ async def delete_memory(call: Call) -> Reply:
         tag=named.find_text("tag"),
         query=named.find_text("query"),
         min_confidence=MIN_CONFIDENCE[mode] if least is None else least,
-        limit=fields.integer("limit"),
+        limit=fields.integer("limit") if "limit" in fields else QUERY_LIMIT,
     )
     gone = await call.engine.forget(target, mode, dry_run=fields.flag("dry_run"))
     reply: Reply = {

@@ -1,0 +1,66 @@
+"""What is forgotten, how far, and what an archived scope hides."""
+
+from __future__ import annotations
+
+from infinite_memory.engine import forget
+from tests.mongo_server import run
+from tests.store.lifecycle.conftest import Open
+
+
+def test_a_memory_of_an_archived_scope_is_found_by_nobody_not_even_by_its_id(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            one = await memory.store("The code of the safe is 4711.", "Old")
+            await memory.ok("delete_memory", target={"scope": "Old"})
+            assert (await memory.ask("get_memory", memory_id=one))["error_code"] == "NOT_FOUND"
+            assert (await memory.ask("update_memory", memory_id=one, content="a"))["error_code"] == "NOT_FOUND"
+            assert (await memory.ok("delete_memory", target={"memory_id": one}))["deleted_count"] == 0
+            await memory.ok("restore_memory", scope="Old")
+            assert (await memory.ok("get_memory", memory_id=one))["memory"]["text"].startswith("The code")
+
+    run(work())
+
+
+def test_removing_a_tag_for_good_takes_what_archived_scopes_hide(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            hidden = await memory.store("Hidden with its scope.", "Old", tags=["secret"])
+            forgotten = await memory.store("Forgotten by itself.", tags=["secret"])
+            live = await memory.store("There for all to see.", tags=["secret"])
+            await memory.ok("delete_memory", target={"scope": "Old"})
+            await memory.ok("delete_memory", target={"memory_id": forgotten})
+            soft = await memory.ok("delete_memory", target={"tag": "secret"}, dry_run=True)
+            assert soft["memory_ids"] == [live]
+            gone = await memory.ok("delete_memory", target={"tag": "secret"}, forget_mode="hard")
+            assert set(gone["memory_ids"]) == {hidden, forgotten, live}
+            await memory.ok("restore_memory", scope="Old")
+            assert (await memory.ask("get_memory", memory_id=hidden))["error_code"] == "NOT_FOUND"
+
+    run(work())
+
+
+def test_a_dry_run_counts_all_and_reads_only_what_it_tells(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            many = [{"content": f"Number {n}", "tags": ["n"]} for n in range(1000)]
+            for entries in (many, [{"content": "One more", "tags": ["n"]}]):
+                await memory.ok("store_memories", memories=entries)
+            would = await memory.ok("delete_memory", target={"tag": "n"}, dry_run=True)
+            assert would["would_delete"] == 1001
+            assert len(would["memory_ids"]) == len(would["memories"]) == forget.IDS_TOLD
+            assert "the first 1,000 ids are listed" in would["note"]
+
+    run(work())
+
+
+def test_a_bound_on_matches_without_a_query_is_refused_and_nothing_goes(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("tea", tags=["a"])
+            for bound in ({"limit": 1}, {"min_confidence": 0.9}):
+                refused = await memory.ask("delete_memory", target={"tag": "a"}, **bound)
+                assert refused["error_code"] == "INVALID_REQUEST"
+                assert "goes with target.query" in refused["error"]
+            assert (await memory.ok("delete_memory", target={"tag": "a"}))["deleted_count"] == 1
+
+    run(work())
