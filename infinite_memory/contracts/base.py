@@ -110,6 +110,10 @@ class Field:
         """
         raise NotImplementedError
 
+    def takes(self, value: Any) -> bool:
+        """Tell whether *value* is meant for this field, where an object also keeps free keys; else it is a free key of that name."""
+        return True
+
     def schema(self) -> Json:
         """Describe the field as JSON Schema."""
         raise NotImplementedError
@@ -423,7 +427,9 @@ def parse_fields(
     """
     prefix = f"{path}." if path else ""
     known = {field.name: field for field in fields}
-    others = {name: value for name, value in values.items() if name not in known}
+    others = {
+        name: value for name, value in values.items() if name not in known or (free and not known[name].takes(value))
+    }
     if not free:
         for name in others:
             near = difflib.get_close_matches(name, known, n=1) if len(name) < 100 else []
@@ -431,7 +437,7 @@ def parse_fields(
             checking.warnings.append(f"{prefix}{shown(name)[1:-1]} is not known and was ignored; {hint}")
     parsed = {}
     for name, field in known.items():
-        value = values.get(name)
+        value = None if name in others else values.get(name)
         at = prefix + name
         parsed[name] = field.absent(at, checking) if value is None else field.parse(value, at, checking)
         if parsed[name] is None and value is not None:

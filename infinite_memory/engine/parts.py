@@ -62,7 +62,8 @@ class Draft:
 class Changes:
     """What is to change of a stored memory; None leaves a part as it is, ``metadata`` keys set to None go.
 
-    ``whole_metadata`` takes the place of all metadata, nulls in it included.
+    ``whole_metadata`` takes the place of all metadata, nulls in it included. ``no_longer`` names parts (type, confidence) that are
+    taken away where they are what the memory's metadata says under the same name.
     """
 
     text: str | None = None
@@ -79,6 +80,7 @@ class Changes:
     whole_metadata: Mapping[str, Any] | None = None
     status: str | None = None
     owners: Mapping[str, str] | None = None
+    no_longer: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

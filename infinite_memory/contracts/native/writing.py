@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from infinite_memory.contracts.base import (
@@ -18,27 +19,48 @@ from infinite_memory.contracts.base import (
     Reply,
     TagsField,
     TextField,
-    check_limit,
     parse_fields,
 )
+from infinite_memory.contracts.metadata import depth_of
 from infinite_memory.contracts.native.replies import instant_out, memory_out
 from infinite_memory.contracts.native.table import TABLE, Call, IdField, memory_id
 from infinite_memory.engine.parts import Changes, Draft, Kept
+from infinite_memory.engine.remember import changed
 from infinite_memory.engine.scopes import check_name
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, LimitExceededError
-from infinite_memory.models import fold
+from infinite_memory.models import MemoryRecord, fold
+
+
+class KindField(TextField):
+    """A text; anything else under that name is the client's own affair."""
+
+    def takes(self, value: Any) -> bool:
+        return isinstance(value, str) and bool(value.strip())
+
+
+class SureField(NumberField):
+    """A number in the range; anything else under that name is the client's own affair (a percentage, say)."""
+
+    def takes(self, value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
+
 
 _SCOPE = NameField(name="scope", about="Where it belongs; default: the active scope")
 _TAGS = TagsField(name="tags", about="Tags for finding it again")
 
 _ABOUT_IT: tuple[Field, ...] = (
-    TextField(name="source", about="Where it comes from: conversation, user_profile, summary, or a word of yours"),
+    TextField(
+        name="source", about="Where it comes from: conversation, user_profile, summary, or a word of yours", limit="query_chars"
+    ),
     InstantField(name="timestamp", about="When it happened; default: now"),
-    TextField(name="conversation_id", about="Conversation it belongs to"),
-    TextField(name="speaker", about="Who said it"),
-    TextField(name="title", about="A short title"),
+    TextField(name="conversation_id", about="Conversation it belongs to", limit="query_chars"),
+    TextField(name="speaker", about="Who said it", limit="query_chars"),
+    TextField(name="title", about="A short title", limit="query_chars"),
     NumberField(name="importance", about="How much it matters, 0 to 10", low=0, high=10),
-)
+    KindField(name="type", about="What kind of memory it is, a word of yours", limit="query_chars"),
+    SureField(name="confidence", about="How sure it is, 0 to 1", low=0, high=1),
+)  # fmt: skip
+_ALSO_FREE = ("type", "confidence")  # they come back in metadata, as they came
 
 STORE_FIELDS: tuple[Field, ...] = (
     TextField(name="content", about="The text to remember", required=True, limit="text_bytes"),
@@ -108,24 +130,33 @@ async def update_memory(call: Call) -> Reply:
     """Change the text, tags or other parts of a memory. What it said before stays readable with `get_memory`. Use it when a
     fact has changed or was wrong."""
     fields, meta = call.fields, call.fields.inner("metadata")
-    _check_metadata(call, meta)
+    if meta.free.get("scope") is not None:
+        raise InvalidRequestError(
+            "metadata.scope", "a memory stays in its scope; store it in the other one, then delete it here"
+        )
     tags = _one_of(fields["tags"], meta["tags"], "tags")
     if "content" not in fields and tags is None and not meta.free and not list(meta.given()):
         raise InvalidRequestError("content", "nothing is to change: give content, tags or metadata")
-    kept = await call.engine.update(
-        memory_id(fields),
-        Changes(
-            text=fields.find_text("content"),
-            tags=tags,
-            source=meta.find_text("source"),
-            title=meta.find_text("title"),
-            importance=meta.find_number("importance"),
-            speaker=meta.find_text("speaker"),
-            conversation_id=meta.find_text("conversation_id"),
-            occurred_at=meta.find_instant("timestamp"),
-            metadata=meta.free or None,
-        ),
+    changes = Changes(
+        text=fields.find_text("content"),
+        tags=tags,
+        source=meta.find_text("source"),
+        type=meta.find_text("type"),
+        title=meta.find_text("title"),
+        importance=meta.find_number("importance"),
+        confidence=meta.find_number("confidence"),
+        speaker=meta.find_text("speaker"),
+        conversation_id=meta.find_text("conversation_id"),
+        occurred_at=meta.find_instant("timestamp"),
+        metadata=_free(meta) or None,
+        no_longer=frozenset(_ALSO_FREE) & set(meta.free),
     )
+
+    def check(old: MemoryRecord) -> None:
+        if changes.metadata is not None:
+            _check_metadata(changed(old, changes).metadata, call)
+
+    kept = await call.engine.update(memory_id(fields), changes, check=check)
     return _kept(kept) | {"outcome": "updated", "revision": kept.memory.revision}
 
 
@@ -160,23 +191,23 @@ def _entry(call: Call, entry: Any, path: str) -> Draft:
 
 def _draft(call: Call, fields: Fields) -> Draft:
     meta = fields.inner("metadata")
-    _check_metadata(call, meta)
+    metadata = _free(meta)
+    _check_metadata(metadata, call, meta.path)
     scope = _one_of(fields["scope"], meta["scope"], "scope", fold) or call.session.active_scope
     check_name(scope, fields.at("scope") if "scope" in fields else meta.at("scope"))
-    free_type, free_confidence = meta.free.get("type"), meta.free.get("confidence")
     return Draft(
         text=fields.text("content"),
         scope=scope,
         source=meta.find_text("source") or "conversation",
         tags=_one_of(fields["tags"], meta["tags"], "tags") or (),
-        type=free_type if isinstance(free_type, str) else None,
+        type=meta.find_text("type"),
         title=meta.find_text("title"),
         importance=meta.find_number("importance"),
-        confidence=free_confidence if isinstance(free_confidence, float) and 0 <= free_confidence <= 1 else None,
+        confidence=meta.find_number("confidence"),
         speaker=meta.find_text("speaker"),
         conversation_id=meta.find_text("conversation_id"),
         occurred_at=meta.find_instant("timestamp"),
-        metadata=meta.free,
+        metadata=metadata,
     )
 
 
@@ -187,23 +218,18 @@ def _one_of(top: Any, inner: Any, name: str, same: Any = lambda value: value) ->
     return inner if top is None else top
 
 
-def _check_metadata(call: Call, meta: Fields) -> None:
-    if not meta.free:
-        return
+def _free(meta: Fields) -> Json:
+    """Give what comes back as metadata."""
+    return {**meta.free, **{name: meta[name] for name in _ALSO_FREE if name in meta}}
+
+
+def _check_metadata(metadata: Mapping[str, Any], call: Call, path: str = "metadata") -> None:
     limits = call.session.limits
-    size = len(json.dumps(meta.free, ensure_ascii=False).encode())
+    size = len(json.dumps(metadata, ensure_ascii=False).encode())
     if size > limits.metadata_bytes:
-        raise LimitExceededError(meta.path, size, limits.metadata_bytes, "bytes")
-    if (depth := _depth(meta.free)) > limits.metadata_depth:
-        raise LimitExceededError(meta.path, depth, limits.metadata_depth, "levels")
-    for name in ("source", "speaker", "conversation_id", "title"):
-        if value := meta.find_text(name):
-            check_limit("query_chars", value, meta.at(name), limits)
-
-
-def _depth(value: Any) -> int:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max(map(_depth, inner), default=0) if isinstance(value, dict | list) else 0
+        raise LimitExceededError(path, size, limits.metadata_bytes, "bytes")
+    if (depth := depth_of(metadata)) > limits.metadata_depth:
+        raise LimitExceededError(path, depth, limits.metadata_depth, "levels")
 
 
 def _kept(kept: Kept) -> Json:
