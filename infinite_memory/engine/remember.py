@@ -9,11 +9,20 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from infinite_memory.engine.index import embedded_text
 from infinite_memory.engine.parts import Changes, Draft, Kept, Parts
-from infinite_memory.errors import EmbeddingError, InfiniteMemoryError, MemoryNotFoundError, StoreError
+from infinite_memory.errors import (
+    AlreadyExistsError,
+    EmbeddingError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    MemoryNotFoundError,
+    NotFoundError,
+    StoreError,
+)
 from infinite_memory.models import (
     CONVERSATION_PREFIXES,
     SPEAKER_PREFIXES,
@@ -25,6 +34,8 @@ from infinite_memory.models import (
     tagged_value,
 )
 
+# What is wrong with one memory, not with the store.
+_REFUSALS = (InvalidRequestError, AlreadyExistsError, NotFoundError)
 WRITE_TRIES = 5  # a memory that others change at the same moment is read and changed anew this often
 
 
@@ -51,13 +62,21 @@ class Remembering:
         return kept[0]
 
     async def remember_all(self, drafts: Sequence[Draft], *, create_scope: bool = True) -> list[Kept]:
-        """Store several memories, all or none; errors as in `remember`."""
+        """Store several memories, all or none; errors as in `remember`.
+
+        A scope that was made for them stays when they fail: others may have stored into it by then, and removing it would take that
+        along.
+        """
         return await self._remember(drafts, create_scope=create_scope)
 
     async def remember_each(
         self, drafts: Sequence[Draft], *, create_scope: bool = True
     ) -> list[Kept | InfiniteMemoryError]:
-        """Store several memories, each for itself: in the place of one that failed stands its error."""
+        """Store several memories, each for itself: in the place of one that failed stands its error.
+
+        Raises:
+            StoreUnavailableError: nothing was stored, as far as is known.
+        """
         results: list[Kept | InfiniteMemoryError] = []
         scopes: dict[str, Scope | InfiniteMemoryError] = {}
         await self.parts.index.sidecar()
@@ -67,7 +86,8 @@ class Remembering:
             except InfiniteMemoryError as problem:
                 scopes[name] = problem
         good = [draft for draft in drafts if isinstance(scopes[draft.scope], Scope)]
-        kept = iter(await self._remember(good, create_scope=False) if good else [])
+        open_scopes = {name: scope for name, scope in scopes.items() if isinstance(scope, Scope)}
+        kept = iter(await self._keep_each(await self._made(good, open_scopes)) if good else [])
         for draft in drafts:
             scope = scopes[draft.scope]
             results.append(next(kept) if isinstance(scope, Scope) else scope)
@@ -116,10 +136,12 @@ class Remembering:
         """Read one live memory.
 
         Raises:
-            MemoryNotFoundError: there is none of that id, or it was forgotten.
+            MemoryNotFoundError: there is none of that id, it was forgotten, or its scope is archived.
         """
         sidecar = await self.parts.index.sidecar()
         located = dict(sidecar.locate([memory_id])) or await self.parts.store.locate([memory_id])
+        if located.get(memory_id) in self.parts.scopes.archived_ids():
+            raise MemoryNotFoundError(memory_id)
         found = await self.parts.store.fetch(located)
         if memory_id not in found:
             raise MemoryNotFoundError(memory_id)
@@ -135,12 +157,36 @@ class Remembering:
             name: await self.parts.scopes.get_open(name, create=create_scope)
             for name in dict.fromkeys(draft.scope for draft in drafts)
         }
+        return await self._keep(await self._made(drafts, scopes))
+
+    async def _made(self, drafts: Sequence[Draft], scopes: Mapping[str, Scope]) -> list[Kept]:
+        """Make memories with their vectors; nothing is stored yet."""
         memories = [self._memory(draft, scopes[draft.scope]) for draft in drafts]
         embeddings, pending = await self._embed(memories)
-        whole = [dataclasses.replace(one, embedding=made) for one, made in zip(memories, embeddings, strict=True)]
-        await self.parts.store.insert(whole)
-        await self.parts.index.wrote(whole)
-        return [Kept(one, scopes[draft.scope], pending) for one, draft in zip(whole, drafts, strict=True)]
+        return [
+            Kept(dataclasses.replace(memory, embedding=embedding), scopes[draft.scope], pending)
+            for memory, embedding, draft in zip(memories, embeddings, drafts, strict=True)
+        ]
+
+    async def _keep(self, made: Sequence[Kept]) -> list[Kept]:
+        memories = [one.memory for one in made]
+        await self.parts.store.insert(memories)
+        await self.parts.index.wrote(memories)
+        return list(made)
+
+    async def _keep_each(self, made: Sequence[Kept]) -> list[Kept | InfiniteMemoryError]:
+        """Store all at once; where the store refuses one of them, one by one."""
+        try:
+            return list(await self._keep(made))
+        except _REFUSALS:
+            pass
+        results: list[Kept | InfiniteMemoryError] = []
+        for one in made:
+            try:
+                results += await self._keep([one])
+            except InfiniteMemoryError as problem:
+                results.append(problem)
+        return results
 
     async def _embed(self, memories: Sequence[MemoryRecord]) -> tuple[list[Embedding | None], str | None]:
         try:
@@ -183,11 +229,11 @@ class Remembering:
 
 
 def changed(old: MemoryRecord, changes: Changes) -> MemoryRecord:
-    """Apply *changes*; tags that name a speaker or conversation say so as they do when stored.
+    """Apply *changes*; tags that name a speaker or conversation say so as they do when stored, and take it along when they go.
 
     Structured content that the text was made from goes with the old text.
     """
-    parts = {
+    parts: dict[str, Any] = {
         name: value
         for name in (
             "text",
@@ -206,7 +252,11 @@ def changed(old: MemoryRecord, changes: Changes) -> MemoryRecord:
     }
     if changes.tags is not None:
         for name, prefixes in (("speaker", SPEAKER_PREFIXES), ("conversation_id", CONVERSATION_PREFIXES)):
-            if name not in parts and (named := tagged_value(changes.tags, prefixes)):
+            if name in parts:
+                continue
+            if (named := tagged_value(changes.tags, prefixes)) or tagged_value(old.tags, prefixes) == getattr(
+                old, name
+            ):
                 parts[name] = named
     if changes.occurred_at is not None:
         parts["occurred_at"] = floor_to_millisecond(changes.occurred_at)
@@ -216,6 +266,9 @@ def changed(old: MemoryRecord, changes: Changes) -> MemoryRecord:
     if changes.metadata is not None:
         merged = dict(old.metadata) | dict(changes.metadata)
         parts["metadata"] = {key: value for key, value in merged.items() if value is not None}
+    for name in changes.no_longer:
+        if old.metadata.get(name) == getattr(old, name):
+            parts[name] = None
     if changes.text is not None and changes.text != old.text:
         parts["structured"] = None
     return dataclasses.replace(old, **parts)
