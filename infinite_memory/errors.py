@@ -12,6 +12,8 @@
     ├── ScopeArchivedError           storing into a scope that was put away
     ├── StoreError                   MongoDB refused or failed
     │   ├── StoreUnavailableError    MongoDB cannot be reached; says what to do
+    │   ├── MemoryChangedError       somebody else changed the memory meanwhile; read it again
+    │   ├── FeedLostError            the change feed cannot be resumed; compare instead
     │   └── SchemaTooNewError        the data was written by a newer version
     ├── EmbeddingError               the model cannot be loaded or run
     ├── SidecarError
@@ -146,6 +148,21 @@ class StoreUnavailableError(StoreError):
     """MongoDB cannot be reached. The same request may be sent again once it can."""
 
     code = "store_unavailable"
+
+
+class MemoryChangedError(StoreError):
+    """A memory was changed by somebody else since it was read; read it again."""
+
+    code = "memory_changed"
+
+    def __init__(self, memory_id: str) -> None:
+        super().__init__(f"memory {memory_id} changed meanwhile; read it again")
+
+
+class FeedLostError(StoreError):
+    """The change feed cannot be resumed from a token: it is too old, foreign, or the memories were replaced."""
+
+    code = "feed_lost"
 
 
 class SchemaTooNewError(StoreError):

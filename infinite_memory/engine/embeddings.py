@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CACHED_QUERIES = 1024  # 1.5 kB each at 384 dimensions
-BATCH_TEXTS = 64  # texts handed to the model in one go, so that a question never waits behind a whole import
+BATCH_TEXTS = (
+    16  # texts handed to the model in one go: a question waits for half a second at most, behind the longest texts
+)
 RETRY_S = 30.0  # a model that failed to load is tried again after this long
 
 
@@ -104,7 +106,7 @@ class Embeddings:
             self._queries.move_to_end(text)
             return known
         await self.ready(wait_s)
-        vector: Vectors = (await self._embed([text]))[0]
+        vector: Vectors = (await self._embed([text], first=True))[0]
         self._queries[text] = vector
         if len(self._queries) > CACHED_QUERIES:
             self._queries.popitem(last=False)
@@ -122,7 +124,8 @@ class Embeddings:
         loop = asyncio.get_running_loop()
         windows = await loop.run_in_executor(None, lambda: [self._embedder.windows(text) for text in texts])
         pieces = [text[one.start : one.end] for text, cut in zip(texts, windows, strict=True) for one in cut]
-        vectors: Vectors = np.concatenate(await asyncio.gather(*map(self._embed, _slices(pieces))))
+        # One slice after the other, so that whoever asks meanwhile waits for one slice and not for all of them.
+        vectors: Vectors = np.concatenate([await self._embed(piece) for piece in _slices(pieces)])
         made, at = [], 0
         for cut in windows:
             made.append(Embedding(self.space, tuple(cut), vectors[at : at + len(cut)]))
@@ -134,15 +137,20 @@ class Embeddings:
         try:
             await asyncio.get_running_loop().run_in_executor(self._threads, self._embedder.load)
         except EmbeddingError as problem:
-            self.failure = str(problem)
-            self._failed_at = asyncio.get_running_loop().time()
+            self._fail(str(problem))
             log.warning("the embedding model failed to load: %s", problem, extra={"event": "model_failed"})
+        except Exception as problem:  # the outermost loop of this job: a broken library must not lose a memory
+            self._fail(f"the embedding model failed to load ({type(problem).__name__}); see the log")
+            log.exception("the embedding model failed to load", extra={"event": "model_failed"})
         else:
             log.info("the embedding model is ready: %s", self.space, extra={"event": "model_ready"})
 
-    async def _embed(self, texts: list[str]) -> Vectors:
+    def _fail(self, why: str) -> None:
+        self.failure, self._failed_at = why, asyncio.get_running_loop().time()
+
+    async def _embed(self, texts: list[str], *, first: bool = False) -> Vectors:
         future: asyncio.Future[Vectors] = asyncio.get_running_loop().create_future()
-        self._waiting.append((texts, future))
+        self._waiting.insert(0 if first else len(self._waiting), (texts, future))
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
         return await future
@@ -160,15 +168,23 @@ class Embeddings:
             try:
                 vectors = await loop.run_in_executor(self._threads, self._embedder.embed, texts)
             except EmbeddingError as problem:
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(EmbeddingError(str(problem)))
+                _refuse(batch, str(problem))
+                continue
+            except Exception as problem:  # the outermost loop of this job: those who wait must hear of it
+                log.exception("embedding failed", extra={"event": "embedding_failed"})
+                _refuse(batch, f"the embedding model failed ({type(problem).__name__}); see the log")
                 continue
             at = 0
             for wanted, future in batch:
                 if not future.done():
                     future.set_result(vectors[at : at + len(wanted)])
                 at += len(wanted)
+
+
+def _refuse(batch: Sequence[tuple[list[str], asyncio.Future[Vectors]]], why: str) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(EmbeddingError(why))
 
 
 def _slices(texts: list[str]) -> list[list[str]]:

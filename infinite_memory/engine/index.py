@@ -1,8 +1,8 @@
-"""Keeps the sidecar level with the store: loaded or rebuilt at start, brought up to date, saved, completed.
+"""Keeps the sidecar level with the store: loaded or rebuilt at start, brought up to date, saved.
 
 Own writes enter the sidecar before their request is answered, so a memory just stored is found by the next request. What others
-write arrives through the store's change feed, as do the echoes of own writes, which are known by their revision and cost nothing.
-The feed's token is saved with the sidecar: the next start reads only what happened since.
+write arrives through the store's change feed; the echo of an own write is known by its revision. The feed's token is saved with
+the sidecar, never ahead of what was applied: the next start reads only what happened since.
 
 Why a token and no comparison at start: comparing a million ids takes seconds, reading the changes of a night takes none. The
 comparison is the fallback when the token is too old, and what `check` does.
@@ -11,6 +11,7 @@ comparison is the fallback when the token is too old, and what `check` does.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import OrderedDict
@@ -19,10 +20,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from infinite_memory.engine.embeddings import Embeddings
+from infinite_memory.engine.gate import Gate
+from infinite_memory.engine.pending import PendingEmbeddings
 from infinite_memory.engine.scopes import ScopeBook
 from infinite_memory.engine.text_feed import TextFeed
 from infinite_memory.errors import (
     EmbeddingError,
+    FeedLostError,
     InfiniteMemoryError,
     SidecarError,
     SidecarNotReadyError,
@@ -37,9 +41,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BATCH = 500  # memories fetched or indexed at a time: small enough to keep the loop responsive
-EMBED_BATCH = 32  # pending memories embedded at a time, so that questions get their turn
+HOLD_S = 0.1  # a change waits at most about this long for company
 RETRY_S = 1.0  # pause after the store was unreachable
-RETRY_EMBED_S = 30.0  # pause after the model failed
 REMOVALS_KEPT = 10_000  # memories removed a moment ago, which a slower reader must not bring back
 SAVE_SHARE = 20  # after a save, this many times its length without one: a large index must not be written all day
 NO_SPACE = "none"  # stands for the space of a model that is not there: everything is pending
@@ -70,6 +73,7 @@ class Index:
         self._words = words
         self._wait_s, self._save_every_s = wait_s, save_every_s
         self._sidecar: Sidecar | None = None
+        self._next: Sidecar | None = None  # being built to take its place; own writes enter both
         self._token = b""
         self._unsaved_since: float | None = None
         self._save_asap = False
@@ -77,9 +81,9 @@ class Index:
         self._removed: OrderedDict[MemoryId, None] = OrderedDict()
         self._removals = 0
         self._tasks: list[asyncio.Task[None]] = []
-        self._opening: asyncio.Future[None] | None = None
-        self._wake_pending = asyncio.Event()
-        self._saving = asyncio.Lock()
+        self._connected, self._opened = Gate(), Gate()
+        self._saving, self._rebuilding = asyncio.Lock(), asyncio.Lock()
+        self._pending = PendingEmbeddings(store, embeddings, self.sidecar, self._read_again)
         self.on_change: Callable[[Change], None] = lambda _: None  # is told of every change, once it can be found
         self.state = "waiting for MongoDB"
 
@@ -87,18 +91,18 @@ class Index:
 
     def start(self) -> None:
         """Begin to open in the background; needs a running event loop."""
-        self._opening = asyncio.get_running_loop().create_future()
-        self._tasks = [asyncio.create_task(self._run(), name="index")]
+        self._tasks = [
+            asyncio.create_task(self._run(), name="index"),
+            asyncio.create_task(self._pending.run(), name="pending embeddings"),
+        ]
 
     async def close(self) -> None:
         """Stop following, and save what is not saved."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         if self._sidecar is not None and self._unsaved_since is not None:
             try:
                 await self.save()
-            except SidecarError as problem:
+            except (SidecarError, StoreError) as problem:
                 log.warning("the sidecar was not saved: %s", problem, extra={"event": "sidecar_not_saved"})
         await self._words.close()
 
@@ -107,6 +111,15 @@ class Index:
         """The text index, or None while it is being opened."""
         return self._words.index
 
+    async def connected(self) -> None:
+        """Return once the store can be written; waits at most the configured time. The sidecar may still be loading.
+
+        Raises:
+            StoreUnavailableError: MongoDB could not be reached at the last try.
+        """
+        if not await self._connected.passed(self._wait_s):
+            raise StoreUnavailableError(f"MongoDB is not ready after {self._wait_s:g} s; try again in a moment")
+
     async def sidecar(self) -> Sidecar:
         """Give the sidecar once it is level with the store; waits at most the configured time.
 
@@ -114,13 +127,8 @@ class Index:
             StoreUnavailableError: MongoDB could not be reached at the last try.
             SidecarNotReadyError: it is still loading or being rebuilt.
         """
-        if self._sidecar is not None:
-            return self._sidecar
-        assert self._opening is not None
-        try:
-            await asyncio.wait_for(asyncio.shield(self._opening), self._wait_s)
-        except TimeoutError:
-            raise SidecarNotReadyError(f"the index is not ready yet ({self.state}); try again in a moment") from None
+        if self._sidecar is None and not await self._opened.passed(self._wait_s):
+            raise SidecarNotReadyError(f"the index is not ready yet ({self.state}); try again in a moment")
         assert self._sidecar is not None
         return self._sidecar
 
@@ -130,26 +138,24 @@ class Index:
             try:
                 await self._store.connect()
                 await self._scopes.refresh()
+                if not self._connected.is_open:
+                    await self._pending.claim()
+                    self._connected.open()
                 await self._open_and_follow()
             except StoreError as problem:
                 self._fail(problem)
-                await asyncio.sleep(RETRY_S)
+                log.info("the store cannot be followed: %s", problem, extra={"event": "not_followed"})
             except asyncio.CancelledError:
                 raise
             except Exception as problem:
                 log.exception("keeping the index failed", extra={"event": "index_failed"})
-                self._fail(
-                    SidecarNotReadyError(f"the index could not be opened ({type(problem).__name__}); see the log")
-                )
-                await asyncio.sleep(RETRY_S)
+                said = f"the index could not be opened ({type(problem).__name__}); see the log"
+                self._fail(SidecarNotReadyError(said))
+            await asyncio.sleep(RETRY_S)
 
     def _fail(self, problem: InfiniteMemoryError) -> None:
-        """Tell those who wait, and let later ones wait for the next try."""
-        assert self._opening is not None
-        if self._sidecar is None and not self._opening.done():
-            self._opening.set_exception(problem)
-            self._opening.exception()  # it may be that nobody waits
-            self._opening = asyncio.get_running_loop().create_future()
+        self._connected.fail(problem)
+        self._opened.fail(problem)
 
     async def _open_and_follow(self) -> None:
         sidecar, token = self._sidecar, self._token
@@ -159,29 +165,28 @@ class Index:
         await self._words.open(sidecar, token)
         try:
             await self._follow(sidecar, token)
-        except StoreUnavailableError:
-            raise
-        except StoreError as problem:
+        except FeedLostError as problem:
             log.info("the change feed cannot be resumed, comparing instead: %s", problem, extra={"event": "feed_lost"})
             token = await self._store.change_token()
             await self._compare(sidecar)
-            self._unsaved_since = time.monotonic()
+            self._changed()
             await self._follow(sidecar, token)
 
     async def _load_or_rebuild(self) -> tuple[Sidecar, bytes]:
         self.state = "loading"
         space, dim = self._space()
         try:
-            return await _in_thread(lambda: self._files.load(self._store.identity, space, dim))
+            return await in_thread(lambda: self._files.load(self._store.identity, space, dim))
         except SidecarError as problem:
             log.info("the sidecar is rebuilt: %s", problem, extra={"event": "sidecar_rebuilt"})
         token = await self._store.change_token()
-        sidecar = await self._build(space, dim)
+        sidecar = await in_thread(lambda: self._files.create(space, dim))
+        await self._fill(sidecar)
         try:
-            await _in_thread(lambda: self._files.save(sidecar, self._store.identity, token))
+            await in_thread(lambda: self._files.save(sidecar, self._store.identity, token))
         except SidecarError as problem:
             log.warning("the sidecar was not saved: %s", problem, extra={"event": "sidecar_not_saved"})
-            self._unsaved_since = time.monotonic()
+            self._changed()
         return sidecar, token
 
     def _space(self) -> tuple[str, int]:
@@ -190,8 +195,8 @@ class Index:
         except EmbeddingError:
             return NO_SPACE, 1
 
-    async def _build(self, space: str, dim: int) -> Sidecar:
-        sidecar = await _in_thread(lambda: self._files.create(space, dim))
+    async def _fill(self, sidecar: Sidecar) -> None:
+        """Enter every memory of the store; what was removed a moment ago is left out."""
         rows: list[Row] = []
         count = 0
         async for memory in self._store.stream():
@@ -199,37 +204,49 @@ class Index:
             if len(rows) >= BATCH:
                 count += len(rows)
                 self.state = f"rebuilding, {count:,} memories so far"
-                await _upsert(sidecar, rows)
+                await self._enter_rows(sidecar, rows)
                 rows = []
-        await _upsert(sidecar, rows)
-        return sidecar
+        await self._enter_rows(sidecar, rows)
+
+    async def _enter_rows(self, sidecar: Sidecar, rows: Sequence[Row]) -> None:
+        await _upsert(sidecar, [row for row in rows if row.memory_id not in self._removed])
+        sidecar.remove(
+            [row.memory_id for row in rows if row.memory_id in self._removed]
+        )  # removed while it was entered
 
     async def _follow(self, sidecar: Sidecar, token: bytes) -> None:
+        """Apply what the feed tells for as long as *sidecar* is the one in use.
+
+        Changes are gathered for a moment and applied together. The sidecar counts as level when the feed is silent, or when a
+        gathering ended by time and not by size: a backlog comes faster than that, so what comes is being written now.
+        """
+        self._token = token
         batch: list[Change] = []
-        last = token
-        async for change in self._store.changes(token):
-            if change is not None:
-                batch.append(change)
-                last = change.token
-            if batch and (change is None or len(batch) >= BATCH):
-                await self._apply(sidecar, batch)
-                for one in batch:
-                    self.on_change(one)
-                batch = []
-            self._token = last
-            if change is None and self._sidecar is not sidecar:
-                self._open(sidecar)
-            await self._save_if_due()
+        first_at = 0.0
+        async with contextlib.aclosing(self._store.changes(token)) as changes:
+            async for change in changes:
+                if self._sidecar is not None and self._sidecar is not sidecar:
+                    return
+                now = time.monotonic()
+                if change is not None:
+                    first_at = first_at if batch else now
+                    batch.append(change)
+                is_level = change is None or (now - first_at > HOLD_S and len(batch) < BATCH)
+                if batch and (is_level or len(batch) >= BATCH):
+                    await self._apply(sidecar, batch)
+                    self._token = batch[-1].token
+                    for one in batch:
+                        self.on_change(one)
+                    batch = []
+                if is_level and self._sidecar is None:
+                    self._open(sidecar)
+                await self._save_if_due()
 
     def _open(self, sidecar: Sidecar) -> None:
-        assert self._opening is not None
         self._sidecar, self.state = sidecar, "ready"
-        if not self._opening.done():
-            self._opening.set_result(None)
+        self._opened.open()
         log.info("the index is ready", extra={"event": "index_ready"})
-        if len(self._tasks) == 1:
-            self._tasks.append(asyncio.create_task(self._embed_pending(), name="pending embeddings"))
-        self._wake_pending.set()
+        self._pending.wake()
 
     def save_soon(self) -> None:
         """Save within a second or two: what was removed for good is to leave the files as well."""
@@ -257,15 +274,18 @@ class Index:
     # what happens to memories
 
     async def wrote(self, memories: Sequence[MemoryRecord]) -> None:
-        """Enter memories that this process just wrote; they are found from now on."""
+        """Enter memories that this process just wrote; they are found from now on, or as soon as the sidecar is there."""
+        for memory in memories:
+            self._removed.pop(memory.memory_id, None)
+        rows = [Row.of(memory) for memory in memories]
+        for sidecar in (self._next, self._sidecar):
+            if sidecar is not None:
+                await _upsert(sidecar, rows)
         if self._sidecar is not None:
-            for memory in memories:
-                self._removed.pop(memory.memory_id, None)
-            await _upsert(self._sidecar, [Row.of(memory) for memory in memories])
             await self._words.entered(self._sidecar, memories)
             self._changed()
-            if any(memory.embedding is None for memory in memories):
-                self._wake_pending.set()
+            if self._pending.are_pending(memories):
+                self._pending.wake()
 
     def removed(self, memory_ids: Iterable[MemoryId]) -> None:
         """Take out memories that this process just deleted, softly or for good; they are not found from now on."""
@@ -275,14 +295,23 @@ class Index:
             self._removals += 1
         while len(self._removed) > REMOVALS_KEPT:
             self._removed.popitem(last=False)
+        if self._next is not None:
+            self._next.remove(gone)
         if self._sidecar is not None:
             self._remove(self._sidecar, gone)
             self._changed()
 
     def scope_removed(self, scope_id: ScopeId) -> None:
         """Take out a whole scope that this process just dropped."""
+        if self._next is not None:
+            self._next.remove_scope(scope_id)
         if self._sidecar is not None:
             self._remove_scope(self._sidecar, scope_id)
+
+    def scopes_changed(self) -> None:
+        """Take over which scopes are archived now."""
+        if self._sidecar is not None:
+            self._set_archived(self._sidecar)
 
     def _remove(self, sidecar: Sidecar, memory_ids: Iterable[MemoryId]) -> None:
         gone = list(memory_ids)
@@ -294,18 +323,12 @@ class Index:
         self._words.scope_removed(scope_id)
         self._changed()
 
-    def scopes_changed(self) -> None:
-        """Take over which scopes are archived now."""
-        if self._sidecar is not None:
-            self._set_archived(self._sidecar)
-
     def _changed(self) -> None:
         if self._unsaved_since is None:
             self._unsaved_since = time.monotonic()
 
     async def _apply(self, sidecar: Sidecar, changes: Sequence[Change]) -> None:
         """Bring the sidecar level with what the feed told, own echoes included."""
-        removals = self._removals
         wanted: dict[MemoryId, ScopeId] = {}
         for change in changes:
             if change.kind is ChangeKind.SCOPES_CHANGED:
@@ -321,19 +344,24 @@ class Index:
             elif change.memory_id and change.scope_id and not sidecar.is_current(change.memory_id, change.revision):
                 wanted[change.memory_id] = change.scope_id
         if wanted:
-            await self._take_over(sidecar, wanted, removals)
+            await self._take_over(sidecar, wanted)
 
-    async def _take_over(self, sidecar: Sidecar, wanted: Located, removals: int) -> None:
+    async def _read_again(self, wanted: Located) -> None:
+        await self._take_over(await self.sidecar(), wanted)
+
+    async def _take_over(self, sidecar: Sidecar, wanted: Located) -> None:
         """Read memories from the store into the sidecar; those that are not live there go."""
+        removals = self._removals
         memories = await self._store.fetch(wanted, vectors=True)
         if self._removals != removals:  # something was removed while the store was read: what was read may be older
             memories = {one: memory for one, memory in memories.items() if one not in self._removed}
-        await _upsert(sidecar, [Row.of(memory) for memory in memories.values()])
-        await self._words.entered(sidecar, list(memories.values()))
         self._remove(sidecar, wanted.keys() - memories.keys())
+        found = list(memories.values())
+        await _upsert(sidecar, [Row.of(memory) for memory in found])
+        await self._words.entered(sidecar, found)
         self._changed()
-        if any(memory.embedding is None for memory in memories.values()):
-            self._wake_pending.set()
+        if self._pending.are_pending(found):
+            self._pending.wake()
 
     # upkeep
 
@@ -347,11 +375,9 @@ class Index:
         async with self._saving:
             began = time.monotonic()
             token, self._unsaved_since, self._save_asap = self._token, None, False
-            if not token:
-                token = await self._store.change_token()
             await self._words.flush(token)
             try:
-                await _in_thread(lambda: self._files.save(sidecar, self._store.identity, token))
+                await in_thread(lambda: self._files.save(sidecar, self._store.identity, token))
             except SidecarError:
                 self._changed()
                 raise
@@ -364,84 +390,55 @@ class Index:
         return await self._compare(await self.sidecar())
 
     async def _compare(self, sidecar: Sidecar) -> Checked:
-        known = dict(await _in_thread(sidecar.revisions))
+        known = await in_thread(lambda: dict(sidecar.revisions()))
         missing: dict[MemoryId, ScopeId] = {}
         stale: dict[MemoryId, ScopeId] = {}
-        removals = self._removals
         async for version in self._store.versions():
             revision = known.pop(version.memory_id, None)
             if revision is None and not sidecar.is_current(version.memory_id, version.revision):
                 missing[version.memory_id] = version.scope_id
             elif revision is not None and revision < version.revision:
                 stale[version.memory_id] = version.scope_id
-        wanted = list((missing | stale).items())
-        for at in range(0, len(wanted), BATCH):
-            await self._take_over(sidecar, dict(wanted[at : at + BATCH]), removals)
+        for batch in _batches(missing | stale):
+            await self._take_over(sidecar, batch)
         surplus = 0
-        if known:  # unknown to the store when it was read, unless written since
-            located = sidecar.locate(known)
-            there: set[MemoryId] = set()
-            ids = list(located.items())
-            for at in range(0, len(ids), BATCH):
-                there |= (await self._store.fetch(dict(ids[at : at + BATCH]))).keys()
-            gone = known.keys() - there
+        for batch in _batches(
+            dict(sidecar.locate(known))
+        ):  # unknown to the store when it was read, unless written since
+            gone = batch.keys() - (await self._store.fetch(batch)).keys()
             self._remove(sidecar, gone)
-            surplus = len(gone)
+            surplus += len(gone)
         return Checked(len(missing), len(stale), surplus)
 
     async def rebuild(self) -> int:
-        """Build the sidecar anew from the store and put it in the place of the old one; gives the number of memories."""
-        await self.sidecar()
-        space, dim = self._space()
-        sidecar = await self._build(space, dim)
-        self._set_archived(sidecar)
-        await self._compare(sidecar)  # what was written while it was built
-        self._sidecar = sidecar
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = [asyncio.create_task(self._run(), name="index")]
-        self._changed()
-        self._wake_pending.set()
-        await self.save()
-        return sum(sidecar.count_by_scope().values())
+        """Build the sidecar anew from the store and put it in the place of the old one, which answers meanwhile.
 
-    async def _embed_pending(self) -> None:
-        """Give vectors to memories that have none of the current space, oldest first; the outermost loop of this job."""
-        while True:
-            await self._wake_pending.wait()
-            self._wake_pending.clear()
+        What is written meanwhile by this process enters both; what others write is told by the feed, which is read again from
+        the moment at which the building began.
+
+        Returns:
+            The number of memories in it.
+        """
+        async with self._rebuilding:
+            await self.sidecar()
+            token = await self._store.change_token()
+            space, dim = self._space()
+            sidecar = await in_thread(lambda: self._files.create(space, dim))
+            self._next = sidecar
             try:
-                while await self._embed_some():
-                    pass
-            except (EmbeddingError, StoreError) as problem:
-                log.info("embedding what is pending is put off: %s", problem, extra={"event": "pending_put_off"})
-                self._wake_later(RETRY_EMBED_S)
-            except asyncio.CancelledError:
-                raise
-            except Exception:
-                log.exception("embedding what is pending failed", extra={"event": "pending_failed"})
-                self._wake_later(RETRY_EMBED_S)
-
-    def _wake_later(self, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(seconds, self._wake_pending.set)
-
-    async def _embed_some(self) -> bool:
-        """Embed one batch of pending memories; tells whether there may be more."""
-        sidecar = await self.sidecar()
-        pending = list(sidecar.pending())[:EMBED_BATCH]
-        if not pending:
-            return False
-        await self._embeddings.ready()
-        memories = await self._store.fetch(sidecar.locate(pending))
-        self._remove(sidecar, set(pending) - memories.keys())
-        made = await self._embeddings.embed_memories([embedded_text(one) for one in memories.values()])
-        for memory, embedding in zip(list(memories.values()), made, strict=True):
-            if not await self._store.set_embedding(memory.memory_id, memory.scope_id, memory.revision, embedding):
-                continue  # it changed meanwhile; the change feed or its writer brings the new form
-        await self._take_over(sidecar, {one.memory_id: one.scope_id for one in memories.values()}, self._removals)
-        log.info("embedded %d memories", len(made), extra={"event": "pending_embedded"})
-        return True
+                await self._fill(sidecar)
+                self._set_archived(sidecar)
+                await end(self._tasks[:1])
+                self._sidecar, self._token = sidecar, token
+            finally:
+                self._next, self.state = None, "ready"
+                if self._tasks[0].done():
+                    self._tasks[0] = asyncio.create_task(self._run(), name="index")
+            self._changed()
+            self._words.purge_soon()
+            self._pending.wake()
+            await self.save()
+            return sum(sidecar.count_by_scope().values())
 
     def count(self) -> int | None:
         """Count the memories that the sidecar knows; None before it is there."""
@@ -449,20 +446,35 @@ class Index:
 
     def count_pending(self) -> int:
         """Count memories that still lack a vector of the current space; 0 before the sidecar is there."""
-        return len(self._sidecar.pending()) if self._sidecar is not None else 0
+        return self._sidecar.count_pending() if self._sidecar is not None else 0
+
+    @property
+    def pending_problem(self) -> str | None:
+        """Why pending memories cannot be embedded at the moment; None when nothing is in the way."""
+        return self._pending.problem
 
 
-def embedded_text(memory: MemoryRecord) -> str:
-    """Give the text of a memory that is embedded."""
-    return memory.text
+async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks and return when they have ended; asked again, for on Python 3.11 a cancellation can be lost inside `wait_for`."""
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=1)
+
+
+def _batches(located: Located) -> Iterable[dict[MemoryId, ScopeId]]:
+    listed = list(located.items())
+    for at in range(0, len(listed), BATCH):
+        yield dict(listed[at : at + BATCH])
 
 
 async def _upsert(sidecar: Sidecar, rows: Sequence[Row]) -> None:
     if len(rows) <= 4:  # quicker than a thread's round trip, and far below what the loop may be held up
         sidecar.upsert(rows)
     else:
-        await _in_thread(lambda: sidecar.upsert(rows))
+        await in_thread(lambda: sidecar.upsert(rows))
 
 
-async def _in_thread(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run *work* in a thread of the loop's pool."""
     return await asyncio.get_running_loop().run_in_executor(None, work)

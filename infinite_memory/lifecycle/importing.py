@@ -17,8 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from infinite_memory.engine.index import embedded_text
 from infinite_memory.engine.parts import Parts
+from infinite_memory.engine.pending import embedded_text
 from infinite_memory.engine.remember import content_hash
 from infinite_memory.engine.scopes import GLOBAL, check_name
 from infinite_memory.errors import EmbeddingError, InfiniteMemoryError, InvalidRequestError

@@ -138,8 +138,11 @@ class Sidecar(Protocol):
     def revisions(self) -> Mapping[MemoryId, int]:
         """Give the revision of every memory known, to compare with the store."""
 
-    def pending(self) -> Sequence[MemoryId]:
-        """List the memories without a vector of the current space, oldest first."""
+    def pending(self, limit: int | None = None) -> Sequence[MemoryId]:
+        """List the memories without a vector of the current space, oldest first; with *limit* at most so many."""
+
+    def count_pending(self) -> int:
+        """Count the memories without a vector of the current space."""
 
     def turns(self) -> Sequence[MemoryId]:
         """List every memory known by scope, conversation and time, so that what was said in a row stands in a row."""

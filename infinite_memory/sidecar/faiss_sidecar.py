@@ -268,12 +268,20 @@ class FaissSidecar:
             keys, numbers = self._catalog.column("key"), self._catalog.column("revision")
         return KeyedNumbers(keys[alive], numbers[alive])
 
-    def pending(self) -> Sequence[MemoryId]:
-        """List the memories without a vector of the current space, oldest first."""
+    def pending(self, limit: int | None = None) -> Sequence[MemoryId]:
+        """List the memories without a vector of the current space, oldest first; with *limit* at most so many."""
         with self._lock:
             waiting = self._catalog.alive() & (self._catalog.column("windows") == 0)
             keys, created = self._catalog.column("key"), self._catalog.column("created_ms")
-        return ids_of(keys[waiting][np.lexsort((keys[waiting], created[waiting]))])
+        slots = np.flatnonzero(waiting)
+        if limit is not None and len(slots) > limit:
+            slots = slots[np.argpartition(created[slots], limit - 1)[:limit]]
+        return ids_of(keys[slots][np.lexsort((keys[slots], created[slots]))])
+
+    def count_pending(self) -> int:
+        """Count the memories without a vector of the current space."""
+        with self._lock:
+            return int(np.count_nonzero(self._catalog.alive() & (self._catalog.column("windows") == 0)))
 
     def turns(self) -> Sequence[MemoryId]:
         """List every memory known by scope, conversation and time."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -155,7 +155,7 @@ class Store(Protocol):
 
         Raises:
             MemoryNotFoundError: it is gone.
-            StoreError: it changed meanwhile; read it again.
+            MemoryChangedError: it changed meanwhile; read it again.
         """
 
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
@@ -218,11 +218,11 @@ class Store(Protocol):
     async def change_token(self) -> bytes:
         """Give a token from which `changes` tells everything that happens from now on."""
 
-    def changes(self, after: bytes) -> AsyncIterator[Change | None]:
+    def changes(self, after: bytes) -> AsyncGenerator[Change | None, None]:
         """Follow what happens to the store after a token, by change stream, or by polling on a standalone server.
 
         Yields None whenever it has caught up and again about once a second while nothing happens.
 
         Raises:
-            StoreError: the token is too old or foreign; compare `versions` instead and start from a new token.
+            FeedLostError: the token is too old or foreign; compare `versions` instead and start from a new token.
         """

@@ -21,7 +21,7 @@ from bson import ObjectId, Timestamp
 from pymongo import ReturnDocument
 from pymongo.errors import PyMongoError
 
-from infinite_memory.errors import StoreError, StoreUnavailableError
+from infinite_memory.errors import FeedLostError, StoreError, StoreUnavailableError
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store import schema
 from infinite_memory.store.base import Change, ChangeKind
@@ -94,9 +94,9 @@ def _read_token(token: bytes, identity: str) -> dict[str, Any]:
     try:
         document: dict[str, Any] = bson.decode(token)
     except bson.errors.BSONError as exc:
-        raise StoreError("this is no change token") from exc
+        raise FeedLostError("this is no change token") from exc
     if document.get("store") != identity:
-        raise StoreError("the change token belongs to another database")
+        raise FeedLostError("the change token belongs to another database")
     return document
 
 
@@ -159,15 +159,15 @@ class StreamedFeed:
         async with self._connection.operation() as database:
             now = (await database.command("ping"))["operationTime"]
         if place.get("at", now) > now:
-            raise StoreError("the change token is from a later state of the database than its present one")
+            raise FeedLostError("the change token is from a later state of the database than its present one")
 
     def _changes_of(self, entry: Mapping[str, Any]) -> list[Change]:
         kind, collection = entry["operationType"], entry.get("ns", {}).get("coll", "")
         token = bson.encode({"store": self._identity, "resume": entry["_id"], "at": entry["clusterTime"]})
         if kind in ("dropDatabase", "invalidate"):
-            raise StoreError("the database was dropped")
+            raise FeedLostError("the database was dropped")
         if kind == "rename":
-            raise StoreError("a restore put other memories into place")
+            raise FeedLostError("a restore put other memories into place")
         if collection == schema.SCOPES:
             return [Change(ChangeKind.SCOPES_CHANGED, token)]
         scope_id = ScopeId(collection.removeprefix(schema.PREFIX))
@@ -197,13 +197,13 @@ class PolledFeed:
         """Poll; the token must be younger than the oldest tombstone."""
         place = _read_token(after, self._identity).get("polled")
         if not isinstance(place, Timestamp):
-            raise StoreError("the change token was made by another kind of server")
+            raise FeedLostError("the change token was made by another kind of server")
         async with self._connection.operation() as database:
             now = await _server_time(database)
         if place > now:
-            raise StoreError("the change token is from a later state of the database than its present one")
+            raise FeedLostError("the change token is from a later state of the database than its present one")
         if now.time - place.time > _TOO_OLD_S:
-            raise StoreError("the change token is too old")
+            raise FeedLostError("the change token is too old")
         while True:
             for change, at in await self._poll(Timestamp(max(place.time - _OVERLAP_S, 0), 0)):
                 place = max(place, at)

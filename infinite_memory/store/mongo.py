@@ -9,13 +9,23 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bson import ObjectId
 from pymongo.errors import BulkWriteError
 
-from infinite_memory.errors import InfiniteMemoryError, MemoryNotFoundError, StoreError
+from infinite_memory.errors import InfiniteMemoryError, MemoryChangedError, MemoryNotFoundError
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, fold
 from infinite_memory.store import changes, documents, schema
 from infinite_memory.store.base import Change, Located, Store, StoreInfo, Version
@@ -206,12 +216,12 @@ class MongoStore(Store):
 
         Raises:
             MemoryNotFoundError: it is gone.
-            StoreError: it changed.
+            MemoryChangedError: it changed.
         """
         key = {"_id": documents.object_id(memory.memory_id)}
         if await _memories(database, memory.scope_id).find_one(key, {"_id": 1}) is None:
             raise MemoryNotFoundError(memory.memory_id)
-        raise StoreError(f"memory {memory.memory_id} changed meanwhile; read it again")
+        raise MemoryChangedError(memory.memory_id)
 
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
         change = {"$set": {"embedding": documents.embedding_to_document(embedding)}, "$inc": {"revision": 1}, **_NOW}
@@ -370,7 +380,7 @@ class MongoStore(Store):
             feed = changes.feed(self._connection, self._identity, self._deployment)
             return await feed.token_of_now(database)
 
-    async def changes(self, after: bytes) -> AsyncIterator[Change | None]:
+    async def changes(self, after: bytes) -> AsyncGenerator[Change | None, None]:
         async for change in changes.feed(self._connection, self._identity, self._deployment).follow(after):
             yield change
 
