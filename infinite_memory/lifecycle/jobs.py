@@ -27,7 +27,7 @@ from apscheduler.triggers.base import BaseTrigger
 
 from infinite_memory.engine import Engine
 from infinite_memory.engine.upkeep import Operation
-from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.errors import InfiniteMemoryError, SidecarNotReadyError, StoreUnavailableError
 from infinite_memory.lifecycle.backup import Backups
 from infinite_memory.lifecycle.daily import last_due, next_due, parse_time
 from infinite_memory.lifecycle.job_states import JobState, load_state, save_state
@@ -40,7 +40,7 @@ LOOK_EVERY_S = 30  # a clock that was set, or a machine that slept, is noticed a
 RETRY_AFTER = dt.timedelta(hours=1)
 LEASE = dt.timedelta(minutes=2)
 RENEW_S = 30.0
-RETRY_START_S = 2.0
+START_LOOK_S = 0.2
 STOP_S = 10.0  # a job under way may take this long once the daemon is asked to go; it is due again otherwise
 CLOCK_FAULT = dt.timedelta(days=2)  # a run noted as done so far in the future was noted by a wrong clock
 DEFAULT_TIME = dt.time(3, 0)
@@ -130,12 +130,8 @@ class Jobs:
                 log.exception("the job %s failed", job.name, extra={"event": "job_failed"})
 
     async def _start(self) -> None:
-        while True:
-            try:
-                await self._parts.index.sidecar()
-                break
-            except InfiniteMemoryError:
-                await asyncio.sleep(RETRY_START_S)
+        while not self._parts.store.identity:  # a backup needs MongoDB alone, neither the model nor the index
+            await asyncio.sleep(START_LOOK_S)
         await self._first_look()
         self._scheduler = AsyncIOScheduler(
             timezone=dt.UTC, job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
@@ -183,6 +179,8 @@ class Jobs:
         log.info("the job %s begins", job.name, extra={"event": "job_begins", "job": job.name})
         try:
             said = await job.run()
+        except (StoreUnavailableError, SidecarNotReadyError):
+            raise  # it is put off, until the parts are there
         except InfiniteMemoryError as problem:
             log.warning("the job %s failed: %s", job.name, problem, extra={"event": "job_failed", "job": job.name})
             state = state.failed(self._parts.clock(), str(problem))

@@ -91,3 +91,10 @@ def open_memory(mongo_uri: str, tmp_path: Path) -> Open:
             yield Memory(app, await app.engine(), app.contract(new_session(config, {})))
 
     return open_one
+
+
+async def staged_names(memory: Memory) -> list[str]:
+    """List collections that a restore left."""
+    store: Any = memory.engine.parts.store
+    async with store._connection.operation() as database:
+        return [name for name in await database.list_collection_names() if name.startswith("staged_")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from infinite_memory.lifecycle.format import BackupWriter, Part
 from tests.mongo_server import run
-from tests.store.lifecycle.conftest import Json, Memory, Open
+from tests.store.lifecycle.conftest import Json, Memory, Open, staged_names
 
 LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60).filter(lambda text: text.strip())
@@ -212,13 +211,6 @@ def test_a_damaged_file_leaves_everything_as_it_was(open_memory: Open, mode: str
             assert names == []
 
     run(work())
-
-
-async def staged_names(memory: Memory) -> list[str]:
-    """List collections that a restore left."""
-    store: Any = memory.engine.parts.store
-    async with store._connection.operation() as database:
-        return [name for name in await database.list_collection_names() if name.startswith("staged_")]
 
 
 @pytest.mark.parametrize("name", ["system.users", "../../etc/passwd", "mem_zz", "tombstones", "admin.$cmd"])
