@@ -21,6 +21,7 @@ HOMES = {
     "onnxruntime": ("embedding",),
     "sentence_transformers": ("embedding",),
     "torch": ("embedding",),
+    "httpx2": ("model_port",),
 }
 INWARD = {
     "models.py": (),
@@ -28,6 +29,7 @@ INWARD = {
     "store": ("store", "models", "errors", "home", "config"),
     "sidecar": ("sidecar", "models", "errors", "time_phrases"),
     "embedding": ("embedding", "models", "errors"),
+    "model_port": ("model_port", "config", "errors"),
     "time_phrases": ("time_phrases", "models", "errors"),
     "engine": ("engine", "store", "sidecar", "embedding", "time_phrases", "models", "errors", "config"),
 }
