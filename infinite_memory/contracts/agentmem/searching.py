@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ _MODES = {
     SearchType.FULLTEXT: Mode.TEXT,
     SearchType.FUZZY: Mode.FUZZY,
 }
-LEAST = 50  # candidates of each engine
+LEAST = 20  # candidates of each engine
 WIDEN = 4
 
 
@@ -91,16 +92,14 @@ async def search(
     """
     if how is not SearchType.HYBRID:
         return (await _one_engine(engine, query, sight, limit, how, kind))[:limit], None
-    lists, notes = [], []
-    for one in FUSED:
-        try:
-            lists.append(await _one_engine(engine, query, sight, max(limit, LEAST), one, kind))
-        except (EmbeddingError, SidecarNotReadyError) as problem:
-            notes.append(f"without {one.value}: {problem}")
-            last = problem
-    if not lists:
-        raise last
-    return fused(lists)[:limit], "; ".join(notes) or None
+    asked = [_one_engine(engine, query, sight, max(2 * limit, LEAST), one, kind) for one in FUSED]
+    done = await asyncio.gather(*asked, return_exceptions=True)
+    lists = [hits for hits in done if not isinstance(hits, BaseException)]
+    failed = [(one, hits) for one, hits in zip(FUSED, done, strict=True) if isinstance(hits, BaseException)]
+    for _, problem in failed:
+        if not lists or not isinstance(problem, EmbeddingError | SidecarNotReadyError):
+            raise problem
+    return fused(lists)[:limit], "; ".join(f"without {one.value}: {problem}" for one, problem in failed) or None
 
 
 def fused(lists: Sequence[Sequence[Scored]]) -> list[Scored]:
@@ -126,7 +125,7 @@ async def _one_engine(
     engine: Engine, query: str, sight: Sight, limit: int, how: SearchType, kind: MemoryType | None
 ) -> list[Scored]:
     """Search by one engine, wider until *limit* memories are visible or there are no more."""
-    wanted = max(LEAST, 2 * limit)
+    wanted = limit + LEAST
     where = where_of(sight.user_id, kind)
     if sight.agent_id is not None:  # chosen before ranking: of equal texts of two agents a recall gives one
         allowed = frozenset(one.memory_id for one in await memories_of(engine, sight, kind))
