@@ -35,6 +35,7 @@ GREETING_S = 30.0
 DRAIN_S = 3.0  # after SIGTERM, for replies that are on their way
 PARENT_CHECK_S = 2.0
 HELD_BYTES = 32 * 1024 * 1024  # a line above this is passed on in pieces; the daemon refuses it
+LITTLE_BYTES = 64 * 1024  # with less on its disk than this, nothing can be written
 UNANSWERED = 1000  # requests sent ahead; beyond that standard input waits
 BOM = b"\xef\xbb\xbf"
 LOST = "the daemon stopped before it answered; the request may or may not have been carried out"
@@ -126,10 +127,16 @@ def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
             return
         if process.poll() is not None:
             said = output.read_text("utf-8", "replace").strip().splitlines()[-3:]
-            message = "\n".join(said) or f"it ended with exit code {process.returncode}; see {output}"
+            message = "\n".join(said) or f"it ended with exit code {process.returncode}; {_why_silent(home, output)}"
             raise (ConfigError if process.returncode == 2 else DaemonError)(f"the daemon did not start: {message}")
         time.sleep(0.01)
     raise DaemonError(f"the daemon did not start within {START_S:.0f} s; see {output}")
+
+
+def _why_silent(home: Path, output: Path) -> str:
+    """Say where to look when a daemon could not even write why it ended."""
+    free_bytes = (disk := os.statvfs(home)).f_bavail * disk.f_frsize if hasattr(os, "statvfs") else LITTLE_BYTES
+    return f"there is no space left on the disk of {home}" if free_bytes < LITTLE_BYTES else f"see {output}"
 
 
 def _listens(home: Path) -> bool:

@@ -82,9 +82,13 @@ class Daemon:
     async def serve(self, listening: socket.socket) -> None:
         """Answer clients until asked to go, or idle for long enough."""
         if listening.family == socket.AF_INET:
-            server = await asyncio.start_server(self._connected, sock=listening, limit=GREETING_BYTES)
+            server = await asyncio.start_server(
+                self._connected, sock=listening, limit=GREETING_BYTES, backlog=local_socket.BACKLOG
+            )
         else:
-            server = await asyncio.start_unix_server(self._connected, sock=listening, limit=GREETING_BYTES)
+            server = await asyncio.start_unix_server(
+                self._connected, sock=listening, limit=GREETING_BYTES, backlog=local_socket.BACKLOG
+            )
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self.stop.set)
         local_socket.write_record(self.home.path, self.record)
@@ -167,6 +171,8 @@ class Daemon:
             self.stop.set()
             await link.write(format_line({"ok": True, "pid": os.getpid()}))
             return
+        if kind != "session" or not isinstance(greeting.get("version"), str):
+            return  # no client of ours, of whatever version
         foreign = greeting.get("version") != __version__ or greeting.get("protocol") != local_socket.PROTOCOL
         if foreign and not greeting.get("reconnect"):
             log.info(
@@ -294,7 +300,7 @@ def run(config: Config, home: Home, *, wait: bool = True) -> int:
         open_log(home, config.log)
         return _run_alone(config, home, wait=wait)
     except OSError as problem:
-        log.exception("the daemon ends", extra={"event": "daemon_failed"})
+        log.debug("the daemon ends", exc_info=True, extra={"event": "daemon_failed"})
         raise DaemonError(f"the home {home.path} cannot be used: {problem.strerror or problem}") from problem
 
 

@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,11 @@ def socket_path(home: Path) -> Path:
 
     name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(runtime) if runtime and Path(runtime).is_dir() else Path(tempfile.gettempdir())
-    return folder / f"infinite-memory-{os.getuid()}" / f"{name}.sock"
+    if runtime and Path(runtime).is_dir():
+        path = Path(runtime) / f"infinite-memory-{os.getuid()}" / f"{name}.sock"
+        if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
+            return path
+    return Path(tempfile.gettempdir()) / f"infinite-memory-{os.getuid()}" / f"{name}.sock"
 
 
 def listen(home: Path, transport: str) -> tuple[socket.socket, Json]:
@@ -129,13 +133,26 @@ def connect(home: Path, timeout_s: float) -> socket.socket | None:
     link = socket.socket(family, socket.SOCK_STREAM)
     link.settimeout(timeout_s)
     try:
-        link.connect(record["socket"] if "socket" in record else ("127.0.0.1", record["port"]))
+        _connect(link, record["socket"] if "socket" in record else ("127.0.0.1", record["port"]), timeout_s)
         if "token" in record:
             link.sendall(record["token"].encode() + b"\n")
     except (OSError, LookupError, TypeError, ValueError, AttributeError):  # or the record is none of ours
         link.close()
         return None
     return link
+
+
+def _connect(link: socket.socket, address: Any, timeout_s: float) -> None:
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            link.connect(address)
+        except BlockingIOError:  # more clients come at this moment than may queue up
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def read_line(link: socket.socket, limit: int = 1 << 20) -> bytes:

@@ -34,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
+    except OSError as problem:  # a home that cannot be written, say; it names the file
+        print(f"infinite-memory: {problem}", file=sys.stderr)
+        return 1
 
 
 def _run(options: argparse.Namespace) -> int:

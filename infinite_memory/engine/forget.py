@@ -7,7 +7,6 @@ only emptied.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import itertools
 
@@ -47,7 +46,7 @@ class Forgetting(Recalling):
         if target.scope is not None:
             check_name(target.scope, "target.scope")
         scope = await self.parts.scopes.get(target.scope) if target.scope is not None else None
-        whole_scope = scope if dataclasses.replace(target, scope=None) == _NOTHING else None
+        whole_scope = scope if (target.memory_id, target.tag, target.query) == (None, None, None) else None
         if whole_scope is not None and whole_scope.archived_at is not None and mode is ForgetMode.SOFT:
             return Forgotten((), note="the scope is archived already; nothing was changed")
         located = await self._located(sidecar, target, scope, mode)
@@ -177,9 +176,6 @@ class Forgetting(Recalling):
         self.parts.index.scopes_changed()
         if mode is ForgetMode.HARD:
             self.parts.index.save_soon()
-
-
-_NOTHING = Target()
 
 
 def _list_all(sidecar: Sidecar, where: Filter) -> list[MemoryId]:

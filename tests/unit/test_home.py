@@ -40,7 +40,8 @@ def test_a_home_is_its_owners_alone(tmp_path: Path) -> None:
 
 
 def test_a_home_too_deep_for_a_socket_has_it_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("r" * 100)))
+    (tmp_path / ("r" * 100)).mkdir()
     deep = tmp_path / ("x" * 60) / ("y" * 60)
     path = local_socket.socket_path(deep)
     assert len(os.fsencode(path)) < 108
