@@ -12,13 +12,14 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from infinite_memory.engine.index import embedded_text
 from infinite_memory.engine.parts import Changes, Draft, Kept, Parts
+from infinite_memory.engine.pending import embedded_text
 from infinite_memory.errors import (
     AlreadyExistsError,
     EmbeddingError,
     InfiniteMemoryError,
     InvalidRequestError,
+    MemoryChangedError,
     MemoryNotFoundError,
     NotFoundError,
     StoreError,
@@ -122,11 +123,7 @@ class Remembering:
             )  # fmt: skip
             try:
                 stored = await self.parts.store.replace(stamped, revise=True)
-            except MemoryNotFoundError:
-                raise
-            except StoreError as problem:
-                if type(problem) is not StoreError:  # unreachable, say: not a matter of who was first
-                    raise
+            except MemoryChangedError:
                 continue
             await self.parts.index.wrote([stored])
             return Kept(stored, self._scope_of(stored), pending)
