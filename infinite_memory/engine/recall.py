@@ -105,9 +105,12 @@ class Recalling:
         }
 
     async def nearest(self, query: str, where: Where, k: int, *, min_confidence: float) -> list[Match]:
-        """Find the *k* best matches, each for itself: texts that are equal are not collapsed. Errors as in `recall`."""
+        """Find the *k* best matches, each for itself: texts that are equal are not collapsed. Errors as in `recall`.
+
+        Confidence is that of the memory alone: what was said just before it, which a recall goes by as well, does not count.
+        """
         _, search = await self._prepare(query, where, Mode.HYBRID)
-        matches, _ = await self._ranked(query, search, k)
+        matches, _ = await self._ranked(query, search, k, alone=True)
         return [match for match in matches[:k] if match.confidence >= min_confidence]
 
     async def list_memories(
@@ -183,7 +186,9 @@ class Recalling:
             return await embeddings.embed_query(text, settings.model_wait_s)
         return await embeddings.embed_query(text) if embeddings.state == "ready" else None  # for the confidence only
 
-    async def _ranked(self, query: str, search: Search, wanted: int) -> tuple[list[Match], bool]:
+    async def _ranked(
+        self, query: str, search: Search, wanted: int, *, alone: bool = False
+    ) -> tuple[list[Match], bool]:
         """Rank the best *wanted* candidates and read them; tells whether there are no more."""
         candidates, exhausted = await _maybe_in_thread(search.sidecar, lambda: _gather(search, max(POOL, 2 * wanted)))
         share = _SHARES[search.mode] if search.vector is not None else 0.0
@@ -196,7 +201,10 @@ class Recalling:
         for place, one in enumerate(best):
             if (memory := found.get(one.memory_id)) is None:
                 continue
-            sure = confidence_in(one.cosine, one.coverage, one.verbatim, place)
+            coverage = one.coverage
+            if alone and search.text is not None and search.wording is not None:
+                coverage = min(coverage, search.text.share(search.wording, memory.text))
+            sure = confidence_in(one.cosine, coverage, one.verbatim, place)
             lowest = min(lowest, SAME_TEXT if memory.content_hash == asked else sure)
             matches.append(Match(memory, lowest, best_window=one.window if one.windows > 1 else None))
         return matches, exhausted and len(ordered) <= wanted

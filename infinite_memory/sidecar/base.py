@@ -260,6 +260,9 @@ class TextIndex(Protocol):
     def read(self, question: str, spelling: Spelling) -> Wording:
         """Find the words of *question* in the index."""
 
+    def share(self, wording: Wording, text: str) -> float:
+        """Tell which share of the question's words, 0 to 1 and rare ones counting more, *text* itself has, its surroundings left out."""
+
     def search(self, wording: Wording, k: int, where: Filter) -> list[TextHit]:
         """Find the *k* best memories for *wording* among those that pass *where*, and up to as many that have one of its phrases."""
 

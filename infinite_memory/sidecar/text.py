@@ -24,7 +24,7 @@ import tantivy
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError
 from infinite_memory.models import Filter, MemoryId, ScopeId, TagsMode, TimeRange, fold
-from infinite_memory.sidecar.base import Phrase, Row, Spelling, Term, TextHit, TextRow, Wording
+from infinite_memory.sidecar.base import Phrase, Spelling, Term, TextHit, TextRow, Wording
 from infinite_memory.sidecar.catalog import milliseconds, milliseconds_up
 from infinite_memory.sidecar.recent import K1, Recent, passes, saturation
 from infinite_memory.sidecar.text_files import Manifest, write_manifest
@@ -249,10 +249,17 @@ class TantivyText:
             if parts and self._frequency(known, "words") <= max(5, COMMON_SHARE * total):
                 weight = CODE_WEIGHT if known == code else CODE_WEIGHT * LOOKALIKE[1]
                 phrases += [Phrase(parts, weight), Phrase((known,), weight)]
-        if 2 <= len(words) <= WHOLE_WORDS:
+        if 1 <= len(words) <= WHOLE_WORDS:
             exchanged = words_of(" ".join(corrected.get(word, word) for word in fold_word(question).split()))
-            phrases.append(Phrase(tuple(exchanged if corrected else words), WHOLE_WEIGHT))
+            weight = WHOLE_WEIGHT if len(words) > 1 else WHOLE_WEIGHT / 2
+            phrases.append(Phrase(tuple(exchanged if corrected else words), weight))
         return [phrase for phrase in dict.fromkeys(phrases) if phrase.words]
+
+    def share(self, wording: Wording, text: str) -> float:
+        """Tell which share of the question's words *text* itself has; see `TextIndex.share`."""
+        own = set(self._stems(words_of(text)))
+        had = sum(term.idf * term.weight for term in wording.terms if term.word in own)
+        return min(1.0, had / wording.ideal) if wording.ideal else 0.0
 
     def search(self, wording: Wording, k: int, where: Filter) -> list[TextHit]:
         """Find the *k* best memories by falling score, and those that have a phrase; see `TextIndex.search`."""

@@ -16,11 +16,13 @@ from infinite_memory.sidecar.words import words_of
 SHORT_WORDS = 100
 """A turn of more words stands for itself; 40 to 100 differ by less than a point."""
 
-STOP_WORDS = frozenset(
-    """a an the and or but if of at by for with about into to from in on as than then so is are was were be been being am do does did
-    doing done has have had having will would shall should can could might must what which who whom whose when where why how this that
-    these those there here it its he she they them his her their him hers theirs""".split()
-)
+STOP_WORDS = frozenset((
+    "a", "an", "the", "and", "or", "but", "if", "of", "at", "by", "for", "with", "about", "into", "to", "from", "in", "on", "as",
+    "than", "then", "so", "is", "are", "was", "were", "be", "been", "being", "am", "do", "does", "did", "doing", "done", "has",
+    "have", "had", "having", "will", "would", "shall", "should", "can", "could", "might", "must", "what", "which", "who", "whom",
+    "whose", "when", "where", "why", "how", "this", "that", "these", "those", "there", "here", "it", "its", "he", "she", "they",
+    "them", "his", "her", "their", "him", "hers", "theirs",
+))  # fmt: skip
 """Articles, auxiliaries, question words, pronouns of others. First-person words stay in: dropping them loses one to two points."""
 
 _MONTHS = (
