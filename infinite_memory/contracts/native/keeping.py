@@ -69,6 +69,8 @@ async def get_memory_stats(call: Call) -> Reply:
         "mongodb": {"version": one.server, "deployment": one.deployment},
         "version": __version__,
     }
+    if (problem := call.engine.parts.index.pending_problem) is not None:
+        stats["pending_problem"] = problem
     if call.session.ignored:
         stats["ignored_settings"] = call.session.ignored
     if failing := await failing_jobs(call.engine.parts.store):

@@ -1,0 +1,162 @@
+"""The index beside others who write: nothing is lost between feed, saves, rebuilds and models."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from infinite_memory.engine.index import end
+from infinite_memory.engine.parts import Draft
+from tests.mongo_server import fresh_database, run
+from tests.store.lifecycle.conftest import Memory, Open
+
+
+@contextlib.asynccontextmanager
+async def writing(memory: Memory, pause_s: float) -> AsyncIterator[list[str]]:
+    """Write memories one after another, with a pause between them, for as long as the block lasts."""
+    written: list[str] = []
+
+    async def write() -> None:
+        while True:
+            written.append(await memory.store(f"Ship number {len(written)} left the harbour.", "Harbour"))
+            await asyncio.sleep(pause_s)
+
+    task = asyncio.create_task(write())
+    try:
+        yield written
+    finally:
+        await end([task])
+
+
+async def total(memory: Memory) -> int:
+    """Count what the index of *memory* knows."""
+    return sum((await memory.engine.parts.index.sidecar()).count_by_scope().values())
+
+
+async def until_known(memory: Memory, count: int) -> None:
+    """Wait until the index of *memory* knows *count* memories; the test's own time limit ends a wait in vain."""
+    while await total(memory) < count:
+        await asyncio.sleep(0.02)
+
+
+def test_what_another_process_writes_without_pause_is_seen_while_it_writes(open_memory: Open) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as one, open_memory("two", shared) as two:
+            await total(two)
+            async with writing(one, 0.05) as written:
+                await until_known(two, 10)
+                assert written
+
+    run(work())
+
+
+def test_an_index_opens_although_another_process_never_stops_writing(open_memory: Open) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as one, writing(one, 0.05) as written, open_memory("two", shared) as two:
+            await until_known(two, len(written) + 5)
+
+    run(work())
+
+
+def test_what_was_written_while_an_index_went_is_known_when_it_comes_back(open_memory: Open) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as one, writing(one, 0.0) as written:
+            async with open_memory("two", shared) as two:
+                await two.store("The lamp of the lighthouse is new.")
+                await until_known(two, 20)
+            before = len(written)
+            async with open_memory("two", shared) as two:
+                await until_known(two, before + 1)
+                assert (await two.engine.parts.index.check()).surplus == 0
+
+    run(work())
+
+
+def test_a_rebuild_beside_writers_loses_nothing(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            async with writing(memory, 0.0), writing(memory, 0.0), writing(memory, 0.003) as written:
+                await until_known(memory, 30)
+                for _ in range(5):
+                    await memory.engine.reindex()
+                gone = written[:10]
+                await asyncio.gather(
+                    memory.engine.reindex(),
+                    *(memory.ok("delete_memory", target={"memory_id": one}, forget_mode="hard") for one in gone),
+                )
+            counts = await memory.engine.parts.store.count_live()
+            await until_known(memory, sum(counts.values()))
+            checked = await memory.engine.parts.index.check()
+            assert checked.faults == 0, checked
+            assert memory.engine.parts.index.state == "ready"
+
+    run(work())
+
+
+def test_rebuilds_side_by_side_wait_for_each_other(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("One.")
+            assert await asyncio.gather(*(memory.engine.reindex() for _ in range(3))) == [1, 1, 1]
+
+    run(work())
+
+
+def test_pending_memories_are_embedded_also_after_a_rebuild(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.engine.reindex()
+            kept = await memory.engine.remember(Draft("The spare key hangs in the shed.", "Global"))
+            store = memory.engine.parts.store
+            bare = (await store.fetch({kept.memory.memory_id: kept.memory.scope_id}))[kept.memory.memory_id]
+            await store.replace(bare, revise=False)  # without its vectors
+            found: dict[str, object] = {}
+            while not found.get("results"):
+                found = await memory.ok("retrieve_memory", query="where is the key?", mode="semantic")
+            assert memory.engine.parts.index.count_pending() == 0
+
+    run(work())
+
+
+def test_two_models_over_one_database_do_not_take_each_others_vectors(open_memory: Open) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("first", shared) as first:
+            await first.store("The ferry leaves at six.")
+            async with open_memory("second", shared | {"embedding.model": "no-such-model"}) as second:
+                await second.store("The bridge is closed on Sundays.")
+            while first.engine.parts.index.count_pending() or await total(first) < 2:
+                await asyncio.sleep(0.02)
+            await first.engine.parts.store.set_meta("embedding", {"space": "another/64/fp32"})
+            kept = await first.engine.remember(Draft("The pier was painted.", "Global"))
+            store = first.engine.parts.store
+            bare = (await store.fetch({kept.memory.memory_id: kept.memory.scope_id}))[kept.memory.memory_id]
+            await store.replace(bare, revise=False)
+            while first.engine.parts.index.pending_problem is None:
+                await asyncio.sleep(0.02)
+            assert "another/64/fp32" in first.engine.parts.index.pending_problem
+            after = await store.fetch({kept.memory.memory_id: kept.memory.scope_id}, vectors=True)
+            assert after[kept.memory.memory_id].embedding is None
+            found = await first.ok("retrieve_memory", query="painted pier", mode="text")
+            assert found["results"][0]["text"] == "The pier was painted."
+
+    run(work())
+
+
+def test_a_cancellation_that_was_swallowed_is_repeated() -> None:
+    async def work() -> None:
+        async def stubborn() -> None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+            await asyncio.sleep(60)
+
+        task = asyncio.create_task(stubborn())
+        await asyncio.sleep(0)
+        await end([task])
+        assert task.cancelled()
+
+    run(work())
