@@ -20,7 +20,7 @@ from typing import Any
 
 from infinite_memory.engine.parts import Changes, Draft, Kept
 from infinite_memory.engine.remember import Remembering, changed
-from infinite_memory.errors import AlreadyExistsError, MemoryNotFoundError, StoreError
+from infinite_memory.errors import AlreadyExistsError, MemoryChangedError, MemoryNotFoundError, StoreError
 from infinite_memory.models import MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, fold
 
 _TRIES = 20  # a memory that other processes change at the same moment is read and merged anew this often
@@ -119,11 +119,7 @@ class Upserting(Remembering):
         now = max(floor_to_millisecond(self.parts.clock()), old.updated_at)
         try:
             stored = await self.parts.store.replace(dataclasses.replace(new, updated_at=now), revise=says_more)
-        except MemoryNotFoundError:
-            return None
-        except StoreError as problem:
-            if type(problem) is not StoreError:  # unreachable, say: not a matter of who was first
-                raise
+        except (MemoryNotFoundError, MemoryChangedError):
             return None
         await self.parts.index.wrote([stored])
         pending = None if stored.embedding is not None else "it is not embedded yet"
