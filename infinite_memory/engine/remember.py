@@ -37,7 +37,7 @@ from infinite_memory.models import (
 
 # What is wrong with one memory, not with the store.
 _REFUSALS = (InvalidRequestError, AlreadyExistsError, NotFoundError)
-WRITE_TRIES = 5  # a memory that others change at the same moment is read and changed anew this often
+WRITE_TRIES = 20  # a memory that others change at the same moment is read and changed anew; each time one of them has succeeded
 
 
 def content_hash(text: str) -> str:

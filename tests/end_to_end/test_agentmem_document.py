@@ -336,3 +336,12 @@ def test_what_was_added_is_there_after_the_daemon_was_killed(installation: Insta
     client = open_client(installation)
     assert found(client, "survives", "u") == ["survives"]
     assert add(client, "survives", "u")["memory_id"] == kept["memory_id"]
+
+
+def test_many_who_say_the_same_at_once_make_one_memory(client: Client) -> None:
+    call = {"name": "agentmem_add_memory", "arguments": {"content": "the same at once", "user_id": "chorus"}}
+    for number in range(8):
+        client.send({"jsonrpc": "2.0", "id": 100 + number, "method": "tools/call", "params": call})
+    outcomes = [client.answer()["result"]["structuredContent"]["outcome"] for _ in range(8)]
+    assert sorted(outcomes) == ["duplicate"] * 7 + ["stored"]
+    assert found(client, "same", "chorus") == ["the same at once"]

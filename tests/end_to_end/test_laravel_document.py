@@ -400,3 +400,35 @@ def test_documents_are_there_and_other_addresses_are_not_found(client: Client) -
 
 def test_unknown_fields_are_named_in_a_warning(client: Client) -> None:
     assert "did you mean title" in write(client, "a marten", tittle="x")["warnings"][0]
+
+
+def test_many_who_write_the_same_uuid_at_once_write_one_memory(client: Client) -> None:
+    uuid = str(uuid4())
+    given = {"organization": "acme", "scope_type": "system", "memory_type": "fact", "id": uuid}
+    for number in range(8):
+        arguments = given | {"current_content": f"axolotl {number}"}
+        call = {"name": "memory-write", "arguments": arguments}
+        client.send({"jsonrpc": "2.0", "id": 100 + number, "method": "tools/call", "params": call})
+    outcomes = [json.loads(client.answer()["result"]["content"][0]["text"])["outcome"] for _ in range(8)]
+    assert sorted(outcomes) == ["stored"] + ["updated"] * 7
+    assert len(found(client, "axolotl")) == 1
+    history = read(client, f"memory://{uuid}/history")
+    assert {one["content"] for one in history} == {f"axolotl {number}" for number in range(8)}, "no wording is lost"
+
+
+def test_a_scope_that_was_put_away_is_said_to_be_and_a_removed_memory_is_gone(installation: Installation) -> None:
+    client = open_client(installation)
+    made = write(client, "the last dodo")
+    installation.call("delete_memory", target={"scope": "Laravel"})
+    error = refusal(
+        client, "memory-write", organization="a", scope_type="system", memory_type="fact", current_content="x"
+    )
+    assert error["code"] == -32602
+    assert "archived" in error["message"]
+    installation.call("restore_memory", scope="Laravel")
+    assert found(client, "dodo") == ["the last dodo"]
+    installation.call("delete_memory", target={"scope": "Laravel"}, forget_mode="hard")
+    assert found(client, "dodo") == []
+    assert refusal(client, "memory-restore", id=made["id"])["code"] == -32004
+    assert write(client, "a new dodo", id=made["id"])["outcome"] == "stored"
+    assert len(read(client, f"memory://{made['id']}/history")) == 1

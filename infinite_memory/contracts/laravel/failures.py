@@ -12,6 +12,7 @@ from infinite_memory.errors import (
     InvalidRequestError,
     MemoryNotFoundError,
     NotFoundError,
+    ScopeArchivedError,
     SidecarNotReadyError,
     StoreUnavailableError,
 )
@@ -41,7 +42,7 @@ def failure(problem: InfiniteMemoryError) -> RpcError:
         return RpcError(INVALID_PARAMS, str(problem), {problem.field or "arguments": [str(problem)]})
     if isinstance(problem, MemoryNotFoundError):
         return RpcError(NOT_FOUND, str(problem), {"status": 404})
-    if isinstance(problem, NotFoundError):
+    if isinstance(problem, NotFoundError | ScopeArchivedError):
         return RpcError(INVALID_PARAMS, str(problem))
     if isinstance(problem, StoreUnavailableError | SidecarNotReadyError):
         return RpcError(UNAVAILABLE, str(problem), {"status": 503})
