@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from infinite_memory.cli import reach
+from infinite_memory.cli import reach, scopes
 from infinite_memory.errors import BackupError
 from infinite_memory.home import Home
 
@@ -57,6 +57,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     export.add_argument(
         "-o", "--output", type=Path, metavar="PATH", help="a new file; for markdown a folder, one file a scope"
     )
+    scopes.add_parser(commands, common)
     importing = commands.add_parser("import", parents=[common], help="read what was exported here or elsewhere")
     importing.add_argument("path", type=Path, metavar="PATH", help="a file or a folder")
     importing.add_argument("--format", metavar="NAME", help="what it is; default: found by looking")
@@ -207,7 +208,14 @@ def _folder(options: argparse.Namespace) -> tuple[Path, Config]:
     return (Path(named).expanduser().absolute() if named else home.backups), config
 
 
-COMMANDS = {"backup": _backup, "verify": _verify, "restore": _restore, "export": _export, "import": _import}
+COMMANDS = {
+    "backup": _backup,
+    "verify": _verify,
+    "restore": _restore,
+    "export": _export,
+    "import": _import,
+    "scopes": scopes.run,
+}
 
 
 def _report(reply: Json) -> int:

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from infinite_memory.models import MemoryRecord
+from infinite_memory.models import MemoryRecord, ScopeId
 
 SCOPES, MEMORIES_PREFIX, REVISIONS, FACTS, LINKS, META = "scopes", "mem_", "revisions", "facts", "links", "meta"
 
@@ -130,6 +130,15 @@ class Copies(Protocol):
 
     def documents_of(self, chunk: Chunk) -> list[dict[str, Any]]:
         """Read the documents of any other chunk; ids are in text."""
+
+    async def merge_scopes(self, source: ScopeId, target: ScopeId) -> int:
+        """Move every memory of a scope into another, under its own id, and mark the emptied one for `Store.drop_scope`.
+
+        All or nothing, also when the process dies: the next connect finishes it. To be called inside `exclusive`.
+
+        Returns:
+            How many memories were moved, softly forgotten ones too.
+        """
 
     async def take_lease(self, name: str, holder: str, duration: dt.timedelta) -> bool:
         """Take or prolong a lease; False when another holder has it. The server's clock counts."""

@@ -10,12 +10,13 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from infinite_memory.errors import SchemaTooNewError
-from infinite_memory.models import MemoryRecord, fold
+from infinite_memory.models import MemoryRecord, ScopeId, fold
 from infinite_memory.store import schema, snapshots
 from infinite_memory.store.connection import Connection
 from infinite_memory.store.copies import Chunk, Copies, Restore, RestorePlan, Snapshot
+from infinite_memory.store.documents import object_id
 from infinite_memory.store.scopes import GLOBAL_NAME
-from infinite_memory.store.staging import begin_restore
+from infinite_memory.store.staging import begin_restore, merge_scopes
 
 _LONG_AGO = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
@@ -51,6 +52,11 @@ class MongoCopies(Copies):
 
     def documents_of(self, chunk: Chunk) -> list[dict[str, Any]]:
         return snapshots.documents_of(chunk)
+
+    async def merge_scopes(self, source: ScopeId, target: ScopeId) -> int:
+        async with self._connection.operation(factor=60) as database:
+            ends = (object_id(source), object_id(target))
+            return await merge_scopes(database, *ends, polled=self._polled)
 
     async def take_lease(self, name: str, holder: str, duration: dt.timedelta) -> bool:
         duration_ms = int(duration.total_seconds() * 1000)

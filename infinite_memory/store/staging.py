@@ -275,6 +275,14 @@ async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> 
             if step["replace"]:
                 await database[schema.META].delete_many(_travelling_values())
             await _merge(database, step["from"], schema.META)
+        elif step["do"] == "pour":
+            await _pour(database, step["from"], step["to"], step["mark"])
+        elif step["do"] == "rescope":
+            for shared in (schema.REVISIONS, schema.FACTS, schema.LINKS):
+                await database[shared].update_many({"scope_id": step["from"]}, {"$set": {"scope_id": step["to"]}})
+        elif step["do"] == "drop_scope":  # marked; whoever connects next removes what is left of it
+            mark = {"$set": {"dropping": True, "name_key": f" {step['scope']}"}}
+            await database[schema.SCOPES].update_one({"_id": step["scope"]}, mark)
         elif step["do"] == "drop":
             await database[step["name"]].drop()
         else:
@@ -289,6 +297,31 @@ async def _rename(database: Database, source: str, target: str, *, polled: bool)
     except OperationFailure as problem:
         if problem.code != _NAMESPACE_NOT_FOUND:  # it was renamed before an interruption
             raise
+
+
+async def merge_scopes(database: Database, source: ObjectId, target: ObjectId, *, polled: bool) -> int:
+    """Move all memories of one scope into another and mark the first for removal, all or nothing; gives their number."""
+    count = await database[schema.collection_name(source)].count_documents({})
+    merge_id = ObjectId()
+    steps: list[Step] = [
+        {"do": "pour", "from": schema.collection_name(source), "to": schema.collection_name(target), "mark": merge_id},
+        {"do": "rescope", "from": source, "to": target},
+        {"do": "drop_scope", "scope": source},
+    ]
+    journal = {"_id": f"{_JOURNAL}{merge_id}", "state": "committing", "at": _now(), "steps": steps}
+    await database[schema.META].insert_one(journal)
+    await _carry_out(database, steps, polled=polled)
+    await _clear(database, merge_id)
+    return count
+
+
+async def _pour(database: Database, source: str, target: str, mark: ObjectId) -> None:
+    """Copy memories over; their revisions rise, so that every sidecar takes the new place over."""
+    moved = {"$set": {"revision": {"$add": ["$revision", 1]}, "moved": mark}}
+    into = {"$merge": {"into": target, "on": "_id", "whenMatched": "keepExisting", "whenNotMatched": "insert"}}
+    await aggregate(database[source], [moved, into])
+    settled = {"$unset": {"moved": ""}, "$currentDate": {"changed": {"$type": "timestamp"}}}
+    await database[target].update_many({"moved": mark}, settled)
 
 
 async def _merge(database: Database, source: str, target: str) -> None:

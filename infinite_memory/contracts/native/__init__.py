@@ -12,7 +12,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from infinite_memory.contracts.base import AnyField, Checking, Command, Json, Reply, TextField, parse_fields
-from infinite_memory.contracts.native import forgetting, keeping, lifecycle, reading, writing  # enter their commands
+from infinite_memory.contracts.native import (  # enter their commands
+    forgetting,
+    keeping,
+    lifecycle,
+    reading,
+    scoping,
+    writing,
+)
 from infinite_memory.contracts.native.failures import failure
 from infinite_memory.contracts.native.table import TABLE, Call, Session
 from infinite_memory.engine import Engine
@@ -21,7 +28,7 @@ from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, sho
 
 log = logging.getLogger(__name__)
 
-__all__ = ["TABLE", "NativeContract", "Session", "forgetting", "keeping", "lifecycle", "reading", "writing"]
+__all__ = ["TABLE", "NativeContract", "Session", "forgetting", "keeping", "lifecycle", "reading", "scoping", "writing"]
 
 _ENVELOPE = (
     TextField(name="action", about="Name of the command", required=True),

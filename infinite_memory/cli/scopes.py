@@ -1,0 +1,148 @@
+"""`infinite-memory scopes`: scopes as a table or as JSON, made, renamed, merged, put away and removed beside a running daemon.
+
+What removes or moves asks on a terminal, and wants ``--yes`` elsewhere. Exit codes: 0 done, 1 it failed, 2 it was not confirmed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from infinite_memory.cli import reach
+
+Json = dict[str, Any]
+Ask = Callable[[Json], Json]
+UNCONFIRMED = 2
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Enter the command into the parser of `infinite-memory`."""
+    scopes = commands.add_parser("scopes", help="list, create, rename, describe, merge, put away and remove scopes")
+    actions = scopes.add_subparsers(dest="what", required=True, metavar="ACTION")
+    shared = argparse.ArgumentParser(add_help=False, parents=[common])
+    shared.add_argument("--json", action="store_true", help="print the reply as JSON")
+    careful = argparse.ArgumentParser(add_help=False, parents=[shared])
+    careful.add_argument("--yes", action="store_true", help="do not ask")
+    careful.add_argument("--dry-run", action="store_true", help="only tell what would be done")
+
+    actions.add_parser("list", parents=[shared], help="every scope with its number of memories")
+    create = actions.add_parser("create", parents=[shared], help="make a scope")
+    create.add_argument("name")
+    create.add_argument("--description", default="")
+    rename = actions.add_parser("rename", parents=[shared], help="give a scope another name")
+    rename.add_argument("name")
+    rename.add_argument("new_name")
+    describe = actions.add_parser("describe", parents=[shared], help="give a scope another description")
+    describe.add_argument("name")
+    describe.add_argument("description")
+    merge = actions.add_parser(
+        "merge", parents=[careful], help="move all memories of a scope into another, and remove it"
+    )
+    merge.add_argument("name")
+    merge.add_argument("into")
+    for what, about in (("archive", "put a scope away; unarchive brings it back"), ("delete", "remove it for good")):
+        actions.add_parser(what, parents=[careful], help=about).add_argument("name")
+    actions.add_parser("unarchive", parents=[shared], help="take a scope out again").add_argument("name")
+    export = actions.add_parser("export", parents=[common], help="write one scope as text to standard output")
+    export.add_argument("name")
+    export.add_argument("--format", choices=("jsonl", "markdown", "csv"), default="jsonl")
+
+
+def scopes(options: argparse.Namespace, ask: Ask) -> int:
+    """Run one of the actions."""
+    if options.what == "list":
+        return _list(options, ask)
+    if options.what == "export":
+        from infinite_memory.cli.lifecycle import export
+
+        options.only_scope, options.include_deleted, options.output = options.name, False, None
+        return export(options, ask)
+    request, done = _request(options)
+    if getattr(options, "dry_run", False):
+        request["dry_run"] = True
+    elif options.what in ("merge", "archive", "delete") and not options.yes and not _confirmed(options, ask):
+        return UNCONFIRMED
+    reply = ask(request)
+    if reply["status"] != "OK":
+        print(f"infinite-memory: {reply['error']}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps(reply, ensure_ascii=False))
+    else:
+        print(_told(options, reply, done))
+    return 0
+
+
+def _request(options: argparse.Namespace) -> tuple[Json, str]:
+    name = options.name
+    if options.what == "create":
+        return {"action": "create_memory_scope", "scope_name": name, "description": options.description}, "created"
+    if options.what == "rename":
+        return {"action": "change_memory_scope", "scope": name, "new_name": options.new_name}, "renamed"
+    if options.what == "describe":
+        return {"action": "change_memory_scope", "scope": name, "description": options.description}, "described"
+    if options.what == "merge":
+        return {"action": "merge_memory_scopes", "scope": name, "into": options.into}, "merged"
+    if options.what == "unarchive":
+        return {"action": "restore_memory", "scope": name}, "taken out again"
+    mode = "soft" if options.what == "archive" else "hard"
+    done = "archived" if mode == "soft" else "removed for good"
+    return {"action": "delete_memory", "target": {"scope": name}, "forget_mode": mode}, done
+
+
+def _confirmed(options: argparse.Namespace, ask: Ask) -> bool:
+    if not sys.stdin.isatty():
+        print(f"infinite-memory scopes {options.what}: say --yes, for there is no terminal to ask on", file=sys.stderr)
+        return False
+    request, _ = _request(options)
+    reply = ask(request | {"dry_run": True})
+    count = reply.get("would_delete", reply.get("would_move"))
+    about = f" with {count:,} memories" if isinstance(count, int) else ""
+    return input(f"{options.what} the scope {options.name!r}{about}? [y/N] ").strip().casefold() in ("y", "yes")
+
+
+def _told(options: argparse.Namespace, reply: Json, done: str) -> str:
+    if getattr(options, "dry_run", False):
+        count = reply.get("would_delete", reply.get("would_move", 0))
+        return f"{options.name}: {count:,} memories would be concerned; nothing was changed"
+    moved = f", {reply['moved']:,} memories are now in {reply['into']}" if "moved" in reply else ""
+    return f"{options.name}: {done}{moved}"
+
+
+def _list(options: argparse.Namespace, ask: Ask) -> int:
+    listed, counted = ask({"action": "list_memory_scopes"}), ask({"action": "get_memory_stats"})
+    for reply in (listed, counted):
+        if reply["status"] != "OK":
+            print(f"infinite-memory: {reply['error']}", file=sys.stderr)
+            return 1
+    live, archived = counted["stats"]["scopes"], counted["stats"]["archived_scopes"]
+    rows = [one | {"memories": live.get(one["scope_name"], 0), "archived": False} for one in listed["scopes"]]
+    rows += [{"scope_name": name, "memories": count, "archived": True} for name, count in archived.items()]
+    if options.json:
+        print(json.dumps(rows, ensure_ascii=False))
+        return 0
+    _print_table(rows)
+    return 0
+
+
+def _print_table(rows: list[Json]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("scope", "memories", "since", "description")
+    table.columns[1].justify = "right"
+    for row in rows:  # as plain text: a scope's name may hold what looks like markup
+        name = Text(row["scope_name"], style="dim" if row["archived"] else "")
+        about = "archived" if row["archived"] else row.get("description", "")
+        table.add_row(name, f"{row['memories']:,}", row.get("created_at", "")[:10], Text(about))
+    Console().print(table)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command with the home's daemon."""
+    return scopes(options, partial(reach.ask, options))

@@ -1,0 +1,138 @@
+"""Scopes renamed, described and merged."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from infinite_memory.cli import scopes as command
+from infinite_memory.store import staging
+from tests.mongo_server import run
+from tests.store.lifecycle.conftest import Json, Open
+
+
+def test_a_scope_gets_another_name_and_keeps_what_is_in_it(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("plan A", "Project")
+            await memory.ok("change_memory_scope", scope="project", new_name="$where — Ö", description="about it")
+            [found] = (await memory.ok("search_by_scope", scope="$WHERE — ö"))["results"]
+            assert found["text"] == "plan A"
+            assert (await memory.ask("search_by_scope", scope="Project"))["error_code"] == "NOT_FOUND"
+            for wrong in ({"new_name": "ALL"}, {"new_name": "global"}, {}):
+                refused = await memory.ask("change_memory_scope", scope="$where — Ö", **wrong)
+                assert refused["status"] == "ERROR"
+            assert (await memory.ask("change_memory_scope", scope="Global", new_name="X"))[
+                "error_code"
+            ] == "INVALID_REQUEST"
+
+    run(work())
+
+
+def test_a_merged_scope_brings_everything_along(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            moved = await memory.store("the cellar key hangs in the hall", "Old")
+            await memory.ok("update_memory", memory_id=moved, content="the cellar key hangs in the porch")
+            hidden = await memory.store("hidden", "Old")
+            await memory.ok("delete_memory", target={"memory_id": hidden})
+            await memory.store("there before", "New")
+            promised = await memory.ok("merge_memory_scopes", scope="Old", into="New", dry_run=True)
+            done = await memory.ok("merge_memory_scopes", scope="Old", into="New")
+            assert promised["would_move"] == done["moved"] == 2
+            assert (await memory.ask("search_by_scope", scope="Old"))["error_code"] == "NOT_FOUND"
+            near = await memory.ok("retrieve_memory", query="where is the key?", filter={"scope": "New"}, top_k=1)
+            assert (near["results"][0]["memory_id"], near["results"][0]["scope"]) == (moved, "New")
+            kept = await memory.ok("get_memory", memory_id=moved)
+            assert [one["text"] for one in kept["revisions"]] == ["the cellar key hangs in the hall"]
+            await memory.ok("restore_memory", memory_id=hidden)
+            assert (await memory.ok("get_memory_stats"))["stats"]["scopes"] == {"Global": 0, "New": 3}
+        async with open_memory() as memory:
+            assert (await memory.ok("search_by_scope", scope="New"))["total"] == 3
+
+    run(work())
+
+
+def test_merging_with_itself_or_into_an_archived_scope_is_refused(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("x", "One")
+            await memory.store("y", "Away")
+            await memory.ok("delete_memory", target={"scope": "Away"})
+            for source, target in (("One", "one"), ("Global", "One"), ("One", "Away")):
+                refused = await memory.ask("merge_memory_scopes", scope=source, into=target)
+                assert refused["error_code"] == "INVALID_REQUEST"
+
+    run(work())
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_merge_that_dies_is_finished_at_the_next_start(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    carry_out = staging._carry_out
+
+    async def some_steps(database: Any, steps: list[Any], *, polled: bool) -> None:
+        await carry_out(database, steps[:after], polled=polled)
+        raise RuntimeError
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            ids = [await memory.store(f"note {number}", "Old") for number in range(5)]
+            await memory.store("there", "New")
+            with monkeypatch.context() as dying:
+                dying.setattr(staging, "_carry_out", some_steps)
+                assert (await memory.ask("merge_memory_scopes", scope="Old", into="New"))[
+                    "error_code"
+                ] == "INTERNAL_ERROR"
+        async with open_memory() as memory:
+            found = await memory.ok("search_by_scope", scope="New")
+            assert {one["memory_id"] for one in found["results"]} > set(ids)
+            assert found["total"] == 6
+            assert (await memory.ok("get_memory_stats"))["stats"]["scopes"] == {"Global": 0, "New": 6}
+
+    run(work())
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    """Read arguments of `infinite-memory scopes`."""
+    parser = argparse.ArgumentParser()
+    command.add_parser(parser.add_subparsers(), argparse.ArgumentParser(add_help=False))
+    return parser.parse_args(["scopes", *words])
+
+
+def test_the_command_asks_for_yes_where_there_is_no_terminal(
+    open_memory: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            loop = asyncio.get_running_loop()
+
+            def ask(request: Json) -> Json:
+                return asyncio.run_coroutine_threadsafe(memory.contract.handle(request), loop).result(60)
+
+            async def code(*words: str) -> int:
+                return await asyncio.to_thread(command.scopes, parsed(*words), ask)
+
+            await memory.store("x", "[bold]One")
+            assert await code("delete", "[bold]One") == command.UNCONFIRMED
+            assert await code("delete", "[bold]One", "--dry-run") == 0
+            assert "1 memories would be" in capsys.readouterr().out
+            assert await code("archive", "[bold]One", "--yes") == 0
+            assert await code("list") == 0
+            assert "[bold]One" in capsys.readouterr().out
+            assert await code("list", "--json") == 0
+            assert {one["scope_name"]: one["archived"] for one in json.loads(capsys.readouterr().out)} == {
+                "Global": False,
+                "[bold]One": True,
+            }
+            assert await code("unarchive", "[bold]One") == 0
+            assert await code("rename", "[bold]One", "Two") == 0
+            assert await code("delete", "Two", "--yes") == 0
+            assert await code("delete", "Two", "--yes") == 1
+
+    run(work())
