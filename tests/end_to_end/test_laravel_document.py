@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -432,3 +433,31 @@ def test_a_scope_that_was_put_away_is_said_to_be_and_a_removed_memory_is_gone(in
     assert refusal(client, "memory-restore", id=made["id"])["code"] == -32004
     assert write(client, "a new dodo", id=made["id"])["outcome"] == "stored"
     assert len(read(client, f"memory://{made['id']}/history")) == 1
+
+
+def test_over_http_the_contract_has_an_address_of_its_own(installation: Installation) -> None:
+    client = installation.serve("--contract", "laravel", environ={"INFINITE_MEMORY_HTTP__PORT": "0"})
+    client.initialize()
+    write(client, "heard on the pipe")
+    told = installation.status()["http"]
+    token = Path(told["token_file"]).read_text().strip()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json",
+               "Accept": "application/json, text/event-stream"}  # fmt: skip
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    reply, session = post(f"{told['url']}/mcp/laravel", headers, "initialize", about)
+    assert reply["result"]["serverInfo"]["name"] == "Memory MCP Server"
+    call = {"name": "memory-search", "arguments": {"query": "pipe"}}
+    reply, _ = post(f"{told['url']}/mcp/laravel", headers | {"Mcp-Session-Id": session}, "tools/call", call)
+    assert "heard on the pipe" in reply["result"]["content"][0]["text"]
+    reply, _ = post(f"{told['url']}/mcp/agentmem", headers, "initialize", about)
+    assert reply["result"]["serverInfo"]["name"] == "agentmem"
+
+
+def post(url: str, headers: dict[str, str], method: str, params: Json) -> tuple[Json, str]:
+    """Send one request over HTTP; gives the reply and the session's id."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as answer:
+        text = answer.read().decode()
+        lines = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")] or [text]
+        replies = [json.loads(line) for line in lines if line.strip()]
+        return next(one for one in replies if "id" in one), str(answer.headers.get("Mcp-Session-Id"))

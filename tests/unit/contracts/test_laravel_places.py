@@ -1,0 +1,60 @@
+"""Who sees which Laravel memory, as a table: scope types against callers."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from infinite_memory.contracts.laravel.places import memory_id_of, owners_of, view_of
+from infinite_memory.contracts.laravel.table import ScopeType
+from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
+
+NOW = dt.datetime(2026, 3, 14, tzinfo=dt.UTC)
+UUID = "550e8400-e29b-41d4-a716-446655440000"
+
+
+def make_memory(
+    reach: ScopeType, organization: str = "acme", repository: str | None = None, user: str | None = None
+) -> MemoryRecord:
+    owners = owners_of(UUID, organization, repository, reach, user)
+    return MemoryRecord(MemoryId("0" * 24), ScopeId("0" * 24), "x", "laravel", NOW, NOW, NOW, owners=owners)
+
+
+SYSTEM = make_memory(ScopeType.SYSTEM)
+ACME = make_memory(ScopeType.ORGANIZATION)
+WEB = make_memory(ScopeType.REPOSITORY, repository="web")
+NAMELESS = make_memory(ScopeType.REPOSITORY)
+ADA = make_memory(ScopeType.USER, user="ada")
+NOBODYS = make_memory(ScopeType.USER)
+
+
+@pytest.mark.parametrize(
+    ("organization", "user", "repository", "seen"),
+    [
+        (None, None, None, [SYSTEM, ACME, WEB, NAMELESS, NOBODYS]),
+        (None, "ada", None, [SYSTEM, ACME, WEB, NAMELESS, ADA]),
+        (None, "Ada", None, [SYSTEM, ACME, WEB, NAMELESS]),
+        ("ACME", None, None, [SYSTEM, ACME, WEB, NAMELESS, NOBODYS]),
+        ("other", "ada", None, [SYSTEM, ADA]),
+        ("acme", None, "app", [SYSTEM, ACME, NAMELESS, NOBODYS]),
+        (None, None, "Web", [SYSTEM, ACME, WEB, NAMELESS, NOBODYS]),
+        ("other", None, "web", [SYSTEM, NOBODYS]),
+    ],
+)
+def test_each_caller_sees_what_is_theirs(
+    organization: str | None, user: str | None, repository: str | None, seen: list[MemoryRecord]
+) -> None:
+    everything = [SYSTEM, ACME, WEB, NAMELESS, ADA, NOBODYS]
+    view = view_of(organization, user, repository, everything)
+    assert [one for one in everything if view.shows(one)] == seen
+
+
+def test_a_memory_that_another_contract_put_into_the_scope_is_not_shown() -> None:
+    foreign = MemoryRecord(MemoryId("0" * 24), ScopeId("0" * 24), "x", "conversation", NOW, NOW, NOW)
+    assert not view_of(None, None, None).shows(foreign)
+
+
+def test_a_uuid_is_the_same_memory_however_it_is_written() -> None:
+    assert memory_id_of(UUID) == memory_id_of(UUID.upper())
+    assert memory_id_of(UUID) != memory_id_of(UUID[:-1] + "1")
