@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 Id = int | str
 
+OURS = "internal error; the log has the details"
 RUNNING = 1000  # requests of one client under way; beyond that its next message waits
 
 
@@ -188,7 +189,11 @@ class RpcSession:
     async def _begin(self, call: RpcCall) -> None:
         if self.is_initialized:
             raise RpcError(NOT_INITIALIZED, "Server already initialized: initialize is sent once")
-        result = await self._contract.initialize(call.params, self)
+        try:
+            result = await self._contract.initialize(call.params, self)
+        except Exception:
+            log.exception("a handshake failed", extra={"event": "handshake_failed"})
+            raise RpcError(INTERNAL_ERROR, OURS) from None
         self.is_initialized = True
         await self._send({"jsonrpc": "2.0", "id": call.id, "result": result}, call.id)
 
@@ -224,7 +229,7 @@ class RpcSession:
             reply = {"error": self._contract.failure(problem).out()}
         except Exception:
             log.exception("a request failed", extra={"event": "request_failed", "method": call.method[:200]})
-            reply = {"error": {"code": INTERNAL_ERROR, "message": "internal error; the log has the details"}}
+            reply = {"error": RpcError(INTERNAL_ERROR, OURS).out()}
         if call.id in self._cancelled:  # it was done before it could be stopped; the client does not wait for it
             await self._outlet.unanswered(call.id)
             return

@@ -32,6 +32,7 @@ _MATCHES: Json = {
 _LISTED: Json = {"results": _MATCHES, "total": _COUNT, "next_cursor": _MAYBE, "scopes_searched": _TEXTS}
 _SPAN: Json = {"type": "object", "properties": {"from": _MAYBE, "to": _MAYBE, "timezone": _TEXT}}
 _KEPT: Json = {"memory_id": _TEXT, "scope": _TEXT, "outcome": _TEXT}
+_BACKUP: Json = {"backup_file": _TEXT, "path": _TEXT, "size_bytes": _COUNT, "counts": _OBJECT, "note": _TEXT}
 
 _RESULTS: dict[str, Json] = {
     "store_memory": _KEPT,
@@ -56,6 +57,11 @@ _RESULTS: dict[str, Json] = {
     "set_active_scope": {"scope": _TEXT},
     "get_memory_stats": {"stats": _OBJECT},
     "optimize_memory": {"operations": _TEXTS, "counts": _OBJECT, "dry_run": _FLAG},
+    "backup_memory": _BACKUP,
+    "list_backups": {"backups": _OBJECTS, "folder": _TEXT},
+    "verify_backup": {"whole": _FLAG, **_BACKUP},
+    "export_memory": {"export_file": _TEXT, "path": _TEXT},
+    "import_memory": {"format": _TEXT, "added": _COUNT, "present": _COUNT, "skipped": _COUNT},
     "reindex": {"count": _COUNT},
     "health_check": {"healthy": _FLAG, "checks": _OBJECT},
     "ping": {"pong": _FLAG, "version": _TEXT},
