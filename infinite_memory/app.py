@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from zoneinfo import ZoneInfo
 
-from infinite_memory.config import Config
+from infinite_memory.config import Config, EmbeddingSettings
 from infinite_memory.contracts.native import NativeContract, Session
 from infinite_memory.contracts.native.server import NativeServer
 from infinite_memory.contracts.siblings import NATIVE, Surroundings, open_sibling
@@ -157,6 +157,19 @@ class App(AbstractAsyncContextManager["App"]):
             binary=Path(settings.binary).expanduser() if settings.binary else None,
             cache_mb=settings.cache_mb,
         )
+
+
+def check_model(config: Config) -> None:
+    """Refuse what the model cannot give; loads no weights, and looks only where more than the model's name is set.
+
+    Raises:
+        ConfigError: ``embedding.truncate_dim`` or ``embedding.precision`` does not fit the model.
+    """
+    settings = config.embedding
+    if settings != EmbeddingSettings(settings.model):
+        from infinite_memory.embedding.factory import open_embedder
+
+        open_embedder(settings.model, truncate_dim=settings.truncate_dim, precision=settings.precision)
 
 
 async def _quietly(mongod: LocalMongo) -> None:

@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory import __version__, local_socket
-from infinite_memory.app import App, new_session
+from infinite_memory.app import App, check_model, new_session
 from infinite_memory.config import Config, known_settings, load_config
 from infinite_memory.contracts.native import Session
 from infinite_memory.contracts.siblings import NATIVE, SIBLINGS
-from infinite_memory.errors import ConfigError, DaemonError
+from infinite_memory.errors import ConfigError, DaemonError, shown
 from infinite_memory.home import Home
 from infinite_memory.logs import open_log
 from infinite_memory.protocols.companion import open_companion
@@ -144,8 +143,8 @@ class Daemon:
             greeting = await asyncio.wait_for(self._greeting(reader), GREETING_S)
             if greeting is not None:
                 await self._welcome(greeting, Connection(reader, writer), task)
-        except (TimeoutError, ConnectionError, ValueError, asyncio.IncompleteReadError):
-            pass  # it said nothing, or nothing that a client of ours says, or left
+        except (TimeoutError, ConnectionError):
+            pass  # it said nothing, or left
         except Exception:
             log.exception("a session failed", extra={"event": "session_failed"})
         finally:
@@ -155,11 +154,15 @@ class Daemon:
             writer.close()
 
     async def _greeting(self, reader: asyncio.StreamReader) -> dict[str, Any] | None:
-        if "token" in self.record:
-            token = (await reader.readuntil(b"\n")).decode("utf-8", "replace").strip()
-            if not _same(token, self.record["token"]):
-                return None
-        greeting = json.loads(await reader.readuntil(b"\n"))
+        """Read what a client says first; None for what no client of ours says."""
+        try:
+            if "token" in self.record:
+                token = (await reader.readuntil(b"\n")).decode("utf-8", "replace").strip()
+                if not _same(token, self.record["token"]):
+                    return None
+            greeting = json.loads(await reader.readuntil(b"\n"))
+        except (ValueError, RecursionError, asyncio.LimitOverrunError, asyncio.IncompleteReadError):
+            return None
         return greeting if isinstance(greeting, dict) else None
 
     async def _welcome(self, greeting: dict[str, Any], link: Connection, task: asyncio.Task[None]) -> None:
@@ -240,7 +243,10 @@ class Daemon:
             ConfigError: a setting of the client's is unknown or wrong.
         """
         environ, flags = _texts(greeting.get("environ")), _texts(greeting.get("flags"))
-        file = Path(greeting["config_file"]) if greeting.get("config_file") else self.home.config_file
+        named = greeting.get("config_file") or str(self.home.config_file)
+        if not isinstance(named, str) or "\0" in named:
+            raise ConfigError(f"config_file = {shown(named)} is not the path of a file")
+        file = Path(named)
         wanted = load_config(file, environ, flags)
         session = new_session(wanted, environ)
         if scope := greeting.get("active_scope"):
@@ -309,6 +315,7 @@ def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
     while True:
         with local_socket.locked(local_socket.lock_path(home.path), wait=False) as held:
             if held:
+                check_model(config)
                 listening, address = local_socket.listen(home.path, config.daemon.transport)
                 record = {"pid": os.getpid(), "version": __version__} | address
                 return asyncio.run(_run(config, home, listening, record))
@@ -338,10 +345,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def _rss_bytes() -> int:
-    """Resident memory of this process, in bytes; 0 where the system does not tell."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    import resource
+    """Resident memory of this process, in bytes."""
+    import psutil
 
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return int(psutil.Process().memory_info().rss)

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,6 +59,20 @@ def find_home(environ: Mapping[str, str]) -> Home:
     if named := environ.get(HOME_VARIABLE):
         return Home(Path(named).expanduser().absolute(), explicit=True)
     return Home(_platform_data_folder(environ), explicit=False)
+
+
+def make_own_folder(folder: Path) -> None:
+    """Make a private folder in a place that all share, where somebody else may have put another thing of that name.
+
+    Raises:
+        OSError: it cannot be made, or what is there is no folder (a link to one, say) or belongs to somebody else.
+    """
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    found = folder.lstat()  # a link could be turned elsewhere between this look and the use
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(errno.EPERM, f"{folder} should be a folder of this user, and is not")
+    folder.chmod(0o700)
 
 
 def _platform_data_folder(environ: Mapping[str, str]) -> Path:

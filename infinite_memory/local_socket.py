@@ -18,10 +18,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from infinite_memory.home import make_own_folder
+
 CONTROL = b"\x1e"
 PROTOCOL = 1  # of the greeting; raised when an older side would misunderstand
 SOCKET_PATH_LIMIT = 100  # bytes; sockaddr_un holds 108 on Linux and 104 on macOS
 BACKLOG = 256
+_LOCK_AGAIN_S = 0.02
 
 Json = dict[str, Any]
 
@@ -90,10 +93,11 @@ def listen(home: Path, transport: str) -> tuple[socket.socket, Json]:
 
 
 def _make_private(folder: Path, home: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder != home and folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to somebody else")
-    folder.chmod(0o700)
+    if folder == home:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    else:
+        make_own_folder(folder)
 
 
 def write_record(home: Path, record: Json) -> None:
@@ -173,11 +177,19 @@ def read_line(link: socket.socket, limit: int = 1 << 20) -> bytes:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, wait: bool) -> Any:
-    """Hold an exclusive lock on a file; yields whether it was got. It goes with the process, however that ends."""
+def locked(path: Path, *, wait: bool, patience_s: float = 0.0) -> Any:
+    """Hold an exclusive lock on a file; yields whether it was got. It goes with the process, however that ends.
+
+    Args:
+        wait: Whether to wait for it as long as it takes.
+        patience_s: How long to try again without *wait*.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        yield _lock(descriptor, wait=wait)
+        end = time.monotonic() + patience_s
+        while not (got := _lock(descriptor, wait=wait)) and time.monotonic() < end:
+            time.sleep(_LOCK_AGAIN_S)
+        yield got
     finally:
         os.close(descriptor)
 

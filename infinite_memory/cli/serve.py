@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from infinite_memory.home import Home
     from infinite_memory.protocols.mcp import McpSession
 
+LOCK_WAIT_S = 1.0  # who only looks whether a daemon runs holds the lock for a moment
+
 
 def serve(options: argparse.Namespace) -> int:
     """Answer requests from standard input until it ends or SIGTERM comes; 0 in both cases."""
@@ -47,13 +49,15 @@ def _serve_here(options: argparse.Namespace, output: int) -> int:
     import asyncio
 
     from infinite_memory import local_socket
+    from infinite_memory.app import check_model
     from infinite_memory.cli.reach import home_and_config
     from infinite_memory.logs import open_log
 
     home, config = home_and_config(options)
     home.make()
     open_log(home, config.log)
-    with local_socket.locked(local_socket.lock_path(home.path), wait=False) as held:
+    check_model(config)
+    with local_socket.locked(local_socket.lock_path(home.path), wait=False, patience_s=LOCK_WAIT_S) as held:
         if not held:
             raise DaemonError(
                 f"another process serves {home.path}; leave out --in-process to share it, or stop it (infinite-memory daemon stop)"

@@ -34,6 +34,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from infinite_memory.errors import StoreUnavailableError
+from infinite_memory.home import make_own_folder
 from infinite_memory.store import wire
 
 if sys.platform != "win32":
@@ -430,12 +431,10 @@ def _socket_folder(data: Path) -> Path:
     base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
     name = hashlib.sha256(os.fsencode(data.resolve())).hexdigest()[:16]
     folder = base / f"infinite-memory-{os.getuid()}-{name}"
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise StoreUnavailableError(f"{folder} should be a folder of this user for MongoDB's socket, and is not")
-    folder.chmod(0o700)
+    try:
+        make_own_folder(folder)
+    except OSError as problem:
+        raise StoreUnavailableError(f"there is no folder for MongoDB's socket: {problem.strerror}") from problem
     return folder
 
 

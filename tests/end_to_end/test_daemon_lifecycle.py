@@ -172,6 +172,40 @@ def test_a_wrong_setting_is_refused_at_start_by_name(shared: Installation, argum
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("how", [[], ["--in-process"]])
+def test_what_the_model_cannot_give_is_refused_at_start_and_not_with_every_request(
+    installation: Installation, how: list[str]
+) -> None:
+    done = installation.command("serve", *how, "--set", "embedding.truncate_dim=999", input="")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "embedding.truncate_dim: 999 is not between 1 and 384" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert installation.processes() == []
+
+
+def test_what_is_no_greeting_is_closed_without_a_word(shared: Installation) -> None:
+    shared.status()  # starts nothing, but a session before this one did
+    ours = {"kind": "session", "version": __version__, "protocol": local_socket.PROTOCOL}
+    hostile = (
+        b"x" * 3_000_000, b"[" * 200_000 + b"\n", b"[]\n", b"\xff\n", b"{\n", b"",
+        *(json.dumps(ours | wrong).encode() + b"\n" for wrong in (
+            {"config_file": [1]}, {"config_file": "a\0b"}, {"environ": 5}, {"options": "x"}, {"contract": {}},
+        )),
+    )  # fmt: skip
+    for said in hostile:
+        link = local_socket.connect(shared.home, 5)
+        assert link is not None
+        with link, contextlib.suppress(ConnectionError):
+            link.sendall(said)
+            link.shutdown(socket.SHUT_WR)
+            while link.recv(65536):
+                pass
+    assert shared.status()["version"] == __version__
+    log = (shared.home / "logs" / "infinite-memory.log").read_text()
+    assert "Traceback" not in log
+    assert "event=daemon_listens" in log
+
+
 def test_a_client_that_starts_the_daemon_brings_its_own_daemon_settings(installation: Installation) -> None:
     client = installation.serve("--set", "daemon.transport=tcp")
     assert client.ask("store_memory", content="tea")["status"] == "OK"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,31 @@ def test_a_record_is_removed_only_by_its_own_daemon(tmp_path: Path) -> None:
     local_socket.remove_record(tmp_path, {"pid": 1})
     assert local_socket.read_record(tmp_path) is None
     assert not local_socket.pid_path(tmp_path).exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and owners are POSIX")
+def test_a_link_in_the_place_of_a_shared_socket_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    deep = tmp_path / ("x" * 60) / ("y" * 60)
+    folder = local_socket.socket_path(deep).parent
+    (tmp_path / "elsewhere").mkdir(mode=0o755)
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="should be a folder of this user"):
+        local_socket.listen(deep, "unix")
+    assert stat.S_IMODE((tmp_path / "elsewhere").stat().st_mode) == 0o755
+
+
+def test_a_lock_that_is_held_for_a_moment_is_got_with_patience(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+
+    def wait() -> bool:
+        with local_socket.locked(path, wait=False, patience_s=60) as got:
+            return bool(got)
+
+    with ThreadPoolExecutor(1) as others:
+        with local_socket.locked(path, wait=False), local_socket.locked(path, wait=False) as second:
+            assert not second
+            waiting = others.submit(wait)
+        assert waiting.result(30)

@@ -7,6 +7,7 @@ from infinite_memory.errors import (
     AlreadyExistsError,
     BackupError,
     BackupNotFoundError,
+    ConfigError,
     EmbeddingError,
     InfiniteMemoryError,
     InvalidRequestError,
@@ -19,6 +20,7 @@ from infinite_memory.errors import (
 _CODES: tuple[tuple[type[InfiniteMemoryError], str], ...] = (
     (InvalidRequestError, "INVALID_REQUEST"),
     (ScopeArchivedError, "INVALID_REQUEST"),
+    (ConfigError, "INVALID_REQUEST"),  # the message names the setting
     (BackupNotFoundError, "NOT_FOUND"),
     (NotFoundError, "NOT_FOUND"),
     (AlreadyExistsError, "ALREADY_EXISTS"),
