@@ -58,16 +58,16 @@ class Watch:
             self._task = None
 
     async def _run(self) -> None:
-        engine = await self._engine()
         while True:
             change = await self._changes.get()
             try:
-                event = await _event(engine, change)
+                event = await _event(await self._engine(), change)
+                for listener in list(self._listeners.values()):
+                    listener(event)
             except StoreError as problem:
                 log.info("a change cannot be told: %s", problem, extra={"event": "change_not_told"})
-                continue
-            for listener in list(self._listeners.values()):
-                listener(event)
+            except Exception:
+                log.exception("a change cannot be told", extra={"event": "change_not_told"})
 
 
 async def _event(engine: Engine, change: Change) -> Event:
