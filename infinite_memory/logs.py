@@ -12,6 +12,15 @@ from infinite_memory.home import Home
 KEPT_FILES = 3  # beside the one being written
 
 
+class EventFormatter(logging.Formatter):
+    """Puts the name of a line's event behind its message."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Give the line, before a traceback."""
+        event = getattr(record, "event", None)
+        return super().formatMessage(record) + (f" event={event}" if event else "")
+
+
 def open_log(home: Home, settings: LogSettings) -> None:
     """Send the package's log lines to ``logs/infinite-memory.log``; the files together stay under four times the limit."""
     handler = logging.handlers.RotatingFileHandler(
@@ -21,7 +30,7 @@ def open_log(home: Home, settings: LogSettings) -> None:
         encoding="utf-8",
         delay=True,
     )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s [%(process)d] %(message)s"))
+    handler.setFormatter(EventFormatter("%(asctime)s %(levelname)s %(name)s [%(process)d] %(message)s"))
     console = logging.StreamHandler(sys.stderr)
     console.setLevel(logging.WARNING)
     console.setFormatter(logging.Formatter("infinite-memory: %(message)s"))
