@@ -1,7 +1,7 @@
 """What a match is worth: how sure it is that a memory answers, between 0 and 1, the same in every mode and contract.
 
-Why a curve and no raw cosine: with all-MiniLM-L6-v2 unrelated short texts lie at 0.0 to 0.2, related ones at 0.4 to 0.7 and only
-rewordings above 0.8, so a raw cosine reads as doubt where there is none.
+Why a curve and no raw cosine: with all-MiniLM-L6-v2 unrelated short texts lie at 0.0 to 0.2, related ones at 0.4 to
+0.7 and only rewordings above 0.8, so a raw cosine reads as doubt where there is none.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ def confidence_of(score: float) -> float:
 def confidence_in(cosine: float | None, coverage: float, verbatim: float, rank: int) -> float:
     """Tell how sure it is that a memory, or what was said right beside it, answers a question; 0 to 1, four decimals.
 
-    A logistic curve fitted to two public sets of conversations with judged questions, to questions of one set put to the other (where
-    nothing is right) and to judged pairs of sentences; the same curve holds for hybrid, semantic and text recalls. Its zero is then moved up by a
-    quarter, since judges miss answers: of hits said to be right with 0.8 about three quarters to four fifths are.
+    A logistic curve fitted to two public sets of conversations with judged questions, to questions of one set put to
+    the other (where nothing is right) and to judged pairs of sentences; the same curve holds for hybrid, semantic and
+    text recalls. Its zero is then moved up by a quarter, since judges miss answers: of hits said to be right with 0.8
+    about three quarters to four fifths are.
 
     Args:
         cosine: Nearness in meaning, discounted for windows; None where it is not known.

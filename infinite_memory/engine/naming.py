@@ -1,8 +1,9 @@
 """What a question names: tags, and the persons among them, who are left out of what is embedded.
 
-A small embedding model is drawn to a name: "When did Ada move?" lies nearer to "Hi Ada!" than to what Ada said of moving. So names of
-speakers are left out of the embedded question (never all of it), and memories that bear the named tag are lifted instead. Measured on
-public conversations, that doubles what meaning alone recalls; where nobody is named it changes nothing.
+A small embedding model is drawn to a name: "When did Ada move?" lies nearer to "Hi Ada!" than to what Ada said of
+moving. So names of speakers are left out of the embedded question (never all of it), and memories that bear the named
+tag are lifted instead. Measured on public conversations, that doubles what meaning alone recalls; where nobody is
+named it changes nothing.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Names:
         return 0
 
     def _is_meant(self, tokens: Sequence[str], word: str, at: int) -> bool:
-        """Tell "Will" the person from "will" the verb: a word that says nothing names somebody only with a capital inside a sentence."""
+        """Tell Will from "will": a word that says nothing names somebody only with a capital inside a sentence."""
         return (word not in STOP_WORDS and len(word) > 1) or (at > 0 and tokens[at][:1].isupper())
 
 

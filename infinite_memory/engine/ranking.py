@@ -1,8 +1,9 @@
 """Puts candidates in order: nearness in meaning and in words on one scale, and a lift for what the question names.
 
-Why the parts are divided by their best and not spread between best and worst: the worst depends on how many candidates were looked at,
-the best does not; on two public sets pools of 30 and of everything then give the same order. Why the constants: each stands in the middle of a
-plateau where its neighbours differ by less than a point on both sets.
+Why the parts are divided by their best and not spread between best and worst: the worst depends on how many
+candidates were looked at, the best does not; on two public sets pools of 30 and of everything then give the same
+order. Why the constants: each stands in the middle of a plateau where its neighbours differ by less than a point on
+both sets.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Finding memories: filter first, rank what passes, read the documents, collapse what says the same.
 
-Candidates come from meaning (the sidecar's vectors) and from words (the text index); what one of them found is also scored by the
-other, so that the order does not depend on how deep each looked. A hit whose document is gone is dropped, and the room is filled with the
-next one: the store is the truth.
+Candidates come from meaning (the sidecar's vectors) and from words (the text index); what one of them found is also
+scored by the other, so that the order does not depend on how deep each looked. A hit whose document is gone is
+dropped, and the room is filled with the next one: the store is the truth.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Recalling:
     ) -> Found:
         """Find the memories that answer *query* best among those that pass *where*.
 
-        Texts that are equal after folding case and white space are one match. Fewer than *k* only when fewer pass the filter
-        and *min_confidence*; by words alone, when fewer have one of them. A hybrid recall goes by words alone, with a note, while the model is
-        loading or when it failed.
+        Texts that are equal after folding case and white space are one match. Fewer than *k* only when fewer pass the
+        filter and *min_confidence*; by words alone, when fewer have one of them. A hybrid recall goes by words alone,
+        with a note, while the model is loading or when it failed.
 
         Raises:
             EmbeddingError: *mode* needs the model and it cannot be used.
@@ -222,8 +222,9 @@ class Recalling:
             windows = memory.embedding.windows if memory is not None and memory.embedding is not None else ()
             number = match.best_window
             if number is not None and number < len(windows) and windows[number].end <= len(match.memory.text):
-                match = dataclasses.replace(match, window=windows[number])
-            told.append(match)
+                told.append(dataclasses.replace(match, window=windows[number]))
+            else:
+                told.append(match)
         return told
 
 

@@ -1,8 +1,8 @@
 """Keeps the text index level with the sidecar of filters and vectors, which is level with the store.
 
-A memory is searched together with what was said just before it, so a write may also concern the memory after it; those are read again
-within a second or so (`tend`). What was forgotten for good is to leave the files too: the index is then written anew from the store into a new
-generation while the old one goes on answering.
+A memory is searched together with what was said just before it, so a write may also concern the memory after it;
+those are read again within a second or so (`tend`). What was forgotten for good is to leave the files too: the index
+is then written anew from the store into a new generation while the old one goes on answering.
 """
 
 from __future__ import annotations

@@ -207,8 +207,8 @@ class Phrase:
 class Wording:
     """A question as the text index reads it.
 
-    ``ideal`` is the rarity of all its words together, those that the index lacks included; ``corrected`` says what its misspelt words
-    were taken for, both folded.
+    ``ideal`` is the rarity of all its words together, those that the index lacks included; ``corrected`` says what
+    its misspelt words were taken for, both folded.
     """
 
     terms: tuple[Term, ...]
@@ -221,8 +221,8 @@ class Wording:
 class TextHit:
     """One memory found by its words.
 
-    ``score`` is BM25 (0 for a phrase alone), ``coverage`` (0 to 1) the share of the question's words it has, rare ones counting more,
-    ``verbatim`` the weight of the best phrase it has, 0 without.
+    ``score`` is BM25 (0 for a phrase alone), ``coverage`` (0 to 1) the share of the question's words it has, rare
+    ones counting more, ``verbatim`` the weight of the best phrase it has, 0 without.
     """
 
     memory_id: MemoryId
@@ -261,7 +261,7 @@ class TextIndex(Protocol):
         """Find the words of *question* in the index."""
 
     def share(self, wording: Wording, text: str) -> float:
-        """Tell which share of the question's words, 0 to 1 and rare ones counting more, *text* itself has, its surroundings left out."""
+        """Tell which share of the question's words *text* itself has, 0 to 1, rare ones counting more."""
 
     def search(self, wording: Wording, k: int, where: Filter) -> list[TextHit]:
         """Find the *k* best memories for *wording* among those that pass *where*, and up to as many that have one of its phrases."""

@@ -1,12 +1,13 @@
 """BM25, phrases and look-alike words over all memories: the only home of tantivy.
 
-The index holds no text, only words, and it is told words, not texts: cutting is `words`' business. What was written is kept in
-memory, searched by hand and handed to tantivy by `flush`, a few hundred at a time, for a commit costs 25 ms of a core and a sync of
-the disk. A writer lives for one flush, so that merges are over and the folder is at rest when it is described.
+The index holds no text, only words, and it is told words, not texts: cutting is `words`' business. What was written
+is kept in memory, searched by hand and handed to tantivy by `flush`, a few hundred at a time, for a commit costs 25
+ms of a core and a sync of the disk. A writer lives for one flush, so that merges are over and the folder is at rest
+when it is described.
 
-Why a length discount on top of BM25 (`score`): its own, with b = 0.75, still lets a page that says a bit of everything outrank the
-sentence that says the thing; b is fixed in tantivy. Dividing by the fifth root of the length beyond 60 words gains eight points of recall
-where memories are long and changes nothing where they are short.
+Why a length discount on top of BM25 (`score`): its own, with b = 0.75, still lets a page that says a bit of
+everything outrank the sentence that says the thing; b is fixed in tantivy. Dividing by the fifth root of the length
+beyond 60 words gains eight points of recall where memories are long and changes nothing where they are short.
 """
 
 from __future__ import annotations
@@ -191,7 +192,8 @@ class TantivyText:
             searcher, hidden, recent = self._searcher, self._hidden(), len(self._recent)
         if not searcher.num_docs:
             return recent
-        return int(searcher.search(self._visible(hidden), limit=1, count=True).count or 0) + recent  # type: ignore[attr-defined]
+        found = searcher.search(self._visible(hidden), limit=1, count=True)
+        return int(found.count or 0) + recent  # type: ignore[attr-defined]
 
     def revisions(self) -> Mapping[MemoryId, int]:
         """Give the revision at which every memory is known."""

@@ -1,9 +1,10 @@
 """The folders of text indexes: one for each generation, described by a manifest that is checked before the index is believed.
 
-tantivy commits atomically by itself, but believes its files; the manifest tells their sizes and checksums, the store they belong to
-and the change token up to which they are level with it. A manifest that does not fit (a crash between commit and manifest, a
-damaged file) costs a rebuild from the store, never a wrong answer. Removed memories leave words behind in a generation's files until tantivy
-merges them away, which may be never; so what was forgotten for good leaves with a new generation.
+tantivy commits atomically by itself, but believes its files; the manifest tells their sizes and checksums, the store
+they belong to and the change token up to which they are level with it. A manifest that does not fit (a crash between
+commit and manifest, a damaged file) costs a rebuild from the store, never a wrong answer. Removed memories leave
+words behind in a generation's files until tantivy merges them away, which may be never; so what was forgotten for
+good leaves with a new generation.
 """
 
 from __future__ import annotations

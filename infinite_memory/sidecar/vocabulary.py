@@ -1,9 +1,10 @@
 """The words that occur, to find the ones that a misspelt word was meant for.
 
-Distance is counted as typists slip: a letter too many, too few, wrong, or two exchanged (optimal string alignment). One slip is
-allowed from four letters on and two from eight on, for a short word is near to everything. Why a list in memory and no walk through the
-index's own dictionary: that tells which memories match but not which word did, and the word is needed for its rarity and for the
-text that is embedded. A bit mask of each word's letters leaves a few dozen of 100,000 words to be compared, in half a millisecond.
+Distance is counted as typists slip: a letter too many, too few, wrong, or two exchanged (optimal string alignment).
+One slip is allowed from four letters on and two from eight on, for a short word is near to everything. Why a list in
+memory and no walk through the index's own dictionary: that tells which memories match but not which word did, and the
+word is needed for its rarity and for the text that is embedded. A bit mask of each word's letters leaves a few dozen
+of 100,000 words to be compared, in half a millisecond.
 """
 
 from __future__ import annotations

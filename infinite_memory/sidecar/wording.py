@@ -1,8 +1,8 @@
 """What a memory is searched by, beyond its text, and which words say nothing.
 
-The searched words of a memory are the day it happened in words, its speaker, title and plain tags, its text, and what was said just
-before it where both are short: measured on two public sets of conversations, the previous turn gains eight points of recall and the
-day one and a half, and neither costs anything where memories are pages long.
+The searched words of a memory are the day it happened in words, its speaker, title and plain tags, its text, and what
+was said just before it where both are short: measured on two public sets of conversations, the previous turn gains
+eight points of recall and the day one and a half, and neither costs anything where memories are pages long.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ SHORT_WORDS = 100
 """A turn of more words stands for itself; 40 to 100 differ by less than a point."""
 
 STOP_WORDS = frozenset((
-    "a", "an", "the", "and", "or", "but", "if", "of", "at", "by", "for", "with", "about", "into", "to", "from", "in", "on", "as",
-    "than", "then", "so", "is", "are", "was", "were", "be", "been", "being", "am", "do", "does", "did", "doing", "done", "has",
-    "have", "had", "having", "will", "would", "shall", "should", "can", "could", "might", "must", "what", "which", "who", "whom",
-    "whose", "when", "where", "why", "how", "this", "that", "these", "those", "there", "here", "it", "its", "he", "she", "they",
-    "them", "his", "her", "their", "him", "hers", "theirs",
+    "a", "an", "the", "and", "or", "but", "if", "of", "at", "by", "for", "with", "about", "into", "to", "from", "in",
+    "on", "as", "than", "then", "so", "is", "are", "was", "were", "be", "been", "being", "am", "do", "does", "did",
+    "doing", "done", "has", "have", "had", "having", "will", "would", "shall", "should", "can", "could", "might",
+    "must", "what", "which", "who", "whom", "whose", "when", "where", "why", "how", "this", "that", "these", "those",
+    "there", "here", "it", "its", "he", "she", "they", "them", "his", "her", "their", "him", "hers", "theirs",
 ))  # fmt: skip
 """Articles, auxiliaries, question words, pronouns of others. First-person words stay in: dropping them loses one to two points."""
 

@@ -1,12 +1,14 @@
 """Cuts a text into the words by which it is searched: folded, identifiers whole and in parts, unspaced scripts in pairs.
 
-Why not the index's own tokenizers: they cut ``ERR_CONN_RESET`` and ``v2.14.3-rc1`` into pieces only, make one word of a whole
-Chinese sentence, and split Indian scripts at their vowel signs. Here
+Why not the index's own tokenizers: they cut ``ERR_CONN_RESET`` and ``v2.14.3-rc1`` into pieces only, make one word of
+a whole Chinese sentence, and split Indian scripts at their vowel signs. Here
 
-- letters are compared in one form: compatibility forms unified, case folded, accents taken off ("Núñez" is found by "nunez");
+- letters are compared in one form: compatibility forms unified, case folded, accents taken off ("Núñez" is found by
+"nunez");
 - a run such as ``src/app/main.py`` or ``v2.14.3-rc1`` is one word, followed by its parts, so that it is found by its letters
   and by each part;
-- Chinese, Japanese, Korean and Thai runs give their characters and pairs of characters, for no blank tells their words apart.
+- Chinese, Japanese, Korean and Thai runs give their characters and pairs of characters, for no blank tells their
+words apart.
 
 The same text always gives the same words in the same order, so a quoted phrase is found as a run of words.
 """
@@ -24,7 +26,10 @@ LONGEST = 200
 
 SHORTEST_CODE = 4
 
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_UNSPACED = (  # Thai and Lao, Burmese, Khmer, kana, Han, Hangul
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    r"\U00020000-\U0003ffff"
+)
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _POSSESSIVE = re.compile("['’]s$")
 _JOINER_CHARS = r"_\-./\\:@+#~$%&=[]"
@@ -45,7 +50,7 @@ def words_of(text: str) -> list[str]:
 
 
 def codes_of(text: str) -> list[str]:
-    """List the words of *text* that are codes, paths, versions, addresses: digits among letters, or parts joined by more than hyphens."""
+    """List the codes, paths, versions and addresses in *text*: digits among letters, parts joined by more than hyphens."""
     runs = (_POSSESSIVE.sub("", match.group().strip(_EDGES)) for match in _patterns()[0].finditer(fold_word(text)))
     return [run for run in runs if _is_code(run)]
 
