@@ -105,6 +105,12 @@ class LimitsSettings:
     metadata_depth: int = _setting(20, "Nesting of free metadata, in levels", low=1, high=90, per_session=True)
     query_chars: int = _setting(10_000, "A query, in characters", low=1, per_session=True)
     top_k: int = _setting(1000, "Results of one request", low=1, per_session=True)
+    reply_bytes: int = _setting(
+        8 * MIB,
+        "An answer that is never cut (memory-search), in bytes; above it a filter is asked for",
+        low=1024,
+        per_session=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +170,10 @@ class HttpSettings:
 class LaravelSettings:
     """For whom a client of the Laravel contract speaks."""
 
-    organization: str | None = _setting(None, "Slug of the organization whose memories are seen; default: all", per_session=True)
-    user: str | None = _setting(None, "Whose user memories are seen; default: those of nobody named", per_session=True)
-    reply_bytes: int = _setting(
-        8 * MIB, "Largest answer of memory-search; above it a filter is asked for", low=1024, per_session=True
+    organization: str | None = _setting(
+        None, "Slug of the organization whose memories are seen; default: all", per_session=True
     )
+    user: str | None = _setting(None, "Whose user memories are seen; default: those of nobody named", per_session=True)
 
 
 @dataclass(frozen=True, slots=True)

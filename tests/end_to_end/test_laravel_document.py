@@ -259,7 +259,7 @@ def test_every_match_is_given_however_many_there_are(client: Client) -> None:
 
 
 def test_an_answer_that_is_too_large_asks_for_a_filter(shared: Installation) -> None:
-    client = open_client(shared, "--set", "laravel.reply_bytes=2000", "--organization", "large")
+    client = open_client(shared, "--set", "limits.reply_bytes=2000", "--organization", "large")
     for number in range(8):
         write(client, f"fjord {number} " + "x" * 400, organization="large", scope_type="organization")
     error = refusal(client, "memory-search", query="fjord")
@@ -377,7 +377,7 @@ def test_the_index_shows_no_content_and_only_light_metadata(client: Client) -> N
         f"k{number}": number for number in range(9)
     }
     text = use(client, "memory-write", organization="acme", scope_type="system", memory_type="fact",
-               current_content="secret content of a stoat", title="one two three four five six seven eight nine ten eleven twelve thirteen",
+               current_content="secret content of a stoat", title="1 2 3 4 5 6 7 8 9 10 11 12 13",
                metadata=metadata)  # fmt: skip
     assert len(text["warnings"]) == 2
     index = read(client, "memory://index")

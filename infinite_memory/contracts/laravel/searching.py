@@ -42,7 +42,7 @@ async def memory_search(call: LaravelCall) -> Reply:
     found.sort(key=lambda pair: (pair[0].created_at, pair[0].memory_id), reverse=True)
     found.sort(key=lambda pair: (-(pair[1] or 0.0), -(pair[0].importance or 0.0)))
     replies = [memory_out(one, **({} if relevance is None else {"relevance": relevance})) for one, relevance in found]
-    _check_size(replies, call.session.laravel.reply_bytes)
+    _check_size(replies, call.session.limits.reply_bytes)
     return {"list": replies}
 
 
@@ -66,7 +66,7 @@ async def memory_vector_search(call: LaravelCall) -> Reply:
     replies = [
         memory_out(one.memory, similarity=round(one.cosine, 4), relevance=round(10 * one.confidence, 1)) for one in near
     ]
-    _check_size(replies, call.session.laravel.reply_bytes)
+    _check_size(replies, call.session.limits.reply_bytes)
     return {"list": replies}
 
 
