@@ -125,7 +125,9 @@ def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
         if record is not None and _listens(home):  # one that was started by other means was faster
             process.terminate()
             return
-        if process.poll() is not None:
+        if (code := process.poll()) is not None:
+            if code < 0:  # somebody killed it; the next try starts another
+                return
             said = output.read_text("utf-8", "replace").strip().splitlines()[-3:]
             message = "\n".join(said) or f"it ended with exit code {process.returncode}; {_why_silent(home, output)}"
             raise (ConfigError if process.returncode == 2 else DaemonError)(f"the daemon did not start: {message}")
