@@ -344,7 +344,7 @@ class TantivyText:
             return _Query.const_score_query(_Query.term_set_query(self._schema, field, sorted(values)), 0.0)
 
         def at_least(field: str, kind: tantivy.FieldType, low: float | None, below: float | None) -> tantivy.Query:
-            span = _Query.range_query(self._schema, field, kind, low, below, include_upper=False)
+            span = _Query.range_query(self._schema, field, kind, low, below, include_upper=below is None)
             return _Query.const_score_query(span, 0.0)
 
         if where.scope_ids is not None:

@@ -1,0 +1,60 @@
+"""Recall by meaning and words together, over real parts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mongo_server import run
+from tests.store.lifecycle.conftest import Open
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "text", "fuzzy"])
+def test_a_memory_just_stored_is_found_by_the_next_request_in_every_mode(open_memory: Open, mode: str) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("The ferry leaves from pier nine")
+            one = await memory.store("Aunt Rosa grows tomatoes on the balcony")
+            found = await memory.ok("retrieve_memory", query="tomatoes on a balcony", mode=mode, top_k=1)
+            assert [hit["memory_id"] for hit in found["results"]] == [one]
+
+    run(work())
+
+
+def test_codes_slips_and_quotes_are_found_by_their_letters(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            code = await memory.store("The import stopped with ERR_CONN_4471 again")
+            await memory.store("The import stopped with ERR_CONN_4472 again")
+            quoted = await memory.store("She said: never change a running team, and left")
+            for query, wanted in (("ERR_CONN_4471", code), ("ERR_CNON_4471", code), ('"a running team"', quoted)):
+                found = await memory.ok("retrieve_memory", query=query, top_k=1)
+                assert found["results"][0]["memory_id"] == wanted, query
+
+    run(work())
+
+
+def test_a_query_deletes_no_memory_for_what_was_said_before_it(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            said = await memory.store("My locker code is 8123 zebra", tags=["session:1"])
+            answer = await memory.store("Thanks, noted", tags=["session:1"])
+            gone = await memory.ok("delete_memory", target={"query": "locker code 8123 zebra"})
+            assert gone["memory_ids"] == [said]
+            assert (await memory.ok("get_memory", memory_id=answer))["memory"]["text"] == "Thanks, noted"
+
+    run(work())
+
+
+def test_equal_texts_are_one_hit_and_their_room_is_filled(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            for text in ("Buy  milk", "buy milk", "BUY MILK"):
+                await memory.store(text)
+            other = await memory.store("We are out of milk")
+            found = (await memory.ok("retrieve_memory", query="milk", top_k=2))["results"]
+            assert [hit.get("count") for hit in found] == [3, None]
+            assert len(found[0]["also_at"]) == 2
+            assert found[1]["memory_id"] == other
+            assert all(hit["when"].startswith("today, ") for hit in found)
+
+    run(work())

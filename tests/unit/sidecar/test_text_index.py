@@ -1,0 +1,138 @@
+"""The text index finds what was written at once, keeps to filters, and believes no damaged file."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from pathlib import Path
+
+import pytest
+
+from infinite_memory.errors import SidecarDamagedError
+from infinite_memory.models import Filter, MemoryId, TagsMode, TimeRange
+from infinite_memory.sidecar.base import Row, Spelling, TextRow
+from infinite_memory.sidecar.text import TantivyText
+from infinite_memory.sidecar.text_files import TantivyTextFiles
+from tests.unit.sidecar.builders import DATABASE, START, memory_id, scope_id
+
+
+def text_row(number: int, text: str, *, before: str = "", **more: object) -> TextRow:
+    row = Row(
+        memory_id(number), scope_id(1), 1, START + dt.timedelta(days=number), START, frozenset(), "conversation",
+        None, None, None, None, None, None,
+    )  # fmt: skip
+    return TextRow(dataclasses.replace(row, **more), text, None, (), before)  # type: ignore[arg-type]
+
+
+def found(
+    index: TantivyText, question: str, where: Filter | None = None, spelling: Spelling = Spelling.UNKNOWN
+) -> list[MemoryId]:
+    return [hit.memory_id for hit in index.search(index.read(question, spelling), 10, where or Filter())]
+
+
+@pytest.fixture(params=["waiting", "flushed"])
+def flushed(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "flushed")
+
+
+def make_index(folder: Path, rows: list[TextRow], *, flushed: bool) -> TantivyText:
+    index = TantivyTextFiles(folder).create(DATABASE)
+    index.upsert(rows)
+    if flushed:
+        index.flush(b"token")
+    return index
+
+
+def test_words_phrases_and_slips_are_found_before_and_after_a_flush(tmp_path: Path, flushed: bool) -> None:
+    rows = [
+        text_row(1, "the quick brown fox"),
+        text_row(2, "a brown bear, quick to run"),
+        text_row(3, "see src/app/main.py"),
+    ]
+    index = make_index(tmp_path, rows, flushed=flushed)
+    assert found(index, '"quick brown"')[0] == memory_id(1)
+    assert found(index, "running bears")[0] == memory_id(2)
+    assert found(index, "main.py") == [memory_id(3)]
+    assert found(index, "brwon") == found(index, "brown")
+    assert found(index, "brwon", spelling=Spelling.EXACT) == []
+
+
+def test_a_change_replaces_and_a_removal_hides(tmp_path: Path, flushed: bool) -> None:
+    index = make_index(tmp_path, [text_row(1, "green tea"), text_row(2, "green apples")], flushed=flushed)
+    index.upsert([text_row(1, "black coffee", revision=2)])
+    index.remove([memory_id(2)])
+    assert found(index, "green") == []
+    assert found(index, "coffee") == [memory_id(1)]
+    assert index.count() == 1
+    index.flush()
+    assert found(index, "green") == []
+    assert dict(index.revisions()) == {memory_id(1): 2}
+
+
+def test_what_was_said_just_before_is_searched_but_is_no_share_of_the_text(tmp_path: Path, flushed: bool) -> None:
+    index = make_index(tmp_path, [text_row(1, "Yes, I loved it", before="Did you try pottery?")], flushed=flushed)
+    wording = index.read("pottery", Spelling.EXACT)
+    assert [hit.memory_id for hit in index.search(wording, 5, Filter())] == [memory_id(1)]
+    assert index.share(wording, "Yes, I loved it") == 0.0
+    assert index.share(wording, "pottery class") == pytest.approx(1.0)
+
+
+FILTERS = [
+    Filter(scope_ids=frozenset({scope_id(1)})),
+    Filter(scope_ids=frozenset()),
+    Filter(tag_keys=frozenset({"a", "b"})),
+    Filter(tag_keys=frozenset({"a", "b"}), tags_mode=TagsMode.ANY),
+    Filter(time=TimeRange(START + dt.timedelta(days=2), START + dt.timedelta(days=3))),
+    Filter(time=TimeRange(None, START + dt.timedelta(days=2))),
+    Filter(source="summary"),
+    Filter(type="fact"),
+    Filter(speaker="ADA"),
+    Filter(conversation_id="C1"),
+    Filter(min_importance=5.0),
+    Filter(min_stored_confidence=0.5),
+    Filter(memory_ids=frozenset({memory_id(3), memory_id(9)})),
+    Filter(speaker="ada", tag_keys=frozenset({"a"})),
+]
+
+
+@pytest.mark.parametrize("where", FILTERS)
+def test_filters_pass_the_same_before_and_after_a_flush(tmp_path: Path, where: Filter) -> None:
+    rows = [
+        text_row(1, "tea", tag_keys=frozenset({"a"}), source="summary", speaker="Ada"),
+        text_row(2, "tea", tag_keys=frozenset({"a", "b"}), type="fact", importance=7.0),
+        text_row(3, "tea", scope_id=scope_id(2), conversation_id="c1", confidence=0.9),
+        text_row(4, "tea", scope_id=scope_id(3), importance=1.0, confidence=0.1),
+    ]
+    waiting, written = (make_index(tmp_path / name, rows, flushed=name == "written") for name in ("waiting", "written"))
+    for index in (waiting, written):
+        index.set_archived([scope_id(3)])
+    assert sorted(found(waiting, "tea", where)) == sorted(found(written, "tea", where))
+    assert memory_id(4) not in found(written, "tea", where)
+
+
+def test_a_saved_index_comes_back_with_its_token(tmp_path: Path) -> None:
+    make_index(tmp_path, [text_row(1, "green tea")], flushed=True)
+    index, token = TantivyTextFiles(tmp_path).load(DATABASE)
+    assert token == b"token"
+    assert found(index, "tea") == [memory_id(1)]
+
+
+def test_another_store_and_a_damaged_file_are_refused(tmp_path: Path) -> None:
+    index = make_index(tmp_path, [text_row(1, "green tea")], flushed=True)
+    with pytest.raises(SidecarDamagedError, match="another store"):
+        TantivyTextFiles(tmp_path).load("database-two")
+    victim = next(index.folder.glob("*.idx"))
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    victim.write_bytes(data)
+    with pytest.raises(SidecarDamagedError, match="not what was written"):
+        TantivyTextFiles(tmp_path).load(DATABASE)
+
+
+def test_a_new_generation_leaves_no_old_one(tmp_path: Path) -> None:
+    files = TantivyTextFiles(tmp_path)
+    make_index(tmp_path, [text_row(1, "green tea")], flushed=True)
+    fresh = files.create(DATABASE)
+    fresh.flush()
+    files.settle(fresh)
+    assert [folder.name for folder in tmp_path.iterdir()] == [fresh.folder.name]
