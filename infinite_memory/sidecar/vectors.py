@@ -35,6 +35,9 @@ SEGMENT_ROWS = 65_536
 SCORE_DECIMALS = 6
 """Scores are rounded to this, well below the error of half precision, so that equal texts have equal scores."""
 
+FEW_ROWS = 256
+"""So many rows are multiplied at once; waking FAISS's threads for them costs more, above all on a busy machine."""
+
 Codes = NDArray[np.float16]
 Mask = NDArray[np.bool_]
 
@@ -226,7 +229,9 @@ class VectorSnapshot:
 
 
 def _search(codes: Codes, query: Vectors, count: int, selected: Mask | None) -> tuple[NDArray[np.float32], Slots]:
-    """Search one segment; rows that fill up a result that is too short are -1."""
+    """Search one segment; rows that fill up a result that is too short are -1. Of few rows all are given."""
+    if selected is not None and len(few := np.flatnonzero(selected)) <= FEW_ROWS:
+        return codes[few].astype(np.float32) @ query[0], few
     index = _view(codes)
     if selected is None:
         scores, rows = index.search(query, count)
