@@ -1,0 +1,122 @@
+"""Compare the time of a recall through each contract with the native command's, over real `serve` processes of one daemon.
+
+``scripts/bench contracts [--memories N] [--rounds N]`` fills a scope of a temporary home, then asks by turns: the native command, the
+Memory Server's search and the palace's recall, each for the same number of results, every time with another question. Printed are
+medians and the ratio to the native one; the bound is 1.2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+Json = dict[str, Any]
+BOUND = 1.2
+IMPORTANT = 15  # drawers that a palace recall gives beside those that answer
+WORDS = ["harbour", "ledger", "tea", "boiler", "roof", "garden", "train", "letter", "cello", "piano", "bridge", "market", "winter", "summer", "fox", "owl", "river", "stone", "paper", "candle", "window", "door", "lamp", "kettle"]  # fmt: skip
+
+
+class Client:
+    """One `serve` process."""
+
+    def __init__(self, environ: dict[str, str], *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "infinite_memory", "serve", *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ,
+        )  # fmt: skip
+
+    def ask(self, message: Json) -> Json:
+        """Send one message and give the next line."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+        self._process.stdin.flush()
+        reply: Json = json.loads(self._process.stdout.readline())
+        return reply
+
+    def begin(self) -> Client:
+        """Go through MCP's handshake."""
+        about = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+        self.ask({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about})
+        return self
+
+    def tool(self, name: str, **arguments: Any) -> Json:
+        """Call a tool and give its result."""
+        call = {"name": name, "arguments": arguments}
+        result: Json = self.ask({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})["result"]
+        return result
+
+
+def fill(native: Client, count: int, rng: random.Random) -> None:
+    """Store *count* memories of drawn words in the scope `bench`."""
+    for at in range(0, count, 500):
+        some = [{"content": f"{' '.join(rng.choices(WORDS, k=14))} {number}", "scope": "bench"}
+                for number in range(at, min(at + 500, count))]  # fmt: skip
+        native.ask({"action": "store_memories", "memories": some})
+
+
+def measure(ways: dict[str, Callable[[str], int]], results: int, rounds: int, rng: random.Random) -> bool:
+    """Ask by turns and print medians; tells whether all keep to the bound."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    counts: dict[str, int] = {}
+    for number in range(rounds):
+        for name, way in ways.items():
+            question = f"{' '.join(rng.choices(WORDS, k=5))} {number} {name}"
+            began = time.perf_counter()
+            counts[name] = way(question)
+            times[name].append(time.perf_counter() - began)
+    native = statistics.median(times["native"])
+    ratios = {name: statistics.median(each) / native for name, each in times.items()}
+    for name, ratio in ratios.items():
+        median_ms = 1000 * statistics.median(times[name])
+        print(f"{results:3} asked  {name:14} {counts[name]:3} given  {median_ms:7.1f} ms  {ratio:5.2f}")
+    return max(ratios.values()) <= BOUND
+
+
+def main() -> int:
+    """Measure, and give 1 when a contract is slower than the bound."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--memories", type=int, default=3000)
+    parser.add_argument("--rounds", type=int, default=60)
+    options = parser.parse_args()
+    rng = random.Random(7)
+    with tempfile.TemporaryDirectory(prefix="im-bench-") as folder:
+        environ = os.environ | {"INFINITE_MEMORY_HOME": f"{folder}/home", "PYTHONPATH": str(ROOT)}
+        native = Client(environ)
+        fill(native, options.memories, rng)
+        server = Client(environ, "--contract", "memory-server", "--scope", "bench").begin()
+        palace = Client(environ, "--contract", "palace", "--palace", "bench").begin()
+        well = True
+        for k in (IMPORTANT + 5, IMPORTANT + 35):
+
+            def by_native(query: str, k: int = k) -> int:
+                asked = {"action": "retrieve_memory", "query": query, "top_k": k, "filter": {"scope": "bench"}}
+                return len(native.ask(asked)["results"])
+
+            def by_server(query: str, k: int = k) -> int:
+                return len(server.tool("memory_search", query=query, limit=k)["structuredContent"]["items"])
+
+            def by_palace(query: str, k: int = k) -> int:
+                text = palace.tool("memory_recall", query=query, top_k=k - IMPORTANT)["content"][0]["text"]
+                return len(json.loads(text)["results"])
+
+            ways = {"native": by_native, "memory-server": by_server, "palace": by_palace}
+            measure(ways, k, 5, rng)  # warms up
+            well &= measure(ways, k, options.rounds, rng)
+        subprocess.run([sys.executable, "-m", "infinite_memory", "daemon", "stop"], env=environ, check=False)
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
