@@ -125,6 +125,8 @@ class RetentionSettings:
     """What is cleaned away, and when."""
 
     purge_deleted_days: int = _setting(30, "Days after which soft-deleted memories are removed for good", low=1)
+    max_age_days: int | None = _setting(None, "Days after which `prune` hides a memory; default: never", low=1)
+    max_memories: int | None = _setting(None, "Memories of a scope that `prune` leaves; default: all", low=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import enum
+
 from infinite_memory import __version__
 from infinite_memory.contracts.base import ChoicesField, FlagField, Json, NameField, ObjectField, Reply, TextField
 from infinite_memory.contracts.native.replies import instant_out, scope_out
 from infinite_memory.contracts.native.table import TABLE, Call
 from infinite_memory.engine.scopes import check_name
-from infinite_memory.engine.upkeep import Operation
+from infinite_memory.engine.upkeep import Done, Operation
 from infinite_memory.lifecycle.job_states import failing_jobs
+from infinite_memory.lifecycle.tidying import Tidied, Tidier, Tidying
 
+Maintenance = enum.Enum("Maintenance", {one.name: one.value for one in (*Operation, *Tidying)})  # type: ignore[misc]
 MIB = 1024 * 1024
 
 
@@ -85,20 +89,30 @@ async def get_memory_stats(call: Call) -> Reply:
 
 @TABLE.command(
     "optimize_memory",
-    ChoicesField(name="operations", about="What to do; default: all of it", choices=Operation),
+    ChoicesField(
+        name="operations", about="What to do; default: what changes no words (compact, check_sidecar, purge_deleted)",
+        choices=Maintenance,
+    ),
     FlagField(name="dry_run", about="Only tell what would be done", default=False),
     title="Tidy up", idempotent=True,
 )  # fmt: skip
 async def optimize_memory(call: Call) -> Reply:
-    """Tidy up without changing any words: compact the index, compare it with the database and mend it, remove for good what
-    was softly forgotten long ago. Each entry of `operations` says what was done."""
-    wanted = call.fields["operations"] or list(Operation)
+    """Tidy up. By default no words are changed: compact the index, compare it with the database and mend it, remove for good
+    what was softly forgotten long ago. Only when named: `deduplicate` merges equal texts, `merge_similar` those that differ
+    in fillers and endings, `prune` hides by the settings under retention, `summarize` adds summaries of old conversations;
+    `restore_memory` brings back what was merged or pruned. Each entry of `operations` says what was done."""
+    wanted: list[enum.Enum] = call.fields["operations"] or list(Operation)
     dry_run = call.fields.flag("dry_run")
-    done = await call.engine.optimize(wanted, dry_run=dry_run)
-    reply: Reply = {
-        "operations": [one.said for one in done],
-        "counts": {one.operation.value: one.count for one in done},
-    }
+    reply: Reply = {"operations": [], "counts": {}}
+    for name in (one.value for one in wanted):
+        one: Done | Tidied
+        if name in {tidying.value for tidying in Tidying}:
+            one = await Tidier(call.engine).run(Tidying(name), dry_run=dry_run)
+            reply.setdefault("details", {})[name] = one.details
+        else:
+            [one] = await call.engine.optimize([Operation(name)], dry_run=dry_run)
+        reply["operations"].append(one.said)
+        reply["counts"][name] = one.count
     return reply | ({"dry_run": True} if dry_run else {})
 
 

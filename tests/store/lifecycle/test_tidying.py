@@ -1,0 +1,133 @@
+"""Merging, pruning and summaries: what was promised is done, nothing else, and it can be undone."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.mongo_server import run
+from tests.store.lifecycle.conftest import Memory, Open
+
+LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
+OPERATIONS = ["deduplicate", "merge_similar", "prune", "summarize"]
+TEXTS = ["tea at 5", "tea at 6", "the tea at 5", "do not run", "do run", "roses", "Roses", "rose", "  roses "]
+
+
+async def texts(memory: Memory) -> list[str]:
+    """List the texts of live memories."""
+    listed = await memory.ok("list_memories", filter={"scope": "ALL"}, limit=100)
+    return sorted(one["text"] for one in listed["results"])
+
+
+async def tidy(memory: Memory, *operations: str, **fields: Any) -> dict[str, Any]:
+    """Ask for operations."""
+    return await memory.ok("optimize_memory", operations=list(operations), **fields)
+
+
+def test_by_default_no_words_are_touched(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            for _ in range(3):
+                await memory.store("the same")
+            done = await memory.ok("optimize_memory")
+            assert set(done["counts"]) == {"compact", "check_sidecar", "purge_deleted"}
+            assert await texts(memory) == ["the same"] * 3
+
+    run(work())
+
+
+def test_merging_duplicates_keeps_every_time_and_tag_and_is_undone(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            ids = [
+                await memory.store("bins go out", tags=[f"t{day}"], timestamp=f"2024-01-0{day}T00:00:00Z")
+                for day in (1, 2, 3)
+            ]
+            await memory.store("bins go out", "Elsewhere")
+            await memory.store("bins go out", speaker="Ada")
+            done = await tidy(memory, "deduplicate")
+            assert done["operations"] == ["removed_2_duplicate_entries"]
+            assert done["details"]["deduplicate"] == [{"kept": ids[0], "merged": ids[1:]}]
+            kept = await memory.ok("get_memory", memory_id=ids[0])
+            assert kept["memory"]["tags"] == ["t1", "t2", "t3"]
+            assert [one[:10] for one in kept["memory"]["occurrences"]] == ["2024-01-01", "2024-01-02", "2024-01-03"]
+            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 3
+            assert (await tidy(memory, "deduplicate"))["counts"] == {"deduplicate": 0}
+            await memory.ok("restore_memory", memory_id=ids[2])
+            assert (await memory.ok("get_memory", memory_id=ids[2]))["memory"]["tags"] == ["t3"]
+
+    run(work())
+
+
+def test_similar_memories_are_merged_when_asked_and_facts_are_kept_apart(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            apart = ["The router address is 192.0.2.7", "The router address is 192.0.2.9", "Do NOT restart the pump",
+                     "Do restart the pump", "Meeting moved to 3 May", "Meeting moved to 8 May"]  # fmt: skip
+            for text in [*apart, "Please water the roses every evening", "water the roses every evening."]:
+                await memory.store(text)
+            promised = await tidy(memory, "merge_similar", dry_run=True)
+            assert len(await texts(memory)) == 8
+            done = await tidy(memory, "merge_similar")
+            assert promised["details"] == done["details"]
+            assert await texts(memory) == sorted([*apart, "water the roses every evening."])
+
+    run(work())
+
+
+@settings(max_examples=40 if LONG else 3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    kept=st.lists(st.tuples(st.sampled_from(TEXTS), st.sampled_from(["Global", "B"])), max_size=12),
+    most=st.integers(1, 5),
+)
+def test_a_dry_run_promises_what_the_run_then_does(open_memory: Open, kept: list[tuple[str, str]], most: int) -> None:
+    count = test_a_dry_run_promises_what_the_run_then_does.__dict__.setdefault("count", [0])
+    count[0] += 1
+
+    async def work() -> None:
+        async with open_memory(f"home-{count[0]}", {"retention.max_memories": str(most)}) as memory:
+            for text, scope in kept:
+                await memory.store(text, scope)
+            for operation in OPERATIONS:
+                before = await texts(memory)
+                promised = await tidy(memory, operation, dry_run=True)
+                assert await texts(memory) == before
+                done = await tidy(memory, operation)
+                assert (promised["counts"], promised["details"]) == (done["counts"], done["details"])
+                change = done["counts"][operation]
+                assert len(await texts(memory)) == len(before) + (change if operation == "summarize" else -change)
+
+    run(work())
+
+
+def test_pruning_takes_the_least_important_then_the_oldest(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory(flags={"retention.max_memories": "2"}) as memory:
+            await memory.store("old and important", importance=9, timestamp="2020-01-01T00:00:00Z")
+            gone = await memory.store("old", timestamp="2020-01-01T00:00:00Z")
+            await memory.store("new", timestamp="2024-01-01T00:00:00Z")
+            assert (await tidy(memory, "prune"))["details"]["prune"] == [{"memory_id": gone}]
+            await memory.ok("restore_memory", memory_id=gone)
+
+    run(work())
+
+
+def test_old_conversations_get_a_summary_once_and_keep_their_words(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            for number in range(15):
+                await memory.store(
+                    f"boat trip detail {number}", conversation_id="c1", timestamp=f"2024-01-01T00:{number:02}:00Z"
+                )
+            assert (await tidy(memory, "summarize"))["operations"] == ["summarized_1_conversations"]
+            assert (await tidy(memory, "summarize"))["counts"] == {"summarize": 0}
+            [summary] = (await memory.ok("search_by_tag", tag="summary"))["results"]
+            said = [f"boat trip detail {number}" for number in range(15)]
+            lines = summary["text"].split("\n")
+            assert [said.index(line) for line in lines] == sorted(said.index(line) for line in lines)
+            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 16
+
+    run(work())
