@@ -211,6 +211,51 @@ class MongoStore(Store):
                 await self._raise_conflict(database, memory)
         return after
 
+    async def write_together(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        if self._is_polled:
+            return await self._write_or_undo(new, changed)
+        await self._scopes.check({memory.scope_id for memory in (*new, *changed)})
+        after = [dataclasses.replace(memory, revision=memory.revision + 1) for memory in changed]
+
+        async def work(session: AsyncClientSession) -> None:
+            for before, memory in zip(changed, after, strict=True):
+                await self._exchange(database, before, documents.to_document(memory), session)
+            for memory in new:
+                await _memories(database, memory.scope_id).insert_one(documents.to_document(memory), session=session)
+
+        async with self._connection.operation(factor=1 + (len(new) + len(changed)) / 50) as database:
+            await in_transaction(database.client, work)
+        await self._scopes.check({memory.scope_id for memory in (*new, *changed)})
+        return after
+
+    async def _write_or_undo(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Write without a transaction; after a failure, put back what was replaced."""
+        olds = await self.fetch({one.memory_id: one.scope_id for one in changed}, deleted=None, vectors=True)
+        done: list[MemoryRecord] = []
+        try:
+            for memory in changed:
+                done.append(await self.replace(memory, revise=True))
+            await self.insert(new)
+        except InfiniteMemoryError:
+            for memory in reversed(done):
+                await self.replace(dataclasses.replace(olds[memory.memory_id], revision=memory.revision), revise=False)
+            raise
+        return done
+
+    async def _exchange(
+        self, database: Database, memory: MemoryRecord, document: Document, session: AsyncClientSession
+    ) -> None:
+        """Replace one memory inside a transaction, its version before kept."""
+        memories = _memories(database, memory.scope_id)
+        wanted = {"_id": document["_id"], "revision": memory.revision}
+        before = await memories.find_one(wanted, _WITHOUT_VECTORS, session=session)
+        if before is None:
+            await self._raise_conflict(database, memory)
+        version = {"memory_id": document["_id"], "revision": memory.revision}
+        kept = {"$setOnInsert": {"scope_id": documents.object_id(memory.scope_id), "document": before}}
+        await database[schema.REVISIONS].update_one(version, kept, upsert=True, session=session)
+        await memories.replace_one(wanted, document, session=session)
+
     async def _raise_conflict(self, database: Database, memory: MemoryRecord) -> None:
         """Say why a memory could not be changed.
 
@@ -351,14 +396,14 @@ class MongoStore(Store):
             wanted = {"live": True, "_id": {"$gt": page[-1]["_id"]}}
 
     async def count_live(self) -> dict[ScopeId, int]:
-        scope_ids = await self._scopes.ids()
+        scope_ids = await self._scopes.ids()  # a server that does not answer is noticed here
         return dict(zip(scope_ids, await _gather(lambda one: self._count(one, live=True), scope_ids), strict=True))
 
     async def count_deleted(self) -> int:
         return sum(await _gather(lambda one: self._count(one, live=False), await self._scopes.ids()))
 
     async def _count(self, scope_id: ScopeId, *, live: bool) -> int:
-        async with self._connection.operation(factor=4) as database:
+        async with self._connection.operation(factor=4, asks_first=False) as database:
             return await _memories(database, scope_id).count_documents({"live": live})
 
     # small values
