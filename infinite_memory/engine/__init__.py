@@ -14,12 +14,13 @@ from infinite_memory.engine.links import Linking
 from infinite_memory.engine.nearest import Nearing
 from infinite_memory.engine.parts import Parts, Where
 from infinite_memory.engine.remember import Remembering
+from infinite_memory.engine.together import Together
 from infinite_memory.engine.upkeep import Upkeep
 from infinite_memory.engine.upsert import Upserting
 from infinite_memory.models import MemoryId, Scope
 
 
-class Engine(Upserting, FactKeeping, Layering, Remembering, Linking, Nearing, Upkeep):
+class Engine(Upserting, Together, FactKeeping, Layering, Remembering, Linking, Nearing, Upkeep):
     """Every thing a caller may ask. Methods may run side by side on one event loop."""
 
     def __init__(self, parts: Parts) -> None:

@@ -158,6 +158,19 @@ class Store(Protocol):
             MemoryChangedError: it changed meanwhile; read it again.
         """
 
+    async def write_together(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Add *new* memories and replace *changed* ones as `replace` with *revise* does: all of it or none, by one transaction.
+
+        A standalone server has no transactions: there what was done is taken back when a later part fails.
+
+        Returns:
+            The changed memories as they are now stored.
+
+        Raises:
+            AlreadyExistsError: one of *new* has an id that is there.
+            MemoryNotFoundError, MemoryChangedError: as in `replace`.
+        """
+
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
         """Put vectors to a memory that still has *revision* (which rises by one); False when it changed or is gone."""
 

@@ -336,6 +336,19 @@ def test_a_batch_is_written_whole_or_not_at_all(client: Client, tool: str) -> No
     done = use(client, tool, items=[good | {"id": known, "current_content": f"narwhal seen {word}"}, good])["items"]
     assert [one["outcome"] for one in done] == ["updated", "stored"]
     assert refusal(client, tool, items=[])["code"] == -32602
+    use(client, "memory-delete", id=known)
+    again = use(client, tool, items=[good | {"id": known, "current_content": f"narwhal back {word}"}])["items"]
+    assert [(one["id"], one["outcome"]) for one in again] == [(known, "updated")]
+    assert f"narwhal back {word}" in found(client, f"narwhal {word}")
+    assert (
+        use(client, tool, items=[good | {"id": known, "current_content": f"narwhal back {word}"}])["items"][0][
+            "outcome"
+        ]
+        == "unchanged"
+    )
+    assert [one["content"] for one in read(client, f"memory://{known}/history")] == [
+        f"narwhal {word}", f"narwhal seen {word}", f"narwhal back {word}",
+    ]  # fmt: skip
 
 
 def test_links_are_shown_with_both_memories_and_go_with_a_removed_one(shared: Installation, client: Client) -> None:

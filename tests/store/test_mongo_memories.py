@@ -313,3 +313,26 @@ def test_the_server_tells_of_itself(place: Place) -> None:
             assert info.database == place.database
 
     run(scenario())
+
+
+def test_new_and_changed_memories_are_written_together_or_not_at_all(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope = await global_scope(store)
+            tea, pot, cup = (make_memory(scope, text) for text in ("tea", "pot", "cup"))
+            await store.insert([tea, pot])
+            wanted = [dataclasses.replace(tea, text="green tea"), dataclasses.replace(pot, text="big pot")]
+            with pytest.raises(AlreadyExistsError):
+                await store.write_together([cup, tea], wanted)
+            stale = [wanted[0], dataclasses.replace(wanted[1], revision=7)]
+            with pytest.raises(StoreError):
+                await store.write_together([cup], stale)
+            found = await store.fetch(at(tea, pot, cup))
+            assert {memory.text for memory in found.values()} == {"tea", "pot"}
+            after = await store.write_together([cup], [dataclasses.replace(found[tea.memory_id], text="green tea")])
+            found = await store.fetch(at(tea, pot, cup))
+            assert {memory.text for memory in found.values()} == {"green tea", "pot", "cup"}
+            assert after[0].revision == found[tea.memory_id].revision
+            assert "tea" in [one.text for one in await store.revisions_of(tea.memory_id)]
+
+    run(scenario())

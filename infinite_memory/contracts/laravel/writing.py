@@ -221,41 +221,31 @@ async def _overwrite(call: LaravelCall, known: MemoryRecord, fields: Fields) -> 
 
 
 async def _write_all(call: LaravelCall, entries: list[Fields]) -> list[Json]:
-    """Write all entries or none.
-
-    What may refuse is asked first. New memories go in one transaction, and last; an update before it that succeeded is taken back when
-    a later one fails.
-    """
+    """Write all entries or none."""
     known = {at: await _known(call, uuid) for at, fields in enumerate(entries) if (uuid := fields.find_text("id"))}
+    changes: dict[int, Changes] = {}
     for at, memory in known.items():
         if memory is not None:
-            _check_lock(memory, _changes(call, memory, entries[at], whole=True), f"items.{at}")
+            wanted = _changes(call, memory, entries[at], whole=True)
+            _check_lock(memory, wanted, f"items.{at}")
+            if wanted is not None or memory.deleted_at is not None:
+                changes[at] = wanted or Changes()
     new = [at for at in range(len(entries)) if known.get(at) is None]
     drafts = [_draft(call, entries[at], entries[at].find_text("id") or str(uuid4())) for at in new]
-    done: dict[int, tuple[MemoryRecord, str]] = {}
-    try:
-        for at, memory in known.items():
-            if memory is not None:
-                done[at] = await _overwrite(call, memory, entries[at])
-        kept = await call.engine.remember_all(drafts) if drafts else []
-    except BaseException:
-        for at in reversed(done):
-            await _take_back(call, known[at])
-        raise
-    done |= {at: (one.memory, "stored") for at, one in zip(new, kept, strict=True)}
-    return [memory_out(memory, outcome=outcome) for _, (memory, outcome) in sorted(done.items())]
+    by_id = {memory.memory_id: at for at, memory in known.items() if memory is not None}
 
+    def check(now: MemoryRecord) -> None:
+        at = by_id[now.memory_id]
+        _check_lock(now, _changes(call, now, entries[at], whole=True), f"items.{at}")
 
-async def _take_back(call: LaravelCall, before: MemoryRecord | None) -> None:
-    """Give a memory its former parts again; what was written in between stays in its history."""
-    assert before is not None
-    whole = Changes(
-        text=before.text, title=before.title, importance=before.importance, type=before.type, status=before.status,
-        owners=before.owners, whole_metadata=before.metadata,
-    )  # fmt: skip
-    await call.engine.update(before.memory_id, whole)
-    if before.deleted_at is not None:
-        await call.engine.forget(Target(memory_id=before.memory_id), ForgetMode.SOFT)
+    ids = {memory.memory_id: changes[at] for at, memory in known.items() if memory is not None and at in changes}
+    stored, changed = await call.engine.write_together(drafts, ids, check)
+    replies = {at: memory_out(one, outcome="stored") for at, one in zip(new, stored, strict=True)}
+    replies |= {by_id[one.memory_id]: memory_out(one, outcome="updated") for one in changed}
+    for at, memory in known.items():
+        if memory is not None and at not in changes:
+            replies[at] = memory_out(memory, outcome="unchanged")
+    return [replies[at] for at in range(len(entries))]
 
 
 async def _update(
