@@ -64,16 +64,20 @@ class Connection:
         return self._client
 
     @contextlib.asynccontextmanager
-    async def operation(self, *, factor: float = 1.0) -> AsyncIterator[Database]:
+    async def operation(self, *, factor: float = 1.0, asks_first: bool = True) -> AsyncIterator[Database]:
         """Give the database for one operation that takes at most ``timeout_s * factor``, waiting and retries included.
 
         A server that does not answer is noticed after ``timeout_s`` also when the operation itself may take longer. While
         somebody works in `exclusive`, the operation waits before its time begins.
+
+        Args:
+            factor: How much longer than others it may take.
+            asks_first: Whether a longer one first asks if the server answers; not where the operation before it told that.
         """
         async with self._passing():
             database = await self.database()
             try:
-                if factor > 1:
+                if factor > 1 and asks_first:
                     with translated(self.hint), pymongo.timeout(self.timeout_s):
                         await database.command("ping")
                 with translated(self.hint), pymongo.timeout(self.timeout_s * factor):

@@ -190,6 +190,8 @@ class MongoStore(Store):
                 await _insert_or_undo(database, by_scope)
             else:
                 await _insert_together(database, by_scope)
+        # A scope that was removed at this moment took them along, or a collection without a scope holds them.
+        await self._scopes.check(set(by_scope))
 
     async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
         after = dataclasses.replace(memory, revision=memory.revision + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import logging
 from typing import Any
 
 from bson import ObjectId
@@ -15,6 +16,10 @@ from infinite_memory.models import Scope, ScopeId, floor_to_millisecond, fold
 from infinite_memory.store import schema
 from infinite_memory.store.connection import Connection, Database
 from infinite_memory.store.documents import NOW, find_object_id, scope_from_document
+from infinite_memory.store.snapshots import MEMORIES
+from infinite_memory.store.staging import is_restoring
+
+log = logging.getLogger(__name__)
 
 GLOBAL_NAME = "Global"
 GLOBAL_DESCRIPTION = "Global scope for general memories"
@@ -38,6 +43,7 @@ class Scopes:
         with contextlib.suppress(ScopeExistsError):
             await self.create(GLOBAL_NAME, GLOBAL_DESCRIPTION, dt.datetime.now(dt.UTC))
         async with self._connection.operation(factor=10) as database:
+            await _drop_leftovers(database)
             outdated = {"indexes": {"$ne": self._index_version}}
             async for scope in database[schema.SCOPES].find(outdated, {"_id": 1}):
                 await self._index(database, scope["_id"])
@@ -129,3 +135,19 @@ class Scopes:
     async def _index(self, database: Database, key: ObjectId) -> None:
         await schema.create_memory_collection(database[schema.collection_name(key)], polled=self.polled)
         await database[schema.SCOPES].update_one({"_id": key}, {"$set": {"indexes": self._index_version}})
+
+
+async def _drop_leftovers(database: Database) -> None:
+    """Remove what an insert that was under way made anew while its scope was being removed.
+
+    Such a collection has no scope, and none of our indexes: one that has them was made on purpose and is never dropped here. The
+    order counts: a scope's document is written before its collection, and a restore's mark before both.
+    """
+    names = await database.list_collection_names(filter={"name": {"$regex": f"^{MEMORIES.pattern}$"}})
+    if await is_restoring(database):
+        return
+    there = {schema.collection_name(scope["_id"]) async for scope in database[schema.SCOPES].find({}, {"_id": 1})}
+    for name in set(names) - there:
+        if len(await database[name].index_information()) <= 1:
+            log.info("removing what was left of a removed scope", extra={"event": "leftover_removed"})
+            await database[name].drop()

@@ -265,6 +265,11 @@ async def finish_interrupted(database: Database, *, polled: bool) -> None:
             await _clear(database, restore_id)
 
 
+async def is_restoring(database: Database) -> bool:
+    """Tell whether somebody restores, so that collections may stand without their scopes for a while."""
+    return await database[schema.META].find_one({"_id": {"$regex": r"^restore\."}}, {"_id": 1}) is not None
+
+
 async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> None:
     for step in steps:
         if step["do"] == "rename":

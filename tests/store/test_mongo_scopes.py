@@ -8,7 +8,7 @@ import unicodedata
 
 import pytest
 
-from infinite_memory.errors import ScopeExistsError, ScopeNotFoundError
+from infinite_memory.errors import InfiniteMemoryError, ScopeExistsError, ScopeNotFoundError
 from infinite_memory.models import ScopeId
 from tests.mongo_server import run
 
@@ -135,6 +135,44 @@ def test_a_dropped_scope_leaves_nothing(place: Place) -> None:
             database = await store._connection.database()
             assert f"mem_{scope.scope_id}" not in await database.list_collection_names()
             assert (await store.create_scope("Work", "", NOW)).scope_id != scope.scope_id
+
+    run(scenario())
+
+
+def test_a_collection_that_an_insert_made_anew_goes_and_one_that_was_made_on_purpose_stays(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            lost, kept = [await store.create_scope(name, "", NOW) for name in ("Lost", "Kept")]
+            await store.insert([make_memory(kept)])
+            await store.drop_scope(lost.scope_id)
+            database = await store._connection.database()
+            await database[f"mem_{lost.scope_id}"].insert_one({"live": True})
+            await database["mem_of_another_program"].insert_one({})
+            await database["scopes"].delete_one({"name": "Kept"})  # lost by whatever accident
+            await database["meta"].insert_one({"_id": "restore.x", "state": "staging", "at": NOW})
+            await store._scopes.prepare()
+            assert f"mem_{lost.scope_id}" in await database.list_collection_names(), "somebody restores"
+            await database["meta"].delete_one({"_id": "restore.x"})
+            await store._scopes.prepare()
+            names = await database.list_collection_names()
+            assert f"mem_{lost.scope_id}" not in names
+            assert {f"mem_{kept.scope_id}", "mem_of_another_program"} <= set(names)
+
+    run(scenario())
+
+
+def test_storing_into_a_scope_that_is_removed_meanwhile_is_no_success(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store, place.open() as other:
+            for _ in range(5):
+                scope = await store.create_scope("Brief", "", NOW)
+                memories = [make_memory(scope) for _ in range(20)]
+                done = await asyncio.gather(
+                    other.drop_scope(scope.scope_id), *(store.insert([one]) for one in memories), return_exceptions=True
+                )
+                assert all(one is None or isinstance(one, InfiniteMemoryError) for one in done)
+                with pytest.raises(ScopeNotFoundError):
+                    await store.insert([make_memory(scope)])
 
     run(scenario())
 
