@@ -1,0 +1,261 @@
+"""The engine over a real MongoDB, the real model and a real sidecar: storing, finding, forgetting, and what may go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from infinite_memory.app import App
+from infinite_memory.config import Config, load_config
+from infinite_memory.engine import Engine
+from infinite_memory.engine.forget import ForgetMode
+from infinite_memory.engine.parts import Changes, Draft, Target, Where
+from infinite_memory.engine.upkeep import Operation
+from infinite_memory.errors import (
+    InvalidRequestError,
+    MemoryNotFoundError,
+    ScopeArchivedError,
+    ScopeExistsError,
+    ScopeNotFoundError,
+)
+from infinite_memory.home import Home
+from infinite_memory.models import Filter, MemoryId
+from tests.mongo_server import database, mongo_uri, run
+from tests.processes import need_parts
+
+__all__ = ["database", "mongo_uri"]
+
+EVERYWHERE = Where()
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = dt.datetime(2026, 3, 14, 12, tzinfo=dt.UTC)
+
+    def __call__(self) -> dt.datetime:
+        return self.now
+
+
+class Place:
+    """Where an engine can be opened, as often as a test likes."""
+
+    def __init__(self, home: Path, uri: str, database: str) -> None:
+        self.clock = Clock()
+        self._home = Home(home, explicit=True)
+        self._environ = {"INFINITE_MEMORY_MONGODB__URI": uri, "INFINITE_MEMORY_MONGODB__DATABASE": database}
+
+    @contextlib.asynccontextmanager
+    async def open(self, **settings: str) -> AsyncIterator[Engine]:
+        config: Config = load_config(self._home.config_file, self._environ | settings)
+        async with App(config, self._home, self.clock) as app:
+            yield await app.engine()
+
+
+@pytest.fixture
+def place(tmp_path: Path, mongo_uri: str, database: str) -> Place:
+    need_parts()
+    return Place(tmp_path / "home", mongo_uri, database)
+
+
+async def store(engine: Engine, text: str, scope: str = "Global", **more: object) -> MemoryId:
+    kept = await engine.remember(Draft(text, scope, **more))  # type: ignore[arg-type]
+    return kept.memory.memory_id
+
+
+async def texts(engine: Engine, where: Where = EVERYWHERE) -> list[str]:
+    return [one.text for one in (await engine.list_memories(where, 100)).memories]
+
+
+def test_what_was_stored_is_found_by_meaning_by_scope_and_after_a_restart(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            blue = await store(engine, "My favorite color is blue", "Personal")
+            await store(engine, "The deadline is on June 30th", "Work")
+            found = await engine.recall("which colour do I like best?", EVERYWHERE, 2)
+            assert found.matches[0].memory.memory_id == blue
+            assert [one.text for one in (await engine.list_memories(Where(("Work",)), 10)).memories] == [
+                "The deadline is on June 30th"
+            ]
+        async with place.open() as engine:
+            found = await engine.recall("which colour do I like best?", EVERYWHERE, 2)
+            assert found.matches[0].memory.memory_id == blue
+
+    run(scenario())
+
+
+def test_the_same_text_stored_twice_is_two_memories(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            first, second = await store(engine, "tea"), await store(engine, "tea")
+            assert first != second
+            assert await texts(engine) == ["tea", "tea"]
+
+    run(scenario())
+
+
+def test_a_forgotten_memory_is_not_found_again_until_it_is_brought_back(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            blue = await store(engine, "My favorite color is blue")
+            gone = await engine.forget(Target(memory_id=blue), ForgetMode.SOFT)
+            assert gone.memory_ids == (blue,)
+            assert await texts(engine) == []
+            assert not (await engine.recall("colour", EVERYWHERE, 5)).matches
+            with pytest.raises(MemoryNotFoundError):
+                await engine.get(blue)
+            await engine.restore(blue)
+            assert (await engine.recall("colour", EVERYWHERE, 5)).matches[0].memory.memory_id == blue
+
+    run(scenario())
+
+
+def test_what_was_removed_for_good_is_gone_with_its_history_even_if_it_was_hidden(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            one = await store(engine, "the secret is 1234", tags=("secret",))
+            await engine.update(one, Changes(text="the secret is 5678"))
+            await engine.forget(Target(memory_id=one), ForgetMode.SOFT)
+            gone = await engine.forget(Target(tag="secret"), ForgetMode.HARD)
+            assert gone.memory_ids == (one,)
+            assert await engine.history(one) == []
+            with pytest.raises(MemoryNotFoundError):
+                await engine.restore(one)
+        async with place.open() as engine:
+            assert await texts(engine) == []
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("mode", ForgetMode)
+def test_a_scope_goes_as_a_whole(place: Place, mode: ForgetMode) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            await store(engine, "deadline", "Work")
+            await store(engine, "tea")
+            # What a hard deletion demands of a query's confidence must not make it another target than a scope's.
+            gone = await engine.forget(Target(scope="Work", min_confidence=0.95), mode)
+            assert gone.removed_scope is not None
+            assert gone.removed_scope.name == "Work"
+            assert await texts(engine) == ["tea"]
+            if mode is ForgetMode.SOFT:
+                with pytest.raises(ScopeArchivedError):
+                    await store(engine, "more", "Work")
+                await engine.restore_scope("Work")
+                assert await texts(engine, Where(("Work",))) == ["deadline"]
+            else:
+                with pytest.raises(ScopeNotFoundError):
+                    await engine.get_scope("Work")
+                await store(engine, "new", "Work")
+                assert await texts(engine, Where(("Work",))) == ["new"]
+
+    run(scenario())
+
+
+def test_global_is_only_emptied(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            await store(engine, "tea")
+            assert (await engine.forget(Target(scope="Global"), ForgetMode.HARD)).removed_scope is None
+            assert await texts(engine) == []
+            await store(engine, "coffee")
+            with pytest.raises(InvalidRequestError):
+                await engine.forget(Target(scope="ALL"), ForgetMode.HARD)
+
+    run(scenario())
+
+
+def test_scope_names_are_one_whatever_their_case_and_twenty_at_once_make_one(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            await asyncio.gather(*(store(engine, f"m {n}", "wORK" if n % 2 else "Work") for n in range(20)))
+            assert len([one for one in await engine.list_scopes() if one.name.casefold() == "work"]) == 1
+            assert len(await texts(engine, Where(("WORK",)))) == 20
+            with pytest.raises(ScopeExistsError):
+                await engine.create_scope("work", "")
+
+    run(scenario())
+
+
+def test_a_change_is_found_and_the_old_words_stay_readable(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            one = await store(engine, "My favorite color is blue")
+            await asyncio.gather(*(engine.update(one, Changes(metadata={f"key{n}": n})) for n in range(4)))
+            await engine.update(one, Changes(text="I would rather eat pizza"))
+            assert (await engine.get(one)).metadata == {f"key{n}": n for n in range(4)}
+            assert [old.text for old in await engine.history(one)] == ["My favorite color is blue"] * 5
+            assert (await engine.recall("favourite food", EVERYWHERE, 1)).matches[0].memory.text.endswith("pizza")
+
+    run(scenario())
+
+
+def test_a_clock_that_jumps_back_loses_nothing_and_gives_no_id_twice(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            ids = [await store(engine, "before")]
+            place.clock.now -= dt.timedelta(days=400)
+            ids.append(await store(engine, "after"))
+            place.clock.now += dt.timedelta(days=4000)
+            ids.append(await store(engine, "much later"))
+            assert len(set(ids)) == 3
+            assert await texts(engine) == ["much later", "before", "after"]
+        place.clock.now -= dt.timedelta(days=8000)
+        async with place.open() as engine:
+            assert len(await texts(engine)) == 3
+
+    run(scenario())
+
+
+def test_a_rebuild_beside_live_writes_and_deletions_misses_none(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            kept = [await store(engine, f"before {n}") for n in range(30)]
+            rebuilding = asyncio.gather(engine.reindex(), engine.reindex())
+            for number in range(30):
+                kept.append(await store(engine, f"during {number}"))
+                await engine.forget(Target(memory_id=kept.pop(0)), ForgetMode.HARD)
+            await rebuilding
+            listed = {one.memory_id for one in (await engine.list_memories(EVERYWHERE, 100)).memories}
+            assert listed == set(kept)
+            [checked] = await engine.optimize([Operation.CHECK_SIDECAR])
+            assert checked.count == 0
+
+    run(scenario())
+
+
+def test_expired_deletions_are_purged_and_younger_ones_stay(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            old, young = await store(engine, "old"), await store(engine, "young")
+            await engine.forget(Target(memory_id=old), ForgetMode.SOFT)
+            place.clock.now += dt.timedelta(days=20)
+            await engine.forget(Target(memory_id=young), ForgetMode.SOFT)
+            place.clock.now += dt.timedelta(days=15)
+            [would] = await engine.optimize([Operation.PURGE_DELETED], dry_run=True)
+            [done] = await engine.optimize([Operation.PURGE_DELETED])
+            assert (would.count, done.count) == (1, 1)
+            await engine.restore(young)
+            with pytest.raises(MemoryNotFoundError):
+                await engine.restore(old)
+
+    run(scenario())
+
+
+def test_a_filter_that_nothing_passes_finds_nothing(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            await store(engine, "tea", tags=("test",))
+            assert await texts(engine, Where(None, Filter(tag_keys=frozenset({"testing"})))) == []
+            assert await texts(engine, Where(None, Filter(tag_keys=frozenset({"test"})))) == ["tea"]
+            with pytest.raises(ScopeNotFoundError) as caught:
+                await texts(engine, Where(("Globl",)))
+            assert caught.value.nearest == ("Global",)
+
+    run(scenario())
