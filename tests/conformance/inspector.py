@@ -87,6 +87,8 @@ def _run_all(tools: Path, way: str, target: list[str], made: Installation) -> in
     backup = str(call("backup_memory").get("backup_file"))
     call("verify_backup", file=backup)
     call("restore_backup", file=backup, scope=scope, as_scope=f"{scope} again")
+    call("change_memory_scope", scope=scope, description="changed")
+    call("merge_memory_scopes", scope=f"{scope} again", into=scope, confirm=True)
     exported = str(call("export_memory", scope=scope).get("path"))
     call("import_memory", path=exported, dry_run=True)
     for name in (

@@ -105,6 +105,8 @@ def test_the_official_client_runs_every_tool(installation: Installation, transpo
             await call("list_backups")
             await call("verify_backup", file=made["backup_file"])
             await call("restore_backup", file=made["backup_file"], scope=scope, as_scope=f"{scope} again")
+            await call("change_memory_scope", scope=scope, description="changed")
+            await call("merge_memory_scopes", scope=f"{scope} again", into=scope, confirm=True)
             exported = await call("export_memory", scope=scope)
             await call("import_memory", path=exported["path"], dry_run=True)
             assert ran == set(listed), set(listed) - ran

@@ -1,0 +1,54 @@
+"""The Claude Desktop extension: what is in the bundle, and that its launcher starts the installed command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from infinite_memory.contracts.native import TABLE
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "make_mcpb.py"), str(made)], check=True, capture_output=True)
+    return made
+
+
+def test_the_bundle_holds_manifest_icon_and_launcher(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "infinite-memory.mcpb") as bundle:
+        assert bundle.namelist() == ["icon.png", "manifest.json", "server/main.py"]
+        manifest = json.loads(bundle.read("manifest.json"))
+    assert {tool["name"] for tool in manifest["tools"]} == {command.name for command in TABLE}
+    assert set(manifest["user_config"]) == {"home", "scope", "command"}
+
+
+def test_the_launcher_hands_the_settings_to_the_command(folder: Path, tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    shown.write_text('#!/bin/sh\nprintf "%s|" "$INFINITE_MEMORY_HOME" "$@"\n')
+    shown.chmod(0o700)
+    launcher = folder / "mcpb" / "server" / "main.py"
+    options = ["--command", str(shown), "--home", "/a home", "--scope", "Work"]
+    done = subprocess.run([sys.executable, str(launcher), *options], capture_output=True, text=True, check=True)
+    assert done.stdout == "/a home|serve|--scope|Work|"
+    options = ["--command", str(shown), "--home", "", "--scope", "${user_config.scope}"]
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, str(launcher), *options], capture_output=True, text=True, check=True, env=environ
+    )
+    assert done.stdout == "|serve|"
+
+
+def test_without_the_command_the_launcher_says_so(folder: Path, tmp_path: Path) -> None:
+    launcher = folder / "mcpb" / "server" / "main.py"
+    environ = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, str(launcher)], capture_output=True, text=True, check=False, env=environ)
+    assert done.returncode == 1
+    assert "not installed" in done.stderr
