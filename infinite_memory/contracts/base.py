@@ -22,6 +22,8 @@ from infinite_memory.errors import InvalidRequestError, LimitExceededError, show
 from infinite_memory.models import MILLISECOND, TimeRange, fold
 from infinite_memory.time_phrases.instants import is_day, parse_day_or_instant, parse_instant
 
+LAST_DAY = "9999-12-31"  # no day follows it; as the end of a range it means that there is none
+
 Json = dict[str, Any]
 Reply = dict[str, Any]
 CallT = TypeVar("CallT")
@@ -346,18 +348,23 @@ class TimeRangeField(Field):
         end = self._end(value.get("to"), f"{path}.to", checking, upper=True)
         if start is not None and end is not None and start >= end:
             raise InvalidRequestError(path, f"from {shown(value['from'])} is after to {shown(value['to'])}")
-        return None if start is None and end is None else TimeRange(start, end)
+        return None if value.get("from") is None and value.get("to") is None else TimeRange(start, end)
 
     def _end(self, value: Any, path: str, checking: Checking, *, upper: bool) -> dt.datetime | None:
         if value is None:
             return None
         if not isinstance(value, str):
             raise InvalidRequestError.wrong(path, value, "an instant (2026-11-28T14:05:00Z) or a date (2026-11-28)")
+        if upper and value.strip() == LAST_DAY:
+            return None
         try:
             instant = parse_day_or_instant(value, checking.zone, upper=upper)
         except ValueError as problem:
             raise InvalidRequestError(path, str(problem)) from None
-        return instant + MILLISECOND if upper and not is_day(value) else instant
+        try:
+            return instant + MILLISECOND if upper and not is_day(value) else instant
+        except OverflowError:  # the last instant there is
+            return None
 
     def schema(self) -> Json:
         end = {"type": "string", "description": "Instant (RFC 3339) or date; a date as `to` includes that day"}

@@ -29,7 +29,7 @@ async def create_memory_scope(call: Call) -> Reply:
     name = call.fields.text("scope_name")
     check_name(name, "scope_name")
     scope = await call.engine.create_scope(name, call.fields.find_text("description") or "")
-    return {"scope_id": scope.scope_id, "scope_name": scope.name}
+    return {"scope_id": scope.scope_id, "scope_name": scope.name, "outcome": "created"}
 
 
 @TABLE.command("list_memory_scopes", title="List scopes", read_only=True, idempotent=True)
@@ -51,7 +51,7 @@ async def set_active_scope(call: Call) -> Reply:
     call.session.active_scope = scope.name
     if call.session.tell is not None:
         await call.session.tell({"active_scope": scope.name})
-    return {"scope": scope.name}
+    return {"scope": scope.name, "outcome": "active"}
 
 
 @TABLE.command("get_memory_stats", title="Statistics", read_only=True, idempotent=True)

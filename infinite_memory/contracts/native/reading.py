@@ -31,7 +31,7 @@ from infinite_memory.contracts.native.table import (
 )
 from infinite_memory.contracts.when import when_out
 from infinite_memory.engine.parts import Found, Listing, Mode, Where
-from infinite_memory.errors import InvalidRequestError
+from infinite_memory.errors import EmbeddingError, InvalidRequestError
 from infinite_memory.models import Filter, MemoryRecord, tag_key
 from infinite_memory.time_phrases.asking import has_topic
 
@@ -125,9 +125,26 @@ async def recall_memory_by_time(call: Call) -> Reply:
         raise InvalidRequestError("time_query", "is required: give time_query in words, or range")
     asked = Where(scopes_of(call, fields.find_text("scope")), Filter(time=span), lenient="scope" not in fields)
     where, note = await _widened(call, asked)
-    topic = fields.find_text("query") or (rest if "cursor" not in fields and has_topic(rest) else None)
-    reply = await _search_or_list(call, where, topic, newest_first=False)
+    wanted = fields.find_text("query")
+    topic = rest if wanted is None and "cursor" not in fields and has_topic(rest) else None
+    if topic is not None:
+        reply = await _about_topic(call, where, topic)
+    else:
+        reply = await _search_or_list(call, where, wanted, newest_first=False)
     return _noted(reply, note) | {"time_frame": range_out(span, call.session.zone)}
+
+
+async def _about_topic(call: Call, where: Where, topic: str) -> Reply:
+    """Rank the memories of a stretch of time by a topic; list them where the model is not there and words alone would hide some."""
+    try:
+        reply = await _search_or_list(call, where, topic)
+        if "note" not in reply or len(reply["results"]) >= min(reply["total"], call.fields.integer("limit")):
+            return reply
+        why = str(reply["note"])
+    except EmbeddingError as problem:
+        why = str(problem)
+    listed = await _search_or_list(call, where, None, newest_first=False)
+    return listed | {"note": f"listed by time and not by what was asked about: {why}"}
 
 
 async def _widened(call: Call, where: Where) -> tuple[Where, Reply]:
@@ -149,7 +166,8 @@ async def _search_or_list(call: Call, where: Where, wanted: str | None, *, newes
     if wanted is not None:
         if "cursor" in call.fields:
             raise InvalidRequestError("cursor", "goes with a listing, not with a query; raise limit instead")
-        return _found(call, await call.engine.recall(wanted, where, most))
+        found = _found(call, await call.engine.recall(wanted, where, most))
+        return found | {"total": await call.engine.count(where)}  # what is not among the results is told of
     listing = await call.engine.list_memories(where, most, call.fields.find_text("cursor"), newest_first=newest_first)
     return _listed(call, listing)
 

@@ -1,0 +1,65 @@
+"""Reading by time: what is asked about comes first, and nothing is hidden without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infinite_memory.app import App, new_session
+from infinite_memory.config import load_config
+from infinite_memory.home import Home
+from tests.mongo_server import fresh_database, run
+from tests.store.lifecycle.conftest import Memory, Open
+
+SENTENCE = "what did we decide about the budget today?"
+
+
+def test_a_topic_beside_the_time_ranks_and_the_total_tells_what_is_left_out(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            for text in ("We had tea.", "The budget is 5,000 euros.", "It rained."):
+                await memory.store(text)
+            for asked in ({"time_query": SENTENCE}, {"time_query": "today", "query": "budget"}):
+                found = await memory.ok("recall_memory_by_time", limit=1, **asked)
+                assert [one["text"] for one in found["results"]] == ["The budget is 5,000 euros."]
+                assert found["total"] == 3
+                assert found["time_frame"]["timezone"] == "UTC"
+
+    run(work())
+
+
+def test_without_a_model_a_topic_lists_the_time_and_says_so(mongo_uri: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        given = {"mongodb.uri": mongo_uri, "mongodb.database": fresh_database(), "backup.time": "", "time.zone": "UTC"}
+        config = load_config(tmp_path / "none.toml", {}, given | {"embedding.model": str(tmp_path / "no-model")})
+        async with App(config, Home(tmp_path / "home", explicit=True)) as app:
+            memory = Memory(app, await app.engine(), app.contract(new_session(config, {})))
+            for text in ("We had tea.", "It rained."):
+                await memory.store(text)
+            listed = await memory.ok("recall_memory_by_time", time_query=SENTENCE)
+            assert [one["text"] for one in listed["results"]] == ["We had tea.", "It rained."]
+            assert listed["total"] == 2
+            assert listed["note"].startswith("listed by time and not by what was asked about")
+
+    run(work())
+
+
+def test_the_last_day_there_is_is_an_open_end(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("tea")
+            for end in ("9999-12-31", "9999-12-31T23:59:59.999Z"):
+                for span in ({"from": "2020-01-01", "to": end}, {"to": end}):
+                    found = await memory.ok("recall_memory_by_time", range=span)
+                    assert found["total"] == 1
+                assert found["time_frame"]["to"] is None
+
+    run(work())
+
+
+def test_what_is_made_or_chosen_says_so(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            assert (await memory.ok("create_memory_scope", scope_name="Work"))["outcome"] == "created"
+            assert (await memory.ok("set_active_scope", scope="work"))["outcome"] == "active"
+
+    run(work())
