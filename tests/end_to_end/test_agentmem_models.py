@@ -171,3 +171,16 @@ def test_half_a_model_in_the_settings_is_refused_at_the_start(installation: Inst
     client = installation.serve("--contract", "agentmem", environ=environ)
     assert client.process.wait(60) == 2
     assert "model.url" in client.errors()
+
+
+def test_a_key_that_cannot_be_read_costs_no_memory(installation: Installation) -> None:
+    settings = {"API": "anthropic", "NAME": "small", "KEY_FILE": str(installation.home / "no.key")}
+    environ = {f"INFINITE_MEMORY_MODEL__{name}": value for name, value in settings.items()}
+    client = installation.serve("--contract", "agentmem", environ=environ)
+    client.initialize()
+    reply = use(client, "add_memory", content="The key is lost", user_id="u")
+    assert (reply["outcome"], reply["generated"]) == ("stored", False)
+    assert "key_file" in reply["model_error"]
+    answer = use(client, "chat", message="What about the key?", user_id="u")
+    assert "The key is lost" in answer["response"]
+    assert "key_file" in answer["note"]

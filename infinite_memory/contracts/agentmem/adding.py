@@ -30,7 +30,7 @@ from infinite_memory.contracts.agentmem.table import (
 from infinite_memory.contracts.base import ChoiceField, Json, NameField, Reply, TextField
 from infinite_memory.contracts.metadata import MetadataField
 from infinite_memory.engine.parts import Changes, Draft, Kept
-from infinite_memory.errors import AlreadyExistsError, EmbeddingError, ModelError, SidecarNotReadyError, StoreError
+from infinite_memory.errors import AlreadyExistsError, InfiniteMemoryError
 from infinite_memory.models import MemoryId, MemoryRecord
 
 ACTIVE = "active"
@@ -119,7 +119,7 @@ async def _make_sense(call: AgentMemCall, memory: MemoryRecord) -> Json:
         older = await _nearest(call, memory)
         known = await know(call.model, memory.text, older)
         return await _apply(call, memory, known)
-    except (ModelError, EmbeddingError, SidecarNotReadyError, StoreError) as problem:
+    except InfiniteMemoryError as problem:  # of whatever kind: the memory is stored
         return {"facts": [], "generated": False, "model_error": f"stored, but nothing was made of it: {problem}"}
 
 

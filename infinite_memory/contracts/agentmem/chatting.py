@@ -11,7 +11,7 @@ from infinite_memory.contracts.agentmem.searching import Scored, search
 from infinite_memory.contracts.agentmem.table import TABLE, USER, AgentMemCall, SearchType, agent_id
 from infinite_memory.contracts.base import FlagField, IntegerField, Json, NameField, Reply, TextField
 from infinite_memory.engine.by_words import match_words
-from infinite_memory.errors import EmbeddingError, ModelError, SidecarNotReadyError
+from infinite_memory.errors import ConfigError, EmbeddingError, ModelError, SidecarNotReadyError
 from infinite_memory.model_port.base import Role, Turn
 
 MAX_TOKENS = 1000
@@ -46,7 +46,7 @@ async def chat(call: AgentMemCall) -> Reply:
     if call.model is not None:
         try:
             answer, generated = await call.model.complete(system, turns, max_tokens=MAX_TOKENS), True
-        except ModelError as problem:
+        except (ModelError, ConfigError) as problem:
             notes.append(f"the answer is made of the memories: {problem}")
     call.conversations.add(key, message, answer)
     used = [
