@@ -35,6 +35,7 @@ from infinite_memory.embedding.manifest import (
     short_name,
 )
 from infinite_memory.embedding.onnx import OnnxEmbedder
+from infinite_memory.embedding.runtime import load_onnxruntime
 from infinite_memory.embedding.sentence import fingerprint
 from infinite_memory.errors import EmbeddingError
 
@@ -183,6 +184,7 @@ def _trace(transformer: SentenceTransformer, path: Path) -> None:
 
 def _quantise(source: Path, target: Path) -> None:
     """Write the int8 form beside the float one."""
+    load_onnxruntime()  # silences it for this process
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     quantize_dynamic(source, target, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from infinite_memory.embedding import windows as cutting
 from infinite_memory.embedding.manifest import EXPORT_COMMAND, TOKENIZER_FILE, Manifest, ModelFile
+from infinite_memory.embedding.runtime import load_onnxruntime
 from infinite_memory.errors import EmbeddingError
 from infinite_memory.models import Window
 
@@ -145,19 +146,22 @@ class OnnxEmbedder:
             return self._session
 
     def _open_session(self) -> onnxruntime.InferenceSession:
-        import onnxruntime
-
         file = self._file()
+        try:
+            onnxruntime = load_onnxruntime()
+        except ImportError as exc:
+            raise EmbeddingError(f"onnxruntime cannot be imported ({exc}); install it again") from exc
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = _ORT_LOG_ERRORS
         try:
-            return onnxruntime.InferenceSession(
+            session: onnxruntime.InferenceSession = onnxruntime.InferenceSession(
                 str(self.folder / file.name), options, providers=["CPUExecutionProvider"]
             )
         except Exception as exc:  # onnxruntime's errors share no base but Exception
             raise self._broken(f"{file.name} is damaged, or made for another onnxruntime") from exc
+        return session
 
     def _file(self) -> ModelFile:
         file = self.manifest.files.get(self.precision)

@@ -1,0 +1,25 @@
+"""onnxruntime, made silent before it is first used.
+
+Why: since 1.3x its builds for Linux write usage records to ``~/.cache/Microsoft`` and try to send them to their maker. This program
+promises that nothing leaves the machine, so the switch is thrown before the library is loaded, and again in it.
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+SWITCH = "ORT_DISABLE_TELEMETRY"
+
+
+def load_onnxruntime() -> ModuleType:
+    """Import onnxruntime with its telemetry off.
+
+    Raises:
+        ImportError: it is not installed, or broken.
+    """
+    os.environ[SWITCH] = "1"
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()
+    return onnxruntime
