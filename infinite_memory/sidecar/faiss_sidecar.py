@@ -298,10 +298,7 @@ class FaissSidecar:
         places = _conversations(catalog, len(alive))
         wanted = np.unique(places[list(found.values())]) if found else np.empty(0, np.int64)
         wanted = wanted[wanted >= 0]
-        if len(wanted) == 1:
-            same = places == wanted[0]
-        else:
-            same = np.isin(places, wanted)
+        same = places == wanted[0] if len(wanted) == 1 else np.isin(places, wanted)
         slots = np.flatnonzero(alive & same)
         slots = slots[_in_turn(catalog, slots)]
         ids, groups = ids_of(catalog.column("key")[slots]), places[slots].tolist()

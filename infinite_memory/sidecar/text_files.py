@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
 import os
 import re
@@ -52,10 +53,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """
     known: dict[str, Any] = {}
     target = folder / _MANIFEST
-    try:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         known = json.loads(target.read_text("utf-8"))["files"]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
     files: dict[str, Any] = {}
     for path in _listed(folder):
         kept = known.get(path.name)
