@@ -62,12 +62,17 @@ class Watch:
             change = await self._changes.get()
             try:
                 event = await _event(await self._engine(), change)
-                for listener in list(self._listeners.values()):
-                    listener(event)
             except StoreError as problem:
                 log.info("a change cannot be told: %s", problem, extra={"event": "change_not_told"})
+                continue
             except Exception:
                 log.exception("a change cannot be told", extra={"event": "change_not_told"})
+                continue
+            for listener in list(self._listeners.values()):
+                try:
+                    listener(event)
+                except Exception:  # one who cannot listen keeps no other from it
+                    log.exception("a change was not taken", extra={"event": "change_not_told"})
 
 
 async def _event(engine: Engine, change: Change) -> Event:
