@@ -16,6 +16,7 @@ import itertools
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,8 +31,8 @@ from infinite_memory.contracts.mcp import (
     RpcError,
 )
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
-from infinite_memory.protocols.json_text import format_line, parse_value
-from infinite_memory.protocols.lines import LARGE_LINE, TooLong, next_line
+from infinite_memory.protocols.json_text import parse_value
+from infinite_memory.protocols.lines import LARGE_LINE, TooLong, format_reply, until_stopped
 from infinite_memory.protocols.streams import ByteSink
 
 log = logging.getLogger(__name__)
@@ -298,7 +299,7 @@ class LineOutlet:
         self._sink = sink
 
     async def send(self, message: Json, related: Id | None) -> None:
-        await self._sink.write(format_line(message))
+        await self._sink.write(await format_reply(message))
 
     async def unanswered(self, request: Id) -> None:
         pass
@@ -315,11 +316,11 @@ async def serve_rpc(
     """
     session = RpcSession(contract, LineOutlet(sink))
     try:
-        while not session.is_gone and not stop.is_set():
-            line = await next_line(lines, stop)
-            if line is None:
-                break
-            await session.take_line(line, limit)
+        async with aclosing(until_stopped(lines, stop)) as taken:
+            async for line in taken:
+                await session.take_line(line, limit)
+                if session.is_gone:
+                    break
         await session.finish()
     finally:
         session.cancel()

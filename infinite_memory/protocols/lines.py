@@ -7,16 +7,19 @@ A line that is too long is refused and skipped to its end, and the loop goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from infinite_memory.errors import InvalidRequestError, LimitExceededError
-from infinite_memory.protocols.json_text import format_line, parse_object
+from infinite_memory.protocols.json_text import format_line, format_line_in_pieces, parse_object
 from infinite_memory.protocols.streams import ByteSink, ByteSource
 
 BOM = b"\xef\xbb\xbf"
 LARGE_LINE = 256 * 1024  # above this a line is parsed in a thread, so that other sessions do not wait
+LARGE_REPLY = 1 << 20  # characters; above this a reply is written in a thread, for the same reason
+_SMALLEST = 4  # characters that a value takes at least, with what parts it from the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +97,13 @@ async def answer_lines(
     contract: LineContract, lines: AsyncIterator[bytes | TooLong], sink: ByteSink, *, limit: int, stop: asyncio.Event
 ) -> None:
     """Serve one client whose lines are cut already; otherwise as `serve_lines`."""
-    while not stop.is_set():
-        line = await next_line(lines, stop)
-        if line is None:
-            return
-        reply = await _answer(contract, line, limit)
-        try:
-            await sink.write(format_line(reply))
-        except ConnectionError:
-            return
+    async with aclosing(until_stopped(lines, stop)) as taken:
+        async for line in taken:
+            reply = await _answer(contract, line, limit)
+            try:
+                await sink.write(await format_reply(reply))
+            except ConnectionError:
+                return
 
 
 async def _answer(contract: LineContract, line: bytes | TooLong, limit: int) -> dict[str, Any]:
@@ -115,13 +116,45 @@ async def _answer(contract: LineContract, line: bytes | TooLong, limit: int) -> 
     return await contract.handle(request)
 
 
-async def next_line(lines: AsyncIterator[bytes | TooLong], stop: asyncio.Event) -> bytes | TooLong | None:
-    """Give the next line, or None at the end or when *stop* is set first."""
-    reading = asyncio.ensure_future(anext(lines, None))
+async def until_stopped(
+    lines: AsyncIterator[bytes | TooLong], stop: asyncio.Event
+) -> AsyncGenerator[bytes | TooLong, None]:
+    """Give lines until they end or *stop* is set, whichever is first."""
     stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if reading.done():
-        return reading.result()
-    reading.cancel()
-    return None
+    try:
+        while not stop.is_set():
+            reading = asyncio.ensure_future(anext(lines, None))
+            try:
+                await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
+                line = reading.result() if reading.done() else None
+            finally:
+                reading.cancel()
+            if line is None:
+                return
+            yield line
+    finally:
+        stopping.cancel()
+
+
+async def format_reply(reply: dict[str, Any]) -> bytes:
+    """Write a reply as a line; one with much text in a thread, so that other sessions do not wait."""
+    if is_large(reply):
+        return await asyncio.to_thread(format_line_in_pieces, reply)
+    return format_line(reply)
+
+
+def is_large(value: Any) -> bool:
+    """Tell whether the texts in a JSON value come to more than `LARGE_REPLY` characters; looks no further than that."""
+    left = LARGE_REPLY
+    waiting = [value]
+    while waiting and left > 0:
+        one = waiting.pop()
+        if isinstance(one, str):
+            left -= len(one)
+        elif isinstance(one, dict):
+            left -= sum(map(len, one))
+            waiting += one.values()
+        elif isinstance(one, list | tuple):
+            waiting += one
+        left -= _SMALLEST
+    return left <= 0

@@ -5,9 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 
 from infinite_memory.protocols.jsonrpc import RpcContract, serve_rpc
-from infinite_memory.protocols.lines import LineContract, LineReader, TooLong, answer_lines, next_line
+from infinite_memory.protocols.lines import (
+    LARGE_LINE,
+    LineContract,
+    LineReader,
+    TooLong,
+    answer_lines,
+    until_stopped,
+)
 from infinite_memory.protocols.streams import ByteSink, ByteSource
 
 
@@ -29,14 +37,21 @@ async def serve_session(
         stop: When set, no further request is begun.
     """
     lines = LineReader(source, limit).lines()
-    first = await next_line(lines, stop)
+    async with aclosing(until_stopped(lines, stop)) as taken:
+        first = await anext(taken, None)
     if first is None:
         return
     everything = _with_first(first, lines)
-    if open_lines is None or is_rpc(first):
+    if open_lines is None or await _is_rpc(first):
         await serve_rpc(open_rpc(), everything, sink, limit=limit, stop=stop)
     else:
         await answer_lines(open_lines(), everything, sink, limit=limit, stop=stop)
+
+
+async def _is_rpc(first: bytes | TooLong) -> bool:
+    if isinstance(first, TooLong) or len(first) <= LARGE_LINE:
+        return is_rpc(first)
+    return await asyncio.to_thread(is_rpc, first)
 
 
 def is_rpc(first: bytes | TooLong) -> bool:

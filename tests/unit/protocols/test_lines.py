@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infinite_memory.errors import InvalidRequestError
-from infinite_memory.protocols.lines import LineReader, TooLong, serve_lines
+from infinite_memory.protocols.json_text import format_line
+from infinite_memory.protocols.lines import (
+    LARGE_LINE,
+    LARGE_REPLY,
+    LineReader,
+    TooLong,
+    format_reply,
+    is_large,
+    serve_lines,
+    until_stopped,
+)
+from infinite_memory.protocols.session import serve_session
 from tests.mongo_server import run
 
 LIMIT = 64
@@ -162,3 +173,39 @@ def test_an_idle_session_ends_when_it_is_told_to() -> None:
         await serving
 
     run(session())
+
+
+def test_a_long_reply_is_written_like_any_other() -> None:
+    for reply in ({"text": "é" * LARGE_REPLY}, {"results": [{"n": n, "t": "x", "f": 0.5} for n in range(100_000)]}):
+        assert is_large(reply)
+        assert run(format_reply(reply)) == format_line(reply)
+    assert not is_large({"results": [{"text": "tea", "tags": [], "n": None}] * 1000})
+
+
+def test_lines_are_taken_until_stopped_and_one_task_waits_for_that() -> None:
+    async def scenario() -> None:
+        stop = asyncio.Event()
+        lines = LineReader(Chunks(b"1\n2\n3\n", stays_open=True), LIMIT).lines()
+        taken = []
+        async for line in until_stopped(lines, stop):
+            taken.append(line)
+            assert len(asyncio.all_tasks()) <= 3  # this one, the one that waits, and one that has read
+            if len(taken) == 3:
+                stop.set()
+        assert taken == [b"1", b"2", b"3"]
+
+    run(scenario())
+
+
+def test_a_first_line_that_is_long_decides_like_a_short_one() -> None:
+    async def scenario() -> None:
+        sink = Collected()
+        line = json.dumps({"n": "x" * LARGE_LINE}).encode() + b"\n"
+
+        def no_rpc() -> Any:
+            raise AssertionError
+
+        await serve_session(Echo, no_rpc, Chunks(line), sink, limit=2 * LARGE_LINE, stop=asyncio.Event())
+        assert len(sink.replies()) == 1
+
+    run(scenario())
