@@ -189,14 +189,16 @@ class Pipe:
 
     def _take_input(self) -> None:
         held = bytearray()
+        searched = 0  # bytes of it that hold no end of a line
         first = True
         passing: socket.socket | None = None  # where a line goes on that is too long to be kept
         too_long = False
         while chunk := self._read_input():
             held += chunk
-            while (end := held.find(b"\n") + 1) > 0:
+            while (end := held.find(b"\n", searched) + 1) > 0:
                 line = bytes(held[:end])
                 del held[:end]
+                searched = 0
                 if too_long:
                     _put(passing, line)
                 else:
@@ -207,6 +209,7 @@ class Pipe:
                     passing, too_long = self._register(b""), True
                 _put(passing, bytes(held))
                 held.clear()
+            searched = len(held)
         if held:
             self._send(bytes(held) + b"\n", first)
         with self._lock:
