@@ -301,6 +301,10 @@ class Index:
             self._remove(self._sidecar, gone)
             self._changed()
 
+    def restored(self) -> None:
+        """Take what was removed a moment ago for what may be there again: a restore brought it back."""
+        self._removed.clear()
+
     def scope_removed(self, scope_id: ScopeId) -> None:
         """Take out a whole scope that this process just dropped."""
         if self._next is not None:

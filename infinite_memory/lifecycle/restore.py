@@ -97,6 +97,7 @@ class Restoring:
                 with contextlib.suppress(StoreError):  # what is staged harms nobody, and is removed later
                     await restore.abort()
         await self._parts.scopes.refresh()
+        self._parts.index.restored()
         await self._parts.index.rebuild()
         log.info("restored %s: %d memories", file.name, done.memories, extra={"event": "backup_restored"})
         return RestoreReport(file, mode, done, saved)
