@@ -110,7 +110,12 @@ class Daemon:
         while not self.stop.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stop.wait(), IDLE_CHECK_S)
-            if self.sessions:
+            if (local_socket.read_record(self.home.path) or {}).get("pid") != self.record["pid"]:
+                log.warning(
+                    "the home was removed or taken over: nobody can reach this daemon", extra={"event": "daemon_lost"}
+                )
+                self.stop.set()
+            elif self.sessions:
                 self.last_seen_at = time.monotonic()
             elif idle_exit_s and self.http is None and time.monotonic() - self.last_seen_at > idle_exit_s:
                 log.info("nobody has been here for %g s", idle_exit_s, extra={"event": "daemon_idle"})

@@ -56,9 +56,12 @@ class Home(NamedTuple):  # no dataclass: importing those costs the thin client 1
 
 def find_home(environ: Mapping[str, str]) -> Home:
     """Tell which home *environ* names; nothing is created."""
+    default = _platform_data_folder(environ)
     if named := environ.get(HOME_VARIABLE):
-        return Home(Path(named).expanduser().absolute(), explicit=True)
-    return Home(_platform_data_folder(environ), explicit=False)
+        path = Path(named).expanduser().absolute()
+        # The daemon of the default home is started with its path in the variable: that is the same home, not a named one.
+        return Home(path, explicit=path != default)
+    return Home(default, explicit=False)
 
 
 def make_own_folder(folder: Path) -> None:

@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from infinite_memory.errors import EmbeddingError
 from infinite_memory.models import Window
 
 if TYPE_CHECKING:
-    import onnxruntime
+    from onnxruntime import InferenceSession
     from tokenizers import Encoding, Tokenizer
 
     from infinite_memory.models import Vectors
@@ -56,7 +56,7 @@ class OnnxEmbedder:
         self._dim = self.manifest.dim if truncate_dim is None else min(truncate_dim, self.manifest.dim)
         self._lock = threading.Lock()
         self._tokenizer: Tokenizer | None = None
-        self._session: onnxruntime.InferenceSession | None = None
+        self._session: InferenceSession | None = None
 
     @property
     def space(self) -> str:
@@ -102,7 +102,7 @@ class OnnxEmbedder:
         closing = int(np.argmin(special[::-1]))
         return np.concatenate((ids[: len(ids) - closing - excess], ids[len(ids) - closing :]))
 
-    def _run(self, session: onnxruntime.InferenceSession, encodings: Sequence[NDArray[np.int64]]) -> Vectors:
+    def _run(self, session: InferenceSession, encodings: Sequence[NDArray[np.int64]]) -> Vectors:
         """Embed one run; rows in the order of *encodings*."""
         longest = max(len(ids) for ids in encodings)
         input_ids = np.zeros((len(encodings), longest), dtype=np.int64)
@@ -139,13 +139,13 @@ class OnnxEmbedder:
                 self._tokenizer = tokenizer
             return self._tokenizer
 
-    def _load_session(self) -> onnxruntime.InferenceSession:
+    def _load_session(self) -> InferenceSession:
         with self._lock:
             if self._session is None:
                 self._session = self._open_session()
             return self._session
 
-    def _open_session(self) -> onnxruntime.InferenceSession:
+    def _open_session(self) -> InferenceSession:
         file = self._file()
         try:
             onnxruntime = load_onnxruntime()
@@ -156,12 +156,12 @@ class OnnxEmbedder:
         options.inter_op_num_threads = 1
         options.log_severity_level = _ORT_LOG_ERRORS
         try:
-            session: onnxruntime.InferenceSession = onnxruntime.InferenceSession(
+            session = onnxruntime.InferenceSession(
                 str(self.folder / file.name), options, providers=["CPUExecutionProvider"]
             )
         except Exception as exc:  # onnxruntime's errors share no base but Exception
             raise self._broken(f"{file.name} is damaged, or made for another onnxruntime") from exc
-        return session
+        return cast("InferenceSession", session)
 
     def _file(self) -> ModelFile:
         file = self.manifest.files.get(self.precision)

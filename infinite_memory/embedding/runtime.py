@@ -22,4 +22,5 @@ def load_onnxruntime() -> ModuleType:
     import onnxruntime
 
     onnxruntime.disable_telemetry_events()
-    return onnxruntime
+    loaded: ModuleType = onnxruntime
+    return loaded

@@ -94,17 +94,31 @@ class Forgetting(Recalling):
         await self.parts.index.wrote([found[memory_id]])
         return found[memory_id]
 
-    async def restore_scope(self, name: str) -> Scope:
-        """Take an archived scope out again, with all that was in it; one that is not archived is given as it is.
+    async def restore_scope(self, name: str) -> tuple[Scope, int]:
+        """Take an archived scope out again, with all that was in it; of one that is not archived (Global never is), bring back
+        what was softly forgotten in it.
+
+        Returns:
+            The scope, and how many memories are seen again by it.
 
         Raises:
             ScopeNotFoundError: there is none of that name.
         """
-        await self.parts.index.sidecar()
-        scope = await self.parts.store.set_scope_archived((await self.parts.scopes.get(name)).scope_id, None)
-        await self.parts.scopes.refresh()
-        self.parts.index.scopes_changed()
-        return scope
+        sidecar = await self.parts.index.sidecar()
+        scope = await self.parts.scopes.get(name)
+        if scope.archived_at is not None:
+            scope = await self.parts.store.set_scope_archived(scope.scope_id, None)
+            await self.parts.scopes.refresh()
+            self.parts.index.scopes_changed()
+            return scope, sidecar.count(Filter(scope_ids=frozenset({scope.scope_id})))
+        hidden = list((await self.parts.store.deleted_ids({scope.scope_id}, None)).items())
+        count = 0
+        for at in range(0, len(hidden), PAGE):
+            back = await self.parts.store.undelete(dict(hidden[at : at + PAGE]))
+            found = await self.parts.store.fetch(dict.fromkeys(back, scope.scope_id), vectors=True)
+            await self.parts.index.wrote(list(found.values()))
+            count += len(found)
+        return scope, count
 
     async def purge(self, located: Located) -> list[MemoryId]:
         """Remove memories for good, wherever they stand."""

@@ -37,7 +37,10 @@ from infinite_memory.models import (
 
 # What is wrong with one memory, not with the store.
 _REFUSALS = (InvalidRequestError, AlreadyExistsError, NotFoundError)
-WRITE_TRIES = 20  # a memory that others change at the same moment is read and changed anew; each time one of them has succeeded
+LONG_CHARS = 64_000  # embedded after the reply: about sixty windows, two seconds of the model
+WRITE_TRIES = (
+    20  # a memory that others change at the same moment is read and changed anew; each time one of them has succeeded
+)
 
 
 def content_hash(text: str) -> str:
@@ -80,7 +83,7 @@ class Remembering:
         """
         results: list[Kept | InfiniteMemoryError] = []
         scopes: dict[str, Scope | InfiniteMemoryError] = {}
-        await self.parts.index.sidecar()
+        await self.parts.index.connected()
         for name in dict.fromkeys(draft.scope for draft in drafts):
             try:
                 scopes[name] = await self.parts.scopes.get_open(name, create=create_scope)
@@ -112,8 +115,7 @@ class Remembering:
             new = changed(old, changes)
             embedding, pending = None, None
             if embedded_text(new) != embedded_text(old):
-                embeddings, pending = await self._embed([new])
-                embedding = embeddings[0]
+                [(embedding, pending)] = await self._embed([new])
             else:
                 full = await self.parts.store.fetch({memory_id: old.scope_id}, vectors=True)
                 embedding = full[memory_id].embedding if memory_id in full else None
@@ -149,7 +151,7 @@ class Remembering:
         return await self.parts.store.revisions_of(memory_id)
 
     async def _remember(self, drafts: Sequence[Draft], *, create_scope: bool) -> list[Kept]:
-        await self.parts.index.sidecar()
+        await self.parts.index.connected()  # the index may still be loading: it learns of what is written meanwhile
         scopes = {
             name: await self.parts.scopes.get_open(name, create=create_scope)
             for name in dict.fromkeys(draft.scope for draft in drafts)
@@ -159,10 +161,10 @@ class Remembering:
     async def _made(self, drafts: Sequence[Draft], scopes: Mapping[str, Scope]) -> list[Kept]:
         """Make memories with their vectors; nothing is stored yet."""
         memories = [self._memory(draft, scopes[draft.scope]) for draft in drafts]
-        embeddings, pending = await self._embed(memories)
+        vectors = await self._embed(memories)
         return [
             Kept(dataclasses.replace(memory, embedding=embedding), scopes[draft.scope], pending)
-            for memory, embedding, draft in zip(memories, embeddings, drafts, strict=True)
+            for memory, (embedding, pending), draft in zip(memories, vectors, drafts, strict=True)
         ]
 
     async def _keep(self, made: Sequence[Kept]) -> list[Kept]:
@@ -185,12 +187,15 @@ class Remembering:
                 results.append(problem)
         return results
 
-    async def _embed(self, memories: Sequence[MemoryRecord]) -> tuple[list[Embedding | None], str | None]:
+    async def _embed(self, memories: Sequence[MemoryRecord]) -> list[tuple[Embedding | None, str | None]]:
+        """Embed memories, each with the reason where that is put off."""
+        texts = [embedded_text(one) for one in memories]
+        short = [text for text in texts if len(text) <= LONG_CHARS]
         try:
-            made = await self.parts.embeddings.embed_memories([embedded_text(one) for one in memories])
+            made = iter(await self.parts.embeddings.embed_memories(short) if short else [])
         except EmbeddingError as problem:
-            return [None] * len(memories), str(problem)
-        return list(made), None
+            return [(None, str(problem))] * len(memories)
+        return [(next(made), None) if len(text) <= LONG_CHARS else (None, "its text is long") for text in texts]
 
     def _memory(self, draft: Draft, scope: Scope) -> MemoryRecord:
         now = floor_to_millisecond(self.parts.clock())

@@ -55,7 +55,7 @@ class Together(Remembering):
         check(old)
         new = dataclasses.replace(changed(old, changes), deleted_at=None)
         if embedded_text(new) != embedded_text(old):
-            [embedding], _ = await self._embed([new])
+            [(embedding, _)] = await self._embed([new])
             new = dataclasses.replace(new, embedding=embedding)
         now = floor_to_millisecond(self.parts.clock())
         return dataclasses.replace(new, content_hash=content_hash(new.text), updated_at=now)

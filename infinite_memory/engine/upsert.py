@@ -99,7 +99,7 @@ class Upserting(Remembering):
 
     async def _add(self, draft: Draft, scope: Scope, memory_id: MemoryId) -> Upserted | None:
         memory = dataclasses.replace(self._memory(draft, scope), memory_id=memory_id)
-        [embedding], pending = await self._embed([memory])
+        [(embedding, pending)] = await self._embed([memory])
         whole = dataclasses.replace(memory, embedding=embedding)
         try:
             await self.parts.store.insert([whole])

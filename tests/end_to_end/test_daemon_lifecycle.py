@@ -272,3 +272,15 @@ def test_sigterm_in_process_ends_it_in_order(installation: Installation) -> None
     assert client.ask("ping")["pong"]
     assert client.terminate() == 0
     until(lambda: not installation.processes(), "mongod is gone")
+
+
+def test_a_daemon_whose_home_was_removed_goes(installation: Installation) -> None:
+    """Found by a user who deleted the home first and stopped the daemon afterwards: nobody could reach it any more."""
+    client = installation.serve()
+    assert client.ask("list_memories")["status"] == "OK"
+    pid = installation.daemon_pid()
+    assert pid is not None
+    assert client.close() == 0
+    (installation.home / "daemon.json").unlink()
+    until(lambda: not is_alive(pid), "the daemon has noticed and gone")
+    assert installation.processes() == []

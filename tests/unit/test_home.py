@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import stat
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -110,14 +112,17 @@ def test_a_record_is_removed_only_by_its_own_daemon(tmp_path: Path) -> None:
 def test_a_link_in_the_place_of_a_shared_socket_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    shared = Path(tempfile.mkdtemp(prefix="im-"))  # short, as a runtime folder is; a test's own folder is too deep
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(shared))
     deep = tmp_path / ("x" * 60) / ("y" * 60)
     folder = local_socket.socket_path(deep).parent
+    assert folder.parent == shared
     (tmp_path / "elsewhere").mkdir(mode=0o755)
     folder.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="should be a folder of this user"):
         local_socket.listen(deep, "unix")
     assert stat.S_IMODE((tmp_path / "elsewhere").stat().st_mode) == 0o755
+    shutil.rmtree(shared)
 
 
 def test_a_lock_that_is_held_for_a_moment_is_got_with_patience(tmp_path: Path) -> None:
@@ -132,3 +137,10 @@ def test_a_lock_that_is_held_for_a_moment_is_got_with_patience(tmp_path: Path) -
             assert not second
             waiting = others.submit(wait)
         assert waiting.result(30)
+
+
+def test_naming_the_platforms_own_folder_names_no_home(tmp_path: Path) -> None:
+    """A client starts the daemon of the default home with its path in the variable; both must mean one backup folder."""
+    environ = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    default = find_home(environ)
+    assert find_home(environ | {"INFINITE_MEMORY_HOME": str(default.path)}) == default

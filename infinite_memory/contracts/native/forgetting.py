@@ -92,12 +92,16 @@ async def delete_memory(call: Call) -> Reply:
     title="Undo forgetting", idempotent=True,
 )  # fmt: skip
 async def restore_memory(call: Call) -> Reply:
-    """Bring back a memory that was softly forgotten, or a scope that was archived. What was removed for good cannot come
-    back."""
+    """Bring back a memory that was softly forgotten, or a scope that was archived; for a scope that is not archived, all that
+    was softly forgotten in it. What was removed for good cannot come back."""
     scope = call.fields.find_text("scope")
     if (scope is None) == ("memory_id" not in call.fields):
         raise InvalidRequestError("memory_id", "give either memory_id or scope")
     if scope is not None:
-        return {"scope": (await call.engine.restore_scope(scope)).name, "outcome": "restored"}
+        restored, count = await call.engine.restore_scope(scope)
+        reply: Reply = {"scope": restored.name, "outcome": "restored", "restored_count": count}
+        return (
+            reply if count else reply | {"note": "nothing was hidden in this scope; what was removed for good is gone"}
+        )
     memory = await call.engine.restore(memory_id(call.fields))
     return {"memory_id": memory.memory_id, "memory": memory_out(call.engine, memory), "outcome": "restored"}

@@ -64,3 +64,28 @@ def test_a_bound_on_matches_without_a_query_is_refused_and_nothing_goes(open_mem
             assert (await memory.ok("delete_memory", target={"tag": "a"}))["deleted_count"] == 1
 
     run(work())
+
+
+def test_an_emptied_global_scope_comes_back_by_its_name(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            kept = {await memory.store(f"Fact {number}.") for number in range(3)}
+            emptied = await memory.ok("delete_memory", target={"scope": "Global"})
+            assert set(emptied["memory_ids"]) == kept
+            restored = await memory.ok("restore_memory", scope="Global")
+            assert restored["restored_count"] == 3
+            listed = await memory.ok("list_memories", filter={"scope": "Global"})
+            assert {one["memory_id"] for one in listed["results"]} == kept
+
+    run(work())
+
+
+def test_restoring_where_nothing_was_hidden_says_so(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("There all the time.", "Here")
+            restored = await memory.ok("restore_memory", scope="Here")
+            assert restored["restored_count"] == 0
+            assert "nothing was hidden" in restored["note"]
+
+    run(work())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from infinite_memory.engine.parts import Draft, Kept
 from infinite_memory.errors import InvalidRequestError
 from tests.mongo_server import run
@@ -96,3 +98,19 @@ def test_a_memory_cannot_be_moved_by_changing_it_and_is_told_so(open_memory: Ope
             assert moved["error"].startswith("metadata.scope: a memory stays in its scope")
 
     run(work())
+
+
+def test_a_long_text_is_stored_at_once_and_embedded_afterwards(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            text = "The minutes were read and nothing was decided. " * 1400 + "The elephant of the circus is purple."
+            stored = await memory.ok("store_memory", content=text)
+            assert stored["embedding"] == "pending"
+            found = await memory.ok("retrieve_memory", query="purple elephant", mode="text")
+            assert found["results"][0]["memory_id"] == stored["memory_id"]
+            while memory.engine.parts.index.count_pending():
+                await asyncio.sleep(0.1)
+            found = await memory.ok("retrieve_memory", query="purple elephant", mode="semantic")
+            assert found["results"][0]["text"] == text
+
+    run(work(), 240)
