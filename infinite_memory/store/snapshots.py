@@ -36,9 +36,9 @@ _LENGTH = struct.Struct("<i")
 STAGED = "staged_"
 """Begins the names of collections that a restore has not yet put into place."""
 
-LOCAL_VALUES = frozenset({"value.last_backup"})
+LOCAL_VALUES = frozenset({"value.last_backup", "value.embedding"})
 LOCAL_PREFIXES = ("value.job.", "lease.", "restore.")
-"""Entries of ``meta`` that belong to this database and never travel: jobs, leases, restores under way, the last backup."""
+"""Entries of ``meta`` that belong to this database and never travel: jobs, leases, restores under way, the last backup, the model."""
 
 MEMORIES = re.compile(rf"{schema.PREFIX}([0-9a-f]{{24}})")
 PLAIN_NAME = re.compile(r"[a-z][a-z_]{0,60}")
@@ -108,7 +108,7 @@ class MongoSnapshot(Snapshot):
         kept = [
             one
             for one in await self._documents(schema.META, {"_id": {"$regex": "^value\\."}})
-            if one["_id"] not in LOCAL_VALUES and not one["_id"].startswith(LOCAL_PREFIXES)
+            if value_travels(one["_id"])
         ]
         if kept:
             yield b"".join(bson.encode(one) for one in kept)
@@ -193,6 +193,11 @@ def split(data: bytes) -> list[bytes]:
         found.append(data[at : at + length])
         at += length
     return found
+
+
+def value_travels(key: str) -> bool:
+    """Tell whether an entry of ``meta`` is one that backups carry."""
+    return key.startswith("value.") and key not in LOCAL_VALUES and not key.startswith(LOCAL_PREFIXES)
 
 
 def _travels(name: str) -> bool:

@@ -28,7 +28,16 @@ from infinite_memory.store import schema
 from infinite_memory.store.connection import Connection, Database
 from infinite_memory.store.copies import Chunk, Restore, Restored, RestoreMode, RestorePlan
 from infinite_memory.store.drivers import aggregate
-from infinite_memory.store.snapshots import LOCAL_PREFIXES, LOCAL_VALUES, MEMORIES, PLAIN_NAME, STAGED, decoded, split
+from infinite_memory.store.snapshots import (
+    LOCAL_PREFIXES,
+    LOCAL_VALUES,
+    MEMORIES,
+    PLAIN_NAME,
+    STAGED,
+    decoded,
+    split,
+    value_travels,
+)
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +100,9 @@ class MongoRestore(Restore):
                 await self._take_belonging(chunk)
             elif not _is_plain(chunk.collection) or chunk.collection == schema.TOMBSTONES:
                 raise BackupError(f"the backup holds a collection {chunk.collection!r}, which no backup of ours does")
+            elif chunk.collection == schema.META and not self._only:
+                kept = [one for one in decoded(chunk.documents) if value_travels(str(one["_id"]))]
+                await self._stage(chunk.collection, [bson.encode(one) for one in kept])
             elif not self._only:
                 await self._stage(chunk.collection, split(chunk.documents))
         except (bson.errors.BSONError, KeyError, TypeError, ValueError) as problem:
