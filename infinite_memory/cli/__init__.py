@@ -14,7 +14,6 @@ from pathlib import Path
 from infinite_memory import __version__
 from infinite_memory.errors import ConfigError, InfiniteMemoryError
 
-
 CONTRACTS = ("native", "memory-server", "palace", "laravel", "agentmem")
 
 

@@ -21,7 +21,7 @@ def call(options: argparse.Namespace) -> int:
     """Send one request and print the reply as one line of JSON; 0 for OK, 1 for ERROR, 2 for a usage fault."""
     text = sys.stdin.read() if options.fields == "-" else options.fields
     try:
-        fields = json.loads(text)
+        fields = json.loads(text) if text.strip() else {}
     except ValueError as problem:
         print(f"infinite-memory call: the fields are not JSON: {problem}", file=sys.stderr)
         return 2
@@ -58,6 +58,9 @@ def help_(options: argparse.Namespace) -> int:
     contract = NativeContract(no_engine, new_session(config, os.environ))
     asked = {"action": "help"} | ({"command": options.action} if options.action else {})
     reply = asyncio.run(contract.handle(asked))
+    if reply["status"] != "OK":
+        print(f"infinite-memory help: {reply['error']}", file=sys.stderr)
+        return 1
     if options.json:
         print(json.dumps(reply["commands"], ensure_ascii=False))
         return 0

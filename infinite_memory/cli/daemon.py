@@ -8,6 +8,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from infinite_memory.cli.reach import ask_daemon, greeting_of, home_and_config
 from infinite_memory.home import find_home
@@ -60,9 +61,16 @@ def _status(options: argparse.Namespace) -> int:
         print("no daemon runs")
         return 1
     for name, value in answer["status"].items():
-        shown = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, dict) else value
-        print(f"{name:<12} {shown}")
+        for at, one in enumerate(value if isinstance(value, list) else [value]):
+            print(f"{'' if at else name:<12} {_shown(one)}")
     return 0
+
+
+def _shown(value: Any) -> str:
+    """Write one value of the status on one line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {'never' if one is None else one}" for key, one in value.items())
+    return "none" if value is None else str(value)
 
 
 def _is_alive(pid: int) -> bool:

@@ -30,7 +30,14 @@ _IGNORED: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 _DEFAULTS = {"EMBEDDINGS_POOLING": "mean", "EMBEDDINGS_NORMALIZE": "true"}  # what we do anyway is worth no warning
 
-_LEVELS = {"error": "ERROR", "warn": "WARNING", "warning": "WARNING", "info": "INFO", "debug": "DEBUG", "trace": "DEBUG"}
+_LEVELS = {
+    "error": "ERROR",
+    "warn": "WARNING",
+    "warning": "WARNING",
+    "info": "INFO",
+    "debug": "DEBUG",
+    "trace": "DEBUG",
+}
 _DEFAULT_MODEL = "all-MiniLM-L6-v2"
 
 

@@ -70,6 +70,11 @@ class FidelityReport:
         """Tell whether the model may be used; a model without a reference is not doubted."""
         return self.lowest is None or self.lowest >= self.needed
 
+    def __str__(self) -> str:
+        if self.lowest is None:
+            return f"{self.space}: there is no reference to compare with"
+        return f"{self.space}: cosine {self.lowest:.5f} to sentence-transformers over {self.texts} texts (least {self.needed})"
+
 
 def find_reference(model: str, folder: Path | None) -> Reference | None:
     """Find the reference for the model called *model*: the package's own, else that of its *folder*."""

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 from infinite_memory import __version__
-from infinite_memory.contracts.base import ChoicesField, FlagField, Json, NameField, ObjectField, Reply, TextField
+from infinite_memory.contracts.base import (
+    ChoicesField,
+    Field,
+    FlagField,
+    Json,
+    NameField,
+    ObjectField,
+    Reply,
+    TextField,
+)
 from infinite_memory.contracts.native.replies import instant_out, scope_out
 from infinite_memory.contracts.native.table import TABLE, Call
 from infinite_memory.engine.scopes import check_name
 from infinite_memory.engine.upkeep import Done, Operation
+from infinite_memory.errors import InvalidRequestError, shown
 from infinite_memory.lifecycle.job_states import failing_jobs
 from infinite_memory.lifecycle.tidying import Tidied, Tidier, Tidying
 
@@ -138,6 +149,9 @@ async def ping(call: Call) -> Reply:
     return {"pong": True, "version": __version__}
 
 
+_SHOWN = ("type", "enum", "items", "properties", "default", "minimum", "maximum")  # of a field's schema, in help
+
+
 @TABLE.command(
     "help",
     TextField(name="command", about="Name of one command; without it all are listed"),
@@ -149,7 +163,8 @@ async def help_(call: Call) -> Reply:
     commands = [command for command in TABLE if wanted is None or command.name == wanted]
     if not commands:
         near = TABLE.nearest(wanted or "")
-        commands = [command for command in TABLE if command.name in near] or list(TABLE)
+        hint = f"did you mean {' or '.join(near)}?" if near else "help without a command lists all"
+        raise InvalidRequestError("command", f"{shown(wanted)} is not a command; {hint}")
     return {
         "commands": [
             {"action": one.name, "title": one.title, "about": one.about, "fields": _fields_out(one.fields)}
@@ -160,15 +175,12 @@ async def help_(call: Call) -> Reply:
     } | ({"ignored_settings": call.session.ignored} if call.session.ignored else {})
 
 
-def _fields_out(fields: object) -> list[Json]:
-    from infinite_memory.contracts.base import Field
-
+def _fields_out(fields: Sequence[Field]) -> list[Json]:
     out: list[Json] = []
-    for field in fields if isinstance(fields, tuple) else ():
-        assert isinstance(field, Field)
-        entry: Json = {"name": field.name, "about": field.about, "required": field.required}
+    for field in fields:
         schema = field.described()
-        entry |= {key: schema[key] for key in ("type", "enum", "default", "minimum", "maximum") if key in schema}
+        entry: Json = {"name": field.name, "about": field.about, "required": field.required}
+        entry |= {key: schema[key] for key in _SHOWN if key in schema}
         if isinstance(field, ObjectField):
             entry["fields"] = _fields_out(field.fields)
         out.append(entry)

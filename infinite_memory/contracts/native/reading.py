@@ -35,6 +35,8 @@ from infinite_memory.errors import EmbeddingError, InvalidRequestError
 from infinite_memory.models import Filter, MemoryRecord, tag_key
 from infinite_memory.time_phrases.asking import has_topic
 
+SURE = 0.5  # a best match below this is as likely wrong as right
+
 
 @TABLE.command(
     "retrieve_memory",
@@ -44,6 +46,7 @@ from infinite_memory.time_phrases.asking import has_topic
         choices=Mode, default=Mode.HYBRID,
     ),
     ObjectField(name="filter", about="What a memory must be to be considered", fields=FILTER_FIELDS),
+    read_scope("The same as filter.scope"),
     IntegerField(name="top_k", about="Most results", default=5, low=1, high=1000, limit="top_k"),
     NumberField(name="min_confidence", about="Leave out weaker matches", low=0, high=1),
     IntegerField(name="max_chars", about="Most characters of text in the reply", low=100, high=100_000_000),
@@ -62,7 +65,7 @@ async def retrieve_memory(call: Call) -> Reply:
         min_confidence=fields.find_number("min_confidence") or 0.0,
         mode=fields["mode"],
     )
-    reply = _noted(_found(call, found), note)
+    reply = _noted(_found(call, found), note or await _elsewhere(call, where, found))
     if "max_chars" in fields:
         _cap(reply, fields.integer("max_chars"))
     return reply
@@ -71,7 +74,7 @@ async def retrieve_memory(call: Call) -> Reply:
 @TABLE.command(
     "search_by_tag",
     TextField(name="tag", about="The tag to look for", required=True),
-    query(required=False), read_scope(), limit(50), CURSOR,
+    query(required=False), read_scope("Only this scope; without it every scope is searched"), limit(50), CURSOR,
     title="Find by tag", read_only=True, idempotent=True,
 )  # fmt: skip
 async def search_by_tag(call: Call) -> Reply:
@@ -98,6 +101,7 @@ async def search_by_scope(call: Call) -> Reply:
 @TABLE.command(
     "list_memories",
     ObjectField(name="filter", about="What a memory must be to be listed", fields=FILTER_FIELDS),
+    read_scope("The same as filter.scope"),
     limit(50), CURSOR, NOW, TIMEZONE,
     title="List memories", read_only=True, idempotent=True,
 )  # fmt: skip
@@ -159,6 +163,17 @@ async def _widened(call: Call, where: Where) -> tuple[Where, Reply]:
     if not await call.engine.count(everywhere):
         return where, {}
     return everywhere, {"note": f"nothing in {' or '.join(where.scopes)}, so every scope was searched"}
+
+
+async def _elsewhere(call: Call, where: Where, found: Found) -> Reply:
+    """Say that other scopes were not searched, where nothing sure was found in the usual ones."""
+    is_sure = bool(found.matches) and found.matches[0].confidence >= SURE
+    if is_sure or not where.lenient or where.scopes is None:
+        return {}
+    everywhere = await call.engine.count(dataclasses.replace(where, scopes=None))
+    if everywhere == await call.engine.count(where):
+        return {}
+    return {"note": f'only {" and ".join(where.scopes)} was searched; "scope": "ALL" looks everywhere'}
 
 
 async def _search_or_list(call: Call, where: Where, wanted: str | None, *, newest_first: bool = True) -> Reply:

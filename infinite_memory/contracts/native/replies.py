@@ -11,7 +11,6 @@ from infinite_memory.contracts.base import Json
 from infinite_memory.engine import Engine
 from infinite_memory.models import Match, MemoryRecord, Scope, TimeRange
 
-
 _JOINERS = frozenset("\u200d\ufe0f")  # hold an emoji of several characters together
 
 

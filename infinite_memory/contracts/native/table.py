@@ -28,7 +28,7 @@ from infinite_memory.engine import Engine
 from infinite_memory.engine.parts import Where
 from infinite_memory.engine.scopes import GLOBAL, is_all
 from infinite_memory.errors import InvalidRequestError, shown
-from infinite_memory.models import Filter, MemoryId, TagsMode, TimeRange, tag_key
+from infinite_memory.models import Filter, MemoryId, TagsMode, TimeRange, fold, tag_key
 from infinite_memory.time_phrases import EXAMPLES, Anchor, FoundTime, find_time
 
 SCOPE_ABOUT = "Name of a scope, or ALL; without it the active scope and Global are searched"
@@ -107,9 +107,9 @@ class IdField(Field):
         return {"type": "string", "minLength": 1}
 
 
-def read_scope() -> Field:
+def read_scope(about: str = SCOPE_ABOUT) -> Field:
     """The scope to read from."""
-    return NameField(name="scope", about=SCOPE_ABOUT)
+    return NameField(name="scope", about=about)
 
 
 def tags(about: str) -> Field:
@@ -160,11 +160,21 @@ def scopes_of(call: Call, scope: str | None, *, everywhere: bool = False) -> tup
 
 
 async def where_of(call: Call, fields: Fields) -> Where:
-    """Turn checked filter fields into a filter."""
-    wanted = fields["tags"] or ()
+    """Turn checked filter fields into a filter. The scope may also stand beside the filter.
+
+    Raises:
+        InvalidRequestError: two scopes are named, or there is no time in the words of ``time_query``.
+    """
+    wanted, scope = fields["tags"] or (), fields.find_text("scope")
+    beside = call.fields.find_text("scope")
+    if scope is not None and beside is not None and fold(scope) != fold(beside):
+        raise InvalidRequestError(
+            "scope", f"{beside!r} here and {scope!r} in {fields.at('scope')} differ; give it once"
+        )
+    scope = beside if scope is None else scope
     return Where(
-        scopes_of(call, fields.find_text("scope")),
-        lenient="scope" not in fields,
+        scopes_of(call, scope),
+        lenient=scope is None,
         rest=Filter(
             tag_keys=frozenset(map(tag_key, wanted)),
             tags_mode=fields["tags_mode"],
