@@ -24,7 +24,8 @@ ROOT = Path(__file__).parents[2]
 Json = dict[str, Any]
 BOUND = 1.2
 IMPORTANT = 15  # drawers that a palace recall gives beside those that answer
-WORDS = ["harbour", "ledger", "tea", "boiler", "roof", "garden", "train", "letter", "cello", "piano", "bridge", "market", "winter", "summer", "fox", "owl", "river", "stone", "paper", "candle", "window", "door", "lamp", "kettle"]  # fmt: skip
+WORDS = """harbour ledger tea boiler roof garden train letter cello piano bridge market winter summer fox owl
+    river stone paper candle window door lamp kettle""".split()  # noqa: SIM905 - a list of words reads best as one
 
 
 class Client:

@@ -24,7 +24,9 @@ from pathlib import Path
 import psutil
 
 COMMAND = [str(Path(sys.executable).with_name("infinite-memory"))]
-QUESTION = '{"action": "retrieve_memory", "query": "which of my notes speaks of the harbour and its lighthouse number %d?"}\n'
+QUESTION = (
+    '{"action": "retrieve_memory", "query": "which of my notes speaks of the harbour and its lighthouse number %d?"}\n'
+)
 
 
 class Serve:
@@ -87,7 +89,9 @@ def filled_home(memories: int) -> Iterator[Path]:
         serve = Serve(folder / "home")
         for first in range(0, memories, 200):
             entries = [
-                {"content": f"Note {at}: the lighthouse number {at * 7919 % 1009} of harbour {at * 31 % 97} was painted."}
+                {
+                    "content": f"Note {at}: the lighthouse number {at * 7919 % 1009} of harbour {at * 31 % 97} was painted."
+                }
                 for at in range(first, min(first + 200, memories))
             ]
             reply, _ = serve.ask(json.dumps({"action": "store_memories", "memories": entries}) + "\n")
@@ -180,7 +184,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--memories", type=int, default=1000)
     options = parser.parse_args()
-    print(f"{options.memories:,} memories, {options.runs} runs, load {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
+    print(
+        f"{options.memories:,} memories, {options.runs} runs, load {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores"
+    )
     with filled_home(options.memories) as home:
         measure_start(home, options.runs)
         measure_cost(home, options.runs)

@@ -22,7 +22,8 @@ WORDS = (
 ENDINGS = ("py", "rs", "toml", "yaml", "log", "conf", "sql", "tsx", "go", "md")
 
 LATIN = ("Zoë Ångström", "Łukasz Żeleński", "Siobhán Ní Dhónaill", "José Núñez", "Ivana Đurić", "Françoise Lefèvre", "Jürgen Groß",
-         "Miloš Kovačević", "Ayşe Yıldız", "Nguyễn Thị Hạnh", "Björn Sjöström", "Rūta Šimkutė", "Andrés Ibáñez", "Ondřej Dvořák")  # fmt: skip
+         "Miloš Kovačević", "Ayşe Yıldız", "Nguyễn Thị Hạnh", "Björn Sjöström", "Rūta Šimkutė", "Andrés Ibáñez",
+         "Ondřej Dvořák")  # fmt: skip
 CYRILLIC = ("Дмитрий Соколов", "Наталья Белова", "Олександр Шевчук", "Марина Кузнецова", "Борис Захаров", "Светлана Орлова",
             "Георги Иванов", "Елизавета Громова", "Тарас Бондаренко", "Людмила Фролова", "Виктор Лебедев", "Оксана Ткаченко")  # fmt: skip
 GREEK = ("Γιώργος Παπαδόπουλος", "Ελένη Νικολάου", "Δημήτρης Οικονόμου", "Κατερίνα Βασιλείου", "Νίκος Αντωνίου", "Σοφία Καραγιάννη",
@@ -41,7 +42,8 @@ HAN = (
     "东方晓月",
     "南宫浩然",
 )
-DEVANAGARI = ("अनिरुद्ध शर्मा", "प्रियंका वर्मा", "राजेश कुलकर्णी", "मीनाक्षी त्रिपाठी", "सुरेन्द्र चौहान", "कविता देशपांडे", "विवेक अग्रवाल",
+DEVANAGARI = ("अनिरुद्ध शर्मा", "प्रियंका वर्मा", "राजेश कुलकर्णी", "मीनाक्षी त्रिपाठी", "सुरेन्द्र चौहान", "कविता देशपांडे",
+              "विवेक अग्रवाल",
               "शालिनी मिश्रा", "नरेन्द्र पाटिल", "गायत्री जोशी")  # fmt: skip
 NAMES = {"latin": LATIN, "cyrillic": CYRILLIC, "greek": GREEK, "arabic": ARABIC, "han": HAN, "devanagari": DEVANAGARI}
 
