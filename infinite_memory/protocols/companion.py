@@ -29,7 +29,13 @@ def parse_address(address: str) -> int:
 
 @contextlib.asynccontextmanager
 async def open_companion(
-    address: str, contract: str, open_rpc: Callable[[], RpcContract], settings: HttpSettings, home: Path, *, body_bytes: int
+    address: str,
+    contract: str,
+    open_rpc: Callable[[], RpcContract],
+    settings: HttpSettings,
+    home: Path,
+    *,
+    body_bytes: int,
 ) -> AsyncIterator[str]:
     """Serve *contract* at *address*, under /mcp and /mcp/<contract>; gives its URL.
 
