@@ -21,6 +21,9 @@ HOMES = {
     "onnxruntime": ("embedding",),
     "sentence_transformers": ("embedding",),
     "torch": ("embedding",),
+    "mcp": ("protocols",),
+    "starlette": ("protocols",),
+    "uvicorn": ("protocols",),
     "httpx2": ("model_port",),
 }
 INWARD = {
