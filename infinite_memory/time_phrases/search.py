@@ -140,6 +140,11 @@ def _is_number(grammar: Grammar, start: int, found: Found) -> bool:
     )
 
 
+def _is_counted(grammar: Grammar, at: int) -> bool:
+    """Tell whether a unit belongs to digits that were no count of it: "40000000 days ago" is not "days ago"."""
+    return grammar.has(at, Tag.UNIT) and grammar.at(at - 1).folded.isdigit()
+
+
 def _find_inside(grammar: Grammar) -> _Hit | None:
     """Look for the time inside a sentence: the longest that needs no support or has it, the first of equals."""
     best: _Hit | None = None
@@ -147,7 +152,7 @@ def _find_inside(grammar: Grammar) -> _Hit | None:
     starts = 0
     while at < len(grammar.lexemes) and starts < _MOST_STARTS:
         lexeme = grammar.at(at)
-        if not lexeme.meanings and lexeme.value is None:
+        if (not lexeme.meanings and lexeme.value is None) or _is_counted(grammar, at):
             at += 1
             continue
         if lexeme.has(Tag.ANCHOR):

@@ -122,3 +122,9 @@ def test_the_ends_of_the_calendar_raise_nothing() -> None:
     for now in (dt.datetime(1, 1, 1, 12, tzinfo=dt.UTC), dt.datetime(9999, 12, 31, 12, tzinfo=dt.UTC)):
         for text in ("yesterday", "tomorrow", "last year", "this week", "since Monday", "in the 90s", "Easter"):
             find_time(text, now, ZoneInfo("Pacific/Kiritimati"))
+
+
+@pytest.mark.parametrize("text", ["40000 days ago", "99999999999 days ago", "0000000000000001 weeks ago"])
+def test_a_count_beyond_counting_is_no_time(text: str) -> None:
+    """Found by a new user: the digits were skipped and "days ago" read as a few of them."""
+    assert find_time(text, dt.datetime(2026, 11, 28, 12, tzinfo=dt.UTC), ZoneInfo("UTC")) is None
