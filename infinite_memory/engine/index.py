@@ -44,6 +44,7 @@ BATCH = 500  # memories fetched or indexed at a time: small enough to keep the l
 HOLD_S = 0.1  # a change waits at most about this long for company
 RETRY_S = 1.0  # pause after the store was unreachable
 REMOVALS_KEPT = 10_000  # memories removed a moment ago, which a slower reader must not bring back
+EARLY_KEPT = 1000  # memories written before the sidecar was there that are found by the very next request
 SAVE_SHARE = 20  # after a save, this many times its length without one: a large index must not be written all day
 NO_SPACE = "none"  # stands for the space of a model that is not there: everything is pending
 
@@ -74,6 +75,7 @@ class Index:
         self._wait_s, self._save_every_s = wait_s, save_every_s
         self._sidecar: Sidecar | None = None
         self._next: Sidecar | None = None  # being built to take its place; own writes enter both
+        self._early: dict[MemoryId, MemoryRecord] = {}  # written before the sidecar was there
         self._token = b""
         self._unsaved_since: float | None = None
         self._save_asap = False
@@ -239,10 +241,15 @@ class Index:
                         self.on_change(one)
                     batch = []
                 if is_level and self._sidecar is None:
-                    self._open(sidecar)
+                    await self._open(sidecar)
                 await self._save_if_due()
 
-    def _open(self, sidecar: Sidecar) -> None:
+    async def _open(self, sidecar: Sidecar) -> None:
+        while self._early:  # the feed may be behind them, and who wrote them may ask for them next
+            early, self._early = list(self._early.values()), {}
+            await _upsert(sidecar, [Row.of(memory) for memory in early])
+            await self._words.entered(sidecar, early)
+            self._remove(sidecar, [one.memory_id for one in early if one.memory_id in self._removed])  # gone meanwhile
         self._sidecar, self.state = sidecar, "ready"
         self._opened.open()
         log.info("the index is ready", extra={"event": "index_ready"})
@@ -281,7 +288,11 @@ class Index:
         for sidecar in (self._next, self._sidecar):
             if sidecar is not None:
                 await _upsert(sidecar, rows)
-        if self._sidecar is not None:
+        if self._sidecar is None:
+            self._early |= {memory.memory_id: memory for memory in memories}
+            while len(self._early) > EARLY_KEPT:  # a bulk of them is left to the feed
+                self._early.pop(next(iter(self._early)))
+        else:
             await self._words.entered(self._sidecar, memories)
             self._changed()
             if self._pending.are_pending(memories):
@@ -291,6 +302,7 @@ class Index:
         """Take out memories that this process just deleted, softly or for good; they are not found from now on."""
         gone = list(memory_ids)
         for memory_id in gone:
+            self._early.pop(memory_id, None)
             self._removed[memory_id] = None
             self._removals += 1
         while len(self._removed) > REMOVALS_KEPT:
@@ -307,6 +319,7 @@ class Index:
 
     def scope_removed(self, scope_id: ScopeId) -> None:
         """Take out a whole scope that this process just dropped."""
+        self._early = {one: memory for one, memory in self._early.items() if memory.scope_id != scope_id}
         if self._next is not None:
             self._next.remove_scope(scope_id)
         if self._sidecar is not None:
