@@ -110,6 +110,7 @@ def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
     settings = [part for name, value in greeting.get("flags", {}).items() for part in ("--set", f"{name}={value}")]
     if "config_file" in greeting:
         settings += ["--config", greeting["config_file"]]
+    left_behind = local_socket.read_record(home)
     with output.open("wb") as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "infinite_memory", "daemon", "run", *settings],
@@ -122,7 +123,8 @@ def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
         record = local_socket.read_record(home)
         if record is not None and record.get("pid") == process.pid:
             return
-        if record is not None and _listens(home):  # one that was started by other means was faster
+        # One that was started by other means was faster. A record from before is a dead daemon's, but its socket may be ours.
+        if record not in (None, left_behind) and _listens(home):
             process.terminate()
             return
         if (code := process.poll()) is not None:

@@ -194,9 +194,11 @@ class LocalMongo:
             self._is_stopping = False
 
     async def _end_own(self) -> None:
-        if self._process is not None:
-            await _end(self._process.pid, self._has_exited)
-            self._process = None
+        process = self._process
+        if process is not None:
+            await _end(process.pid, lambda: process.poll() is not None)
+            if self._process is process:
+                self._process = None
 
     # starting
 
@@ -219,6 +221,8 @@ class LocalMongo:
                 )
             await asyncio.sleep(_POLL_S)
         await self._stop_orphan()
+        if self._is_stopping:
+            raise StoreUnavailableError("MongoDB is being stopped")
         self._is_ready = False
         self._process = self._spawn()
         if self._supervisor is None or self._supervisor.done():

@@ -48,6 +48,7 @@ def test_the_documents_examples_are_answered_reply_for_reply(installation: Insta
     found = client.ask("retrieve_memory", query="favorite color", filter={"scope": "Personal"}, top_k=3)
     [hit] = found["results"]
     assert 0.5 < hit.pop("confidence") <= 1
+    assert hit.pop("when").startswith("today, ")
     assert shape(found) == {
         "status": "OK",
         "results": [
@@ -94,7 +95,7 @@ def test_the_documents_examples_are_answered_reply_for_reply(installation: Insta
     assert [one["text"] for one in in_words["results"]] == ["Project Alpha deadline is June 30th"]
 
     made = client.ask("create_memory_scope", scope_name="Travel", description="Places to go")
-    assert shape(made) == {"status": "OK", "scope_id": "<id>", "scope_name": "Travel"}
+    assert shape(made) == {"status": "OK", "scope_id": "<id>", "scope_name": "Travel", "outcome": "created"}
     again = client.ask("create_memory_scope", scope_name="travel")
     assert (again["status"], again["error_code"]) == ("ERROR", "ALREADY_EXISTS")
     scopes = client.ask("list_memory_scopes")["scopes"]

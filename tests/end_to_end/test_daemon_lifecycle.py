@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from infinite_memory import __version__, local_socket
-from tests.processes import Client, Installation, is_alive, until
+from tests.processes import LONG, Client, Installation, is_alive, until
 
 
 def test_ten_clients_that_start_at_once_start_one_daemon(installation: Installation) -> None:
@@ -108,6 +108,24 @@ def test_a_signal_stops_the_daemon_in_order(installation: Installation) -> None:
         os.kill(pid, number)
         until(lambda: not installation.processes(), "daemon and mongod are gone")
         assert not (installation.home / "daemon.json").exists()
+        assert installation.call("list_memories")["total"] == 1
+
+
+def test_a_daemon_that_is_stopped_while_it_starts_after_a_crash_goes_at_once(installation: Installation) -> None:
+    """MongoDB's start is under way, or about to be tried again, when it is to be stopped."""
+    assert installation.call("store_memory", content="tea")["status"] == "OK"
+    for tenths in range(2, 7) if LONG else (4,):
+        pid = installation.daemon_pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        starting = subprocess.Popen(
+            [sys.executable, "-m", "infinite_memory", "daemon", "run"],
+            env=installation.environ, cwd=installation.home.parent, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        with pytest.raises(subprocess.TimeoutExpired):
+            starting.wait(tenths / 10)
+        starting.terminate()
+        assert starting.wait(15) in (0, -signal.SIGTERM)
         assert installation.call("list_memories")["total"] == 1
 
 

@@ -102,6 +102,7 @@ def test_an_mcp_session_goes_on_without_a_second_handshake(installation: Install
         until(lambda pid=pid: not is_alive(pid), "the daemon is gone")
         reply = client.tool(number, "store_memory", content=f"tea {number}")
         assert reply["id"] == number
+        assert "result" in reply, reply
         assert reply["result"]["structuredContent"]["outcome"] == "stored"
     assert not client.has_more(), "the replayed handshake's reply is the daemon's business"
     assert client.tool(9, "list_memories")["result"]["structuredContent"]["total"] == 2
