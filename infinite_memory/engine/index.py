@@ -219,10 +219,10 @@ class Index:
     async def _follow(self, sidecar: Sidecar, token: bytes) -> None:
         """Apply what the feed tells for as long as *sidecar* is the one in use.
 
-        Changes are gathered for a moment and applied together. The sidecar counts as level when the feed is silent, or when a
-        gathering ended by time and not by size: a backlog comes faster than that, so what comes is being written now.
+        Changes are gathered for a moment and applied together. The sidecar counts as level when the feed is silent, or has told
+        all that had happened when the following began: others may write without a pause.
         """
-        self._token = token
+        self._token, mark = token, await self._store.change_token()
         batch: list[Change] = []
         first_at = 0.0
         async with contextlib.aclosing(self._store.changes(token)) as changes:
@@ -233,8 +233,8 @@ class Index:
                 if change is not None:
                     first_at = first_at if batch else now
                     batch.append(change)
-                is_level = change is None or (now - first_at > HOLD_S and len(batch) < BATCH)
-                if batch and (is_level or len(batch) >= BATCH):
+                is_level = change is None or (self._sidecar is None and self._store.has_reached(change.token, mark))
+                if batch and (is_level or now - first_at > HOLD_S or len(batch) >= BATCH):
                     await self._apply(sidecar, batch)
                     self._token = batch[-1].token
                     for one in batch:

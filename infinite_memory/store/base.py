@@ -231,6 +231,9 @@ class Store(Protocol):
     async def change_token(self) -> bytes:
         """Give a token from which `changes` tells everything that happens from now on."""
 
+    def has_reached(self, token: bytes, mark: bytes) -> bool:
+        """Tell whether a feed that gave *token* with a change has told everything that happened before *mark* was given."""
+
     def changes(self, after: bytes) -> AsyncGenerator[Change | None, None]:
         """Follow what happens to the store after a token, by change stream, or by polling on a standalone server.
 

@@ -85,6 +85,13 @@ def feed(connection: Connection, identity: str, deployment: str) -> Feed:
     return StreamedFeed(connection, identity, deployment)
 
 
+def place_of(token: bytes) -> Timestamp:
+    """Give the point of time that a token stands for; later is greater."""
+    document = bson.decode(token)
+    place: Timestamp = document["polled"] if "polled" in document else document["at"]
+    return place
+
+
 def _read_token(token: bytes, identity: str) -> dict[str, Any]:
     """Open a token.
 

@@ -427,6 +427,9 @@ class MongoStore(Store):
             feed = changes.feed(self._connection, self._identity, self._deployment)
             return await feed.token_of_now(database)
 
+    def has_reached(self, token: bytes, mark: bytes) -> bool:
+        return changes.place_of(token) >= changes.place_of(mark)
+
     async def changes(self, after: bytes) -> AsyncGenerator[Change | None, None]:
         async for change in changes.feed(self._connection, self._identity, self._deployment).follow(after):
             yield change

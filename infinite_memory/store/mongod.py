@@ -253,9 +253,11 @@ class LocalMongo:
             if self._process is None or self._process.poll() is not None:
                 code = self._process.returncode if self._process is not None else 0
                 self._process = None
-                raise StoreUnavailableError(f"mongod ended with {code} while it started: {self._last_words()}")
+                raise StoreUnavailableError(
+                    f"MongoDB ended with exit code {code} while it started: {self._last_words()}"
+                )
             if time.monotonic() > deadline:
-                raise StoreUnavailableError(f"mongod takes too long to start; see {self._log_file}")
+                raise StoreUnavailableError(f"MongoDB takes too long to start; see {self._log_file}")
             await asyncio.sleep(_POLL_S)
         self._is_ready = True
         log.info("mongod is ready", extra={"event": "mongod_ready", "pid": self.pid})

@@ -36,7 +36,8 @@ def test_a_client_that_does_not_read_costs_no_memory_and_holds_nobody_up(shared:
 def test_a_slow_request_of_one_client_does_not_hold_up_the_others(shared: Installation) -> None:
     slow, quick = shared.serve(), shared.serve()
     assert quick.ask("ping")["pong"]
-    slow.send({"action": "ping"}, {"action": "store_memory", "content": "tea and biscuits at noon. " * 4000})
+    long = [{"content": f"{number}: " + "tea and biscuits at noon. " * 2000} for number in range(4)]
+    slow.send({"action": "ping"}, {"action": "store_memories", "memories": long})
     assert slow.reply()["pong"]
     for number in range(10):
         assert quick.ask("ping", request_id=number)["request_id"] == number

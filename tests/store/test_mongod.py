@@ -221,7 +221,7 @@ def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
         (tmp_path / "mongodb" / "WiredTiger.turtle").write_text("nonsense")
         (tmp_path / "mongodb" / "WiredTiger").write_text("nonsense")
         mongo = make(tmp_path)
-        with pytest.raises(StoreUnavailableError, match="mongod ended with"):
+        with pytest.raises(StoreUnavailableError, match="MongoDB ended with"):
             await mongo.start()
         await mongo.stop()
         no_mongod = tmp_path / "mongod"
