@@ -49,6 +49,8 @@ MEMBER = f"./{SOCKET_NAME}"
 _SOCKET_PATH_LIMIT = 100
 """sockaddr_un holds 108 bytes on Linux and 104 on macOS, with a NUL."""
 
+_LITTLE_BYTES = 1024 * 1024
+
 _START_TIMEOUT_S = 60.0
 """Recovery of a large data set after kill -9 may take long; a start that fails ends much sooner by itself."""
 
@@ -363,6 +365,9 @@ class LocalMongo:
 
     def _last_words(self) -> str:
         """Say in one line why the server ended, as far as it told."""
+        disk = os.statvfs(self._data)
+        if disk.f_bavail * disk.f_frsize < _LITTLE_BYTES:  # its own last words are then of no help
+            return f"there is no space left on the disk of {self._data}"
         for line in reversed(_tail(self._log_file)):
             with contextlib.suppress(ValueError, AttributeError):
                 entry = json.loads(line)

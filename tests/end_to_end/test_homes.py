@@ -133,9 +133,10 @@ def test_a_daemon_that_others_start_is_used(installation: Installation) -> None:
     for client in clients:
         assert client.ask("store_memory", content="tea")["status"] == "OK"
     assert pids == {installation.daemon_pid()}
+    running.terminate()  # it serves, or waits for its turn
+    running.wait(60)
     assert installation.command("daemon", "stop").returncode == 0
     until(lambda: not installation.processes(), "all are gone")
-    running.wait(60)
 
 
 def test_two_homes_side_by_side_know_nothing_of_each_other(tmp_path: Path) -> None:
@@ -192,7 +193,7 @@ def test_a_full_disk_is_a_clear_error_and_loses_nothing(small_disk: Path) -> Non
             else:
                 refused += 1
                 assert reply["error_code"] == "CONNECTION_ERROR", reply
-                assert "MongoDB" in reply["error"]
+                assert "MongoDB" in reply["error"] or "no space left" in reply["error"], reply
                 if refused == 3:
                     break
         assert refused, "the disk was not full"
