@@ -35,7 +35,6 @@ OURS = {
     "infinite_memory.cli.lifecycle",
     "infinite_memory.cli.reach",
     "infinite_memory.cli.scopes",
-    "infinite_memory.cli.scopes",
     "infinite_memory.cli.serve",
     "infinite_memory.client",
     "infinite_memory.errors",
