@@ -59,18 +59,22 @@ class App(AbstractAsyncContextManager["App"]):
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        try:
+            await self._close_parts()
+        finally:
+            if self.mongod is not None:
+                await self.mongod.stop()  # whatever went wrong before: nothing of ours is left running
+
+    async def _close_parts(self) -> None:
         assert self._building is not None
         await asyncio.gather(self._building, return_exceptions=True)
         self.watch.close()
         if self.jobs is not None:
             await self.jobs.close()
-        if not self._building.cancelled() and self._building.exception() is None:
-            parts = self._building.result().parts
-            await parts.index.close()
-            await parts.embeddings.close()
-            await parts.store.close()
-        if self.mongod is not None:
-            await self.mongod.stop()
+        if (engine := self.built_engine()) is not None:
+            await engine.parts.index.close()
+            await engine.parts.embeddings.close()
+            await engine.parts.store.close()
 
     async def engine(self) -> Engine:
         """Give the engine once it is built; its methods wait for what they need themselves."""
