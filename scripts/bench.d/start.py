@@ -105,7 +105,7 @@ def filled_home(memories: int) -> Iterator[Path]:
 
 def measure_start(home: Path, runs: int) -> None:
     """How soon the first reply and the first semantic answer come, with a daemon and without."""
-    passes, warm, cold, semantic, here_bad, here_semantic, boots = [], [], [], [], [], [], []
+    passes, warm, cold, semantic, here_bad, here_semantic, boots, here_rss = [], [], [], [], [], [], [], []
     for run in range(runs):
         passes.append(bare_python())
         serve = Serve(home)
@@ -124,6 +124,7 @@ def measure_start(home: Path, runs: int) -> None:
         reply, seconds = serve.ask(QUESTION % (run + 1000))
         assert reply["results"], reply
         here_semantic.append(seconds)
+        here_rss.append(psutil.Process(serve.process.pid).memory_info().rss)
         serve.end()
         boots.append(mongod_boot_s(home))
         daemon(home, "start")
@@ -135,6 +136,9 @@ def measure_start(home: Path, runs: int) -> None:
     show("serve --in-process: first reply to a bad line", here_bad, unit)
     show("serve --in-process: first semantic answer", here_semantic, unit)
     show("MongoDB's own boot in those runs (from its log)", boots)
+    print(
+        f"{'memory of one serve --in-process':<58}{statistics.median(here_rss) / 2**20:9.1f} MiB  (ten windows: ten times that)"
+    )
 
 
 def mongod_boot_s(home: Path) -> float:
