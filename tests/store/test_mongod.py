@@ -228,7 +228,7 @@ def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
         no_mongod.write_text("#!/bin/sh\necho this is no MongoDB >&2\nexit 3\n")
         no_mongod.chmod(0o700)
         other = make(tmp_path / "other", binary=no_mongod)
-        with pytest.raises(StoreUnavailableError, match=r"ended with 3.*this is no MongoDB"):
+        with pytest.raises(StoreUnavailableError, match=r"ended with exit code 3.*this is no MongoDB"):
             await other.start()
         await other.stop()
 
