@@ -241,9 +241,10 @@ class TextFeed:
                 if index.waiting >= FLUSH_ROWS:
                     await _in_thread(index.flush)
             await self._level(index, sidecar)
-            await _in_thread(index.flush)
-            self._index = index
-            await _in_thread(lambda: self._files.settle(index))
+            async with self._flushing:  # or a flush of the old generation would find its folder gone
+                await _in_thread(index.flush)
+                self._index = index
+                await _in_thread(lambda: self._files.settle(index))
         finally:
             self._next = None
             self._rebuilt_at = time.monotonic()
