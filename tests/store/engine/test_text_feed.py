@@ -29,3 +29,21 @@ def test_a_new_generation_waits_for_a_save_that_is_under_way(
     with caplog.at_level(logging.WARNING, logger="infinite_memory.engine.text_feed"):
         run(work())
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "text", "fuzzy"])
+@pytest.mark.parametrize("ends", [{"from": "2020-01-01"}, {"to": "2100-01-01"}])
+def test_a_range_that_lacks_an_end_narrows_what_is_in_the_files(
+    open_memory: Open, mode: str, ends: dict[str, str]
+) -> None:
+    """Found by a new user: tantivy refuses an excluded end that is not there, once memories are in its files."""
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("The lighthouse was painted white.")
+            await memory.store("The lighthouse was built.", timestamp="1850-05-01" if "from" in ends else "2150-05-01")
+            await memory.engine.parts.index._words.flush()
+            found = await memory.ok("retrieve_memory", query="lighthouse", mode=mode, filter={"time_range": ends})
+            assert [one["text"] for one in found["results"]] == ["The lighthouse was painted white."]
+
+    run(work())
