@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.contracts.base import CallT, Command, Table
+from infinite_memory.errors import InfiniteMemoryError, shown
 
 Json = dict[str, Any]
 
@@ -30,6 +31,20 @@ class RpcError(Exception):
     def out(self) -> Json:
         """Write the ``error`` member."""
         return {"code": self.code, "message": self.message} | ({} if self.data is None else {"data": self.data})
+
+
+def named_tool(table: Table[CallT], name: str) -> Command[CallT]:
+    """Give the command of *table* that a tool's name means.
+
+    Raises:
+        RpcError: there is none of that name; says which it may have been meant for.
+    """
+    command = table.find(name)
+    if command is None:
+        near = table.nearest(name)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise RpcError(INVALID_PARAMS, f"Unknown tool: {shown(name)}{hint}")
+    return command
 
 
 class Answer(enum.Enum):

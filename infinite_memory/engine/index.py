@@ -17,7 +17,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from infinite_memory.engine.embeddings import Embeddings
 from infinite_memory.engine.gate import Gate
@@ -38,7 +37,6 @@ from infinite_memory.sidecar.base import Row, Sidecar, SidecarFiles, TextIndex
 from infinite_memory.store.base import Change, ChangeKind, Located, Store
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 BATCH = 500  # memories fetched or indexed at a time: small enough to keep the loop responsive
 HOLD_S = 0.1  # a change waits at most about this long for company
@@ -178,14 +176,14 @@ class Index:
         self.state = "loading"
         space, dim = self._space()
         try:
-            return await in_thread(lambda: self._files.load(self._store.identity, space, dim))
+            return await asyncio.to_thread(lambda: self._files.load(self._store.identity, space, dim))
         except SidecarError as problem:
             log.info("the sidecar is rebuilt: %s", problem, extra={"event": "sidecar_rebuilt"})
         token = await self._store.change_token()
-        sidecar = await in_thread(lambda: self._files.create(space, dim))
+        sidecar = await asyncio.to_thread(lambda: self._files.create(space, dim))
         await self._fill(sidecar)
         try:
-            await in_thread(lambda: self._files.save(sidecar, self._store.identity, token))
+            await asyncio.to_thread(lambda: self._files.save(sidecar, self._store.identity, token))
         except SidecarError as problem:
             log.warning("the sidecar was not saved: %s", problem, extra={"event": "sidecar_not_saved"})
             self._changed()
@@ -394,7 +392,7 @@ class Index:
             token, self._unsaved_since, self._save_asap = self._token, None, False
             await self._words.flush(token)
             try:
-                await in_thread(lambda: self._files.save(sidecar, self._store.identity, token))
+                await asyncio.to_thread(lambda: self._files.save(sidecar, self._store.identity, token))
             except SidecarError:
                 self._changed()
                 raise
@@ -407,7 +405,7 @@ class Index:
         return await self._compare(await self.sidecar())
 
     async def _compare(self, sidecar: Sidecar) -> Checked:
-        known = await in_thread(lambda: dict(sidecar.revisions()))
+        known = await asyncio.to_thread(lambda: dict(sidecar.revisions()))
         missing: dict[MemoryId, ScopeId] = {}
         stale: dict[MemoryId, ScopeId] = {}
         async for version in self._store.versions():
@@ -440,7 +438,7 @@ class Index:
             await self.sidecar()
             token = await self._store.change_token()
             space, dim = self._space()
-            sidecar = await in_thread(lambda: self._files.create(space, dim))
+            sidecar = await asyncio.to_thread(lambda: self._files.create(space, dim))
             self._next = sidecar
             try:
                 await self._fill(sidecar)
@@ -489,9 +487,4 @@ async def _upsert(sidecar: Sidecar, rows: Sequence[Row]) -> None:
     if len(rows) <= 4:  # quicker than a thread's round trip, and far below what the loop may be held up
         sidecar.upsert(rows)
     else:
-        await in_thread(lambda: sidecar.upsert(rows))
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Run *work* in a thread of the loop's pool."""
-    return await asyncio.get_running_loop().run_in_executor(None, work)
+        await asyncio.to_thread(lambda: sidecar.upsert(rows))

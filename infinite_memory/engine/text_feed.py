@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError, StoreError
 from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
@@ -20,7 +19,6 @@ from infinite_memory.sidecar.wording import is_short
 from infinite_memory.store.base import Store
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 BATCH = 500  # memories read from the store at a time
 FLUSH_ROWS = 512  # changes searched by hand at most: a millisecond
@@ -73,12 +71,12 @@ class TextFeed:
     async def _open(self, sidecar: Sidecar, token: bytes) -> None:
         level = False
         try:
-            index, saved = await _in_thread(lambda: self._files.load(self._store.identity))
+            index, saved = await asyncio.to_thread(lambda: self._files.load(self._store.identity))
             level = bool(token) and saved == token
         except SidecarDamagedError as problem:
             log.info("the text index is rebuilt: %s", problem, extra={"event": "text_rebuilt"})
-            index = await _in_thread(lambda: self._files.create(self._store.identity))
-            await _in_thread(lambda: self._files.settle(index))
+            index = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
+            await asyncio.to_thread(lambda: self._files.settle(index))
         index.set_archived(self._archived)
         self._next = index
         if not level:
@@ -93,19 +91,19 @@ class TextFeed:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
         if self._purge and self._index is not None:
-            fresh = await _in_thread(lambda: self._files.create(self._store.identity))
-            await _in_thread(lambda: self._files.settle(fresh))
+            fresh = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
+            await asyncio.to_thread(lambda: self._files.settle(fresh))
 
     async def _level(self, index: TextIndex, sidecar: Sidecar) -> None:
         """Compare revisions with *sidecar* and mend what differs."""
-        known, theirs = await _in_thread(lambda: (index.revisions(), sidecar.revisions()))
+        known, theirs = await asyncio.to_thread(lambda: (index.revisions(), sidecar.revisions()))
         index.remove([one for one in known if one not in theirs])
         missing = [one for one in sidecar.turns() if known.get(one, -1) < theirs.get(one, 0)]
         for at in range(0, len(missing), BATCH):
             found = await self._store.fetch(sidecar.locate(missing[at : at + BATCH]))
             await self._enter(index, sidecar, [found[one] for one in missing[at : at + BATCH] if one in found])
             if index.waiting >= FLUSH_ROWS:
-                await _in_thread(index.flush)
+                await asyncio.to_thread(index.flush)
 
     # what happens to memories
 
@@ -169,7 +167,7 @@ class TextFeed:
         if len(rows) <= 4:
             index.upsert(rows)
         else:
-            await _in_thread(lambda: index.upsert(rows))
+            await asyncio.to_thread(lambda: index.upsert(rows))
         gone = [one.memory_id for one in current if not sidecar.is_current(one.memory_id, one.revision)]
         if gone:  # removed while the store was read
             index.remove(gone)
@@ -207,7 +205,7 @@ class TextFeed:
             if index is None:
                 return
             try:
-                await _in_thread(lambda: index.flush(token))
+                await asyncio.to_thread(lambda: index.flush(token))
             except SidecarError as problem:
                 log.warning("the text index was not saved: %s", problem, extra={"event": "text_not_saved"})
                 self._changed()
@@ -227,7 +225,7 @@ class TextFeed:
             SidecarError: the files cannot be written.
         """
         began = time.monotonic()
-        index = await _in_thread(lambda: self._files.create(self._store.identity))
+        index = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
         index.set_archived(self._archived)
         self._next, self._touched = index, set()
         try:
@@ -239,12 +237,12 @@ class TextFeed:
                     index, sidecar, [found[one] for one in wanted if one in found and one not in self._touched]
                 )
                 if index.waiting >= FLUSH_ROWS:
-                    await _in_thread(index.flush)
+                    await asyncio.to_thread(index.flush)
             await self._level(index, sidecar)
             async with self._flushing:  # or a flush of the old generation would find its folder gone
-                await _in_thread(index.flush)
+                await asyncio.to_thread(index.flush)
                 self._index = index
-                await _in_thread(lambda: self._files.settle(index))
+                await asyncio.to_thread(lambda: self._files.settle(index))
         finally:
             self._next = None
             self._rebuilt_at = time.monotonic()
@@ -255,7 +253,3 @@ class TextFeed:
 def _is_latest(sidecar: Sidecar, memory: MemoryRecord) -> bool:
     known = sidecar.is_current(memory.memory_id, memory.revision)
     return known and not sidecar.is_current(memory.memory_id, memory.revision + 1)
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(None, work)

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from infinite_memory import __version__
 from infinite_memory.engine.parts import Parts
@@ -31,7 +31,6 @@ from infinite_memory.lifecycle.format import BackupReader, BackupWriter, Part, S
 from infinite_memory.store.copies import MEMORIES_PREFIX, SCOPES, Snapshot
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 SNAPSHOT_TRIES = 5  # a scope made or dropped while the snapshot is taken costs one
 RETRY_S = 0.5
@@ -118,12 +117,12 @@ class Backups:
             try:
                 async with self._parts.store.copies.snapshot() as snapshot:
                     await self._write(target, snapshot, _head(snapshot, self._parts, now, reason), progress)
-                await _in_thread(target.sync)
-                summary, checksum = await _in_thread(lambda: check_file(target.part, self._secret))
+                await asyncio.to_thread(target.sync)
+                summary, checksum = await asyncio.to_thread(lambda: check_file(target.part, self._secret))
             except OSError as problem:
                 raise unwritable(self.folder, problem) from problem
             size_bytes = target.part.stat().st_size
-            file = await _in_thread(target.publish)
+            file = await asyncio.to_thread(target.publish)
         made = _backup(file, size_bytes, checksum, summary)
         await self._parts.store.set_meta(
             "last_backup", {"at": made.created_at, "file": file.name, "memories": made.memories, "reason": reason}
@@ -138,16 +137,16 @@ class Backups:
         if self._secret is not None:
             head["lock"] = new_lock(self._secret)
             secret = self._secret
-            cipher = await _in_thread(lambda: Cipher(secret, head["lock"]))
+            cipher = await asyncio.to_thread(lambda: Cipher(secret, head["lock"]))
         writer = BackupWriter(target.file, head, cipher)
         done, total = 0, sum(snapshot.head.totals.values())
         async for chunk in snapshot.chunks():
             part = Part(chunk.collection, chunk.count, chunk.documents)
-            await _in_thread(lambda part=part: writer.add(part))  # type: ignore[misc]
+            await asyncio.to_thread(lambda part=part: writer.add(part))  # type: ignore[misc]
             done += chunk.count
             if progress is not None:
                 progress(done, max(done, total))
-        await _in_thread(lambda: writer.finish({}))
+        await asyncio.to_thread(lambda: writer.finish({}))
 
     async def verify(self, name: str) -> Backup:
         """Read a whole backup and check every part.
@@ -157,11 +156,11 @@ class Backups:
             BackupError: it is damaged, cut off, of a newer version or locked by another secret; says where.
         """
         file = find_backup(self.folder, name)
-        return await _in_thread(lambda: verify_file(file, self._secret))
+        return await asyncio.to_thread(lambda: verify_file(file, self._secret))
 
     async def list_all(self) -> list[Listed]:
         """List what lies in the folder, oldest first."""
-        return await _in_thread(lambda: [listed(file) for file in list_names(self.folder)])
+        return await asyncio.to_thread(lambda: [listed(file) for file in list_names(self.folder)])
 
 
 def verify_file(file: Path, secret: Secret | None = None) -> Backup:
@@ -236,7 +235,3 @@ def _by_kind(counts: Mapping[str, int]) -> dict[str, int]:
         kind = "memories" if name.startswith(MEMORIES_PREFIX) else name
         found[kind] = found.get(kind, 0) + count
     return found
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    return await asyncio.to_thread(work)

@@ -61,6 +61,8 @@ def test_the_commands_beside_serve_answer_as_the_readme_says(home: Path) -> None
     assert kept.returncode == 0
     assert run(home, "call", "store_memory", '{"content": " "}').returncode == 1
     assert run(home, "call", "store_memory", "{not json").returncode == 2
+    assert run(home, "call", "ping", "").returncode == 0  # no fields at all
+    assert run(home, "help", "store_memmory").returncode == 1
     assert "total_memories: 1" in run(home, "stats").stdout
     assert json.loads(run(home, "stats", "--json").stdout)["total_memories"] == 1
     assert "store_memory" in run(home, "help").stdout

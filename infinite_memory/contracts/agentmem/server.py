@@ -11,7 +11,15 @@ from infinite_memory.contracts.agentmem.conversations import Conversations
 from infinite_memory.contracts.agentmem.failures import INTERNAL, failure
 from infinite_memory.contracts.agentmem.table import TABLE, AgentMemCall
 from infinite_memory.contracts.base import Checking, Command, Json, parse_fields
-from infinite_memory.contracts.mcp import INTERNAL_ERROR, INVALID_PARAMS, Listener, Profile, RpcError, ToolCall
+from infinite_memory.contracts.mcp import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    Listener,
+    Profile,
+    RpcError,
+    ToolCall,
+    named_tool,
+)
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, NotFoundError, shown
@@ -45,11 +53,7 @@ class AgentMemServer:
         return [_tool_of(command) for command in TABLE]
 
     async def call_tool(self, name: str, arguments: Json, call: ToolCall) -> Json:
-        command = TABLE.find(name)
-        if command is None:
-            near = TABLE.nearest(name)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise RpcError(INVALID_PARAMS, f"Unknown tool: {shown(name)}{hint}")
+        command = named_tool(TABLE, name)
         checking = Checking(self._session.limits, self._session.zone)
         try:
             fields = parse_fields(command.fields, arguments, "", checking)

@@ -19,7 +19,7 @@ from infinite_memory.contracts.laravel.resources import (
     read_resource,
 )
 from infinite_memory.contracts.laravel.table import SCOPE, TABLE, LaravelCall
-from infinite_memory.contracts.mcp import INVALID_PARAMS, Listener, Profile, RpcError, ToolCall
+from infinite_memory.contracts.mcp import Listener, Profile, RpcError, ToolCall, named_tool
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
 from infinite_memory.engine.watch import Event, Watch
@@ -49,11 +49,7 @@ class LaravelServer:
         return [_tool_of(command) for command in TABLE]
 
     async def call_tool(self, name: str, arguments: Json, call: ToolCall) -> Json:
-        command = TABLE.find(name)
-        if command is None:
-            near = TABLE.nearest(name)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise RpcError(INVALID_PARAMS, f"Unknown tool: {shown(name)}{hint}")
+        command = named_tool(TABLE, name)
         checking = Checking(self._session.limits, self._session.zone)
         try:
             fields = parse_all(command.fields, arguments, "", checking)
