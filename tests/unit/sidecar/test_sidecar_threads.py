@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import faiss
 import pytest
 
 from infinite_memory.models import Filter
@@ -76,3 +77,15 @@ def test_the_interface_loads_neither_numpy_nor_faiss() -> None:
     program = "import sys, infinite_memory.sidecar.base; print({'numpy', 'faiss'} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"
+
+
+def test_a_search_takes_one_thread_whoever_asks() -> None:
+    """OpenMP keeps the number for each thread, and waiting for threads without work took sixty times as long as the search."""
+    sidecar = make_sidecar(make_row(number) for number in range(STEADY))
+
+    def search() -> int:
+        sidecar.search(unit_vectors(321, 1)[0], 10, Filter())
+        return int(faiss.omp_get_max_threads())
+
+    with ThreadPoolExecutor(1) as other:
+        assert (other.submit(search).result(), search()) == (1, 1)
