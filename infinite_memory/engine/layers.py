@@ -2,19 +2,21 @@
 
 Layer 0 is the scope's own description, layer 1 its weightiest memories whatever the question, layer 2 what is found by meaning and
 layer 3 the same for a search that spares no effort. A memory that answers the question stands in layer 2 or 3 also when it is among
-the weightiest, so a question always gets all of its answers.
+the weightiest, so a question always gets all of its answers. All layers come from the searches and the one reading of a plain recall.
 """
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import partial
 
+from infinite_memory.engine.confidence import confidence_in
 from infinite_memory.engine.importance import importance_now, weights_now
 from infinite_memory.engine.parts import Mode, Where
-from infinite_memory.engine.recall import Recalling
+from infinite_memory.engine.recall import Ranked, Recalling
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
 from infinite_memory.sidecar.base import Sidecar
 
@@ -61,21 +63,17 @@ class Layering(Recalling):
             ScopeNotFoundError: the scope does not exist or is archived.
         """
         [place], search = await self._prepare(query, Where((scope,)), Mode.HYBRID)
-        matches, weighty = await asyncio.gather(
-            self._answers(query, search, k), self.weightiest(place.name, WEIGHTIEST)
-        )
-        answers = {match.memory.memory_id for match in matches}
-        others = [one for one in weighty if one.memory.memory_id not in answers]
-        scores = await self._nearness(search, [one.memory.memory_id for one in others], len(matches))
         now = self.parts.clock()
+        weighty = await _heaviest(search.sidecar, search.narrow, WEIGHTIEST, now)
+        matches, ranked = await self._answers(query, search, k, beside=weighty)
+        answers = {match.memory.memory_id for match in matches}
+        others = [ranked.memories[one] for one in weighty if one in ranked.memories and one not in answers]
+        scores = _scores(ranked, {memory.memory_id for memory in others}, len(matches))
         layer = DEEP if deep else FOUND
         return LayeredFound(
             place,
             (
-                *(
-                    Layered(one.memory, one.importance, scores.get(one.memory.memory_id, 0.0), IMPORTANT)
-                    for one in others
-                ),
+                *(Layered(one, importance_now(one, now), scores[one.memory_id], IMPORTANT) for one in others),
                 *(
                     Layered(match.memory, importance_now(match.memory, now), match.confidence, layer)
                     for match in matches
@@ -96,6 +94,15 @@ class Layering(Recalling):
         ordered = await _heaviest(sidecar, narrow, limit, now)
         found = await self._read(sidecar, ordered)
         return [Weighed(found[one], importance_now(found[one], now)) for one in ordered if one in found]
+
+
+def _scores(ranked: Ranked, wanted: Set[MemoryId], after: int) -> dict[MemoryId, float]:
+    """Tell with which confidence some memories answer a question that *after* others answer better."""
+    candidates = (one for one in ranked.candidates if one.memory_id in wanted)
+    return {
+        one.memory_id: confidence_in(one.cosine, one.coverage, one.verbatim, place)
+        for place, one in enumerate(candidates, after)
+    }
 
 
 async def _heaviest(sidecar: Sidecar, where: Filter, limit: int, now: dt.datetime) -> list[MemoryId]:

@@ -56,6 +56,16 @@ class Search:
     note: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The best of a search, read; every candidate in order, and every memory read. ``exhausted`` where there are no more candidates."""
+
+    matches: list[Match]
+    candidates: list[Candidate]
+    memories: dict[MemoryId, MemoryRecord]
+    exhausted: bool
+
+
 class Recalling:
     """The engine's methods that read memories."""
 
@@ -78,31 +88,22 @@ class Recalling:
             ScopeNotFoundError: a scope of *where* does not exist.
         """
         scopes, search = await self._prepare(query, where, mode)
-        good = [match for match in await self._answers(query, search, k) if match.confidence >= min_confidence]
+        matches, _ = await self._answers(query, search, k)
+        good = [match for match in matches if match.confidence >= min_confidence]
         return Found(tuple(await self._with_windows(good)), scopes, search.note)
 
-    async def _answers(self, query: str, search: Search, k: int) -> list[Match]:
-        """Give the best *k* matches, those of equal texts as one."""
+    async def _answers(
+        self, query: str, search: Search, k: int, beside: Sequence[MemoryId] = ()
+    ) -> tuple[list[Match], Ranked]:
+        """Give the best *k* matches, those of equal texts as one, and what they were taken from; for *beside* see `_ranked`."""
         wanted = k + SLACK
         while True:
-            matches, exhausted = await self._ranked(query, search, wanted)
-            collapsed = collapse(matches)
-            if len(collapsed) >= k or exhausted:
+            ranked = await self._ranked(query, search, wanted, beside=beside)
+            collapsed = collapse(ranked.matches)
+            if len(collapsed) >= k or ranked.exhausted:
                 break
             wanted *= WIDEN
-        return collapsed[:k]
-
-    async def _nearness(self, search: Search, memory_ids: Sequence[MemoryId], after: int) -> dict[MemoryId, float]:
-        """Tell with which confidence some memories answer a question that *after* others answer better, without reading them."""
-        if not memory_ids:
-            return {}
-        only = dataclasses.replace(search, narrow=Filter(memory_ids=frozenset(memory_ids)))
-        candidates, _ = await _maybe_in_thread(search.sidecar, lambda: _gather(only, len(memory_ids)))
-        share = _SHARES[search.mode] if search.vector is not None else 0.0
-        return {
-            one.memory_id: confidence_in(one.cosine, one.coverage, one.verbatim, place)
-            for place, (one, _) in enumerate(rank(candidates, share), after)
-        }
+        return collapsed[:k], ranked
 
     async def nearest(self, query: str, where: Where, k: int, *, min_confidence: float) -> list[Match]:
         """Find the *k* best matches, each for itself: texts that are equal are not collapsed. Errors as in `recall`.
@@ -110,8 +111,8 @@ class Recalling:
         Confidence is that of the memory alone: what was said just before it, which a recall goes by as well, does not count.
         """
         _, search = await self._prepare(query, where, Mode.HYBRID)
-        matches, _ = await self._ranked(query, search, k, alone=True)
-        return [match for match in matches[:k] if match.confidence >= min_confidence]
+        ranked = await self._ranked(query, search, k, alone=True)
+        return [match for match in ranked.matches[:k] if match.confidence >= min_confidence]
 
     async def list_memories(
         self, where: Where, limit: int, cursor: str | None = None, *, newest_first: bool = True
@@ -187,14 +188,15 @@ class Recalling:
         return await embeddings.embed_query(text) if embeddings.state == "ready" else None  # for the confidence only
 
     async def _ranked(
-        self, query: str, search: Search, wanted: int, *, alone: bool = False
-    ) -> tuple[list[Match], bool]:
-        """Rank the best *wanted* candidates and read them; tells whether there are no more."""
-        candidates, exhausted = await _maybe_in_thread(search.sidecar, lambda: _gather(search, max(POOL, 2 * wanted)))
+        self, query: str, search: Search, wanted: int, *, beside: Sequence[MemoryId] = (), alone: bool = False
+    ) -> Ranked:
+        """Rank the best *wanted* candidates and read them; in the same searches and the same reading also those of *beside*."""
+        pool = max(POOL, 2 * wanted)
+        candidates, exhausted = await _maybe_in_thread(search.sidecar, lambda: _gather(search, pool, beside))
         share = _SHARES[search.mode] if search.vector is not None else 0.0
         ordered = [one for one, _ in rank(candidates, share)]
         best = ordered[:wanted]
-        found = await self._read(search.sidecar, [one.memory_id for one in best])
+        found = await self._read(search.sidecar, list(dict.fromkeys([*(one.memory_id for one in best), *beside])))
         asked = content_hash(query)
         matches: list[Match] = []
         lowest = 1.0
@@ -207,7 +209,7 @@ class Recalling:
             sure = confidence_in(one.cosine, coverage, one.verbatim, place)
             lowest = min(lowest, SAME_TEXT if memory.content_hash == asked else sure)
             matches.append(Match(memory, lowest, best_window=one.window if one.windows > 1 else None))
-        return matches, exhausted and len(ordered) <= wanted
+        return Ranked(matches, ordered, found, exhausted and len(ordered) <= wanted)
 
     async def _with_windows(self, matches: Sequence[Match]) -> list[Match]:
         """Tell of long memories which stretch matched; only those are read with their vectors."""
@@ -241,8 +243,8 @@ def collapse(matches: Sequence[Match]) -> list[Match]:
     return list(by_text.values())
 
 
-def _gather(search: Search, pool: int) -> tuple[list[Candidate], bool]:
-    """Collect candidates from meaning and words, and score each by both; tells whether the pools held all there is."""
+def _gather(search: Search, pool: int, beside: Sequence[MemoryId] = ()) -> tuple[list[Candidate], bool]:
+    """Collect candidates from meaning and words, and score each by both, *beside* too; tells whether the pools held all there is."""
     sidecar, text, vector, wording, narrow = search.sidecar, search.text, search.vector, search.wording, search.narrow
     # A filter for tags is narrow enough; without one, those who are named get a pool of their own.
     named = None
@@ -260,7 +262,7 @@ def _gather(search: Search, pool: int) -> tuple[list[Candidate], bool]:
             found = text.search(wording, pool, where)
             exhausted &= len(found) < pool
             worded |= {hit.memory_id: hit for hit in found}
-    ids = near.keys() | worded.keys()
+    ids = near.keys() | worded.keys() | set(beside)
     if vector is not None and (lacking := ids - near.keys()):
         near |= {
             hit.memory_id: hit for hit in sidecar.search(vector, len(lacking), Filter(memory_ids=frozenset(lacking)))
