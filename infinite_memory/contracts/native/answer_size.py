@@ -15,10 +15,29 @@ LEAST_CHARS = 200  # a text is not cut below this; rather, entries are left out
 _CUT = ("text", "excerpt", "content")
 
 
-def capped(reply: Json, most: int = ANSWER_BYTES) -> Json:
-    """Give *reply* cut to *most* bytes of JSON: long texts first, then whole entries from the end; what was cut says so."""
-    if size_of(reply) <= most:
-        return reply
+def capped(reply: Json, most: int = ANSWER_BYTES) -> tuple[Json, str]:
+    """Cut *reply* to *most* bytes of JSON: long texts first, then whole entries from the end; what was cut says so.
+
+    Returns:
+        The reply, the same object where nothing had to be cut; and its JSON.
+    """
+    text = _json(reply)
+    if len(text.encode()) <= most:
+        return reply, text
+    cut = _cut(reply, most)
+    return cut, _json(cut)
+
+
+def size_of(reply: Json) -> int:
+    """Count the bytes of *reply* as JSON."""
+    return len(_json(reply).encode())
+
+
+def _json(reply: Json) -> str:
+    return json.dumps(reply, ensure_ascii=False)
+
+
+def _cut(reply: Json, most: int) -> Json:
     longest = _longest(reply)
     low, high = LEAST_CHARS, max(LEAST_CHARS, longest)
     while low < high:  # the greatest length that fits
@@ -36,11 +55,6 @@ def capped(reply: Json, most: int = ANSWER_BYTES) -> Json:
         cut["truncated_note"] = f"the first {len(cut[name])} of {name} are shown; ask for fewer, or more narrowly"
         cut.pop("next_cursor", None)  # it would skip what was left out
     return cut
-
-
-def size_of(reply: Json) -> int:
-    """Count the bytes of *reply* as JSON."""
-    return len(json.dumps(reply, ensure_ascii=False).encode())
 
 
 def _longest(value: Any) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -195,9 +194,9 @@ def result_of(reply: Json) -> Json:
     """Wrap a reply as a tool's result: structured, and the same JSON as text."""
     if any(name in reply for name in ("results", "memory", "memories")) and reply.get("status") == "OK":
         reply = {"notice": NOTICE} | reply
-    reply = capped(reply)
+    reply, text = capped(reply)
     return {
-        "content": [{"type": "text", "text": json.dumps(reply, ensure_ascii=False)}],
+        "content": [{"type": "text", "text": text}],
         "structuredContent": reply,
         "isError": reply.get("status") != "OK",
     }

@@ -88,7 +88,7 @@ class PalaceServer:
             raise RpcError(INTERNAL_ERROR, f"{name}: {_said(problem)}") from problem
         if checking.warnings:
             reply["warnings"] = checking.warnings
-        return {"content": [{"type": "text", "text": json.dumps(_capped(reply), ensure_ascii=False)}]}
+        return {"content": [{"type": "text", "text": _text_of(reply)}]}
 
     def _with_default(self, command: Command[Call], arguments: Json) -> Json:
         """Give the arguments with the default palace in them.
@@ -155,8 +155,9 @@ def _said(problem: InfiniteMemoryError) -> str:
     return text
 
 
-def _capped(reply: Json) -> Json:
-    cut = capped(reply)
-    if cut is not reply:
-        cut["truncated_note"] = "the answer is cut, or a client would refuse it; lower top_k or limit"
-    return cut
+def _text_of(reply: Json) -> str:
+    cut, text = capped(reply)
+    if cut is reply:
+        return text
+    note = {"truncated_note": "the answer is cut, or a client would refuse it; lower top_k or limit"}
+    return json.dumps(cut | note, ensure_ascii=False)

@@ -235,13 +235,16 @@ def test_every_prompt_can_be_had() -> None:
 
 def test_a_small_answer_is_left_as_it_is() -> None:
     reply = {"status": "OK", "results": [{"text": "x" * 1000}]}
-    assert capped(reply) is reply
+    same, text = capped(reply)
+    assert same is reply
+    assert json.loads(text) == reply
 
 
 @pytest.mark.parametrize("letter", ["x", "茶", '"'])
 def test_a_large_answer_is_cut_and_says_so(letter: str) -> None:
     results = [{"text": letter * 5_000, "memory_id": str(number)} for number in range(20)]
-    cut = capped({"status": "OK", "results": results, "next_cursor": "c"})
+    cut, text = capped({"status": "OK", "results": results, "next_cursor": "c"})
+    assert json.loads(text) == cut
     assert size_of(cut) <= ANSWER_BYTES
     assert cut["truncated"] is True
     assert len(cut["results"]) == 20
@@ -250,7 +253,7 @@ def test_a_large_answer_is_cut_and_says_so(letter: str) -> None:
 
 
 def test_of_very_many_entries_the_first_are_shown() -> None:
-    cut = capped({"results": [{"text": "tea", "n": number} for number in range(10_000)], "next_cursor": "c"})
+    cut, _ = capped({"results": [{"text": "tea", "n": number} for number in range(10_000)], "next_cursor": "c"})
     assert size_of(cut) <= ANSWER_BYTES
     assert 100 < len(cut["results"]) < 10_000
     assert "next_cursor" not in cut
