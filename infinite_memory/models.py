@@ -152,15 +152,15 @@ class Filter:
 class Match:
     """One hit of a recall. ``confidence`` is 0 to 1 and falls with rank; ``window`` is the stretch that matched best.
 
-    ``repeated_at`` are the times of other memories of the same text that collapsed into this hit. ``best_window`` is the number of the
-    window among those of a memory that has several.
+    ``repeated_at`` are the times of other memories of the same text that collapsed into this hit. ``window`` is None for a text that is
+    short enough to be embedded whole; ``windows`` is their number, 1 where it is not known.
     """
 
     memory: MemoryRecord
     confidence: float
     window: Window | None = None
     repeated_at: tuple[dt.datetime, ...] = ()
-    best_window: int | None = None
+    windows: int = 1
 
 
 SPEAKER_PREFIXES = ("speaker:", "person:")

@@ -27,7 +27,6 @@ class Candidate:
 
     memory_id: MemoryId
     cosine: float | None = None
-    window: int = 0
     windows: int = 1
     words: float = 0.0
     coverage: float = 0.0

@@ -12,9 +12,11 @@ import dataclasses
 import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from infinite_memory.engine.confidence import SAME_TEXT, confidence_in
+from infinite_memory.engine.excerpts import best_window
 from infinite_memory.engine.naming import Names
 from infinite_memory.engine.parts import Found, Listing, Mode, Parts, Where
 from infinite_memory.engine.ranking import MEANING_SHARE, Candidate, discounted, rank
@@ -30,6 +32,7 @@ T = TypeVar("T")
 
 SLACK = 8  # hits asked for beyond k, so that a few repeated texts need no second search
 POOL = 100  # candidates of each kind; 30 and all of them rank alike
+LONG_CHARS = 500  # where no vector tells how many windows a text has, one of more characters may have several
 WIDEN = 4  # factor by which the search grows when collapsing left room
 IN_THREAD = 20_000  # memories from which on searching would hold up the loop
 
@@ -90,7 +93,7 @@ class Recalling:
         scopes, search = await self._prepare(query, where, mode)
         matches, _ = await self._answers(query, search, k)
         good = [match for match in matches if match.confidence >= min_confidence]
-        return Found(tuple(await self._with_windows(good)), scopes, search.note)
+        return Found(tuple(await self._with_windows(good, search)), scopes, search.note)
 
     async def _answers(
         self, query: str, search: Search, k: int, beside: Sequence[MemoryId] = ()
@@ -208,26 +211,30 @@ class Recalling:
                 coverage = min(coverage, search.text.share(search.wording, memory.text))
             sure = confidence_in(one.cosine, coverage, one.verbatim, place)
             lowest = min(lowest, SAME_TEXT if memory.content_hash == asked else sure)
-            matches.append(Match(memory, lowest, best_window=one.window if one.windows > 1 else None))
+            matches.append(Match(memory, lowest, windows=one.windows))
         return Ranked(matches, ordered, found, exhausted and len(ordered) <= wanted)
 
-    async def _with_windows(self, matches: Sequence[Match]) -> list[Match]:
+    async def _with_windows(self, matches: Sequence[Match], search: Search) -> list[Match]:
         """Tell of long memories which stretch matched; only those are read with their vectors."""
-        long = [match.memory.memory_id for match in matches if match.best_window is not None]
+        long = [
+            match.memory.memory_id
+            for match in matches
+            if match.windows > 1 or (search.vector is None and len(match.memory.text) > LONG_CHARS)
+        ]
         if not long:
             return list(matches)
-        sidecar = await self.parts.index.sidecar()
-        whole = await self.parts.store.fetch(sidecar.locate(long), vectors=True)
-        told = []
-        for match in matches:
+        whole = await self.parts.store.fetch(search.sidecar.locate(long), vectors=True)
+        share, words = _SHARES[search.mode], None
+        if search.text is not None and search.wording is not None and search.mode is not Mode.SEMANTIC:
+            words = partial(search.text.share, search.wording)
+
+        def told(match: Match) -> Match:
             memory = whole.get(match.memory.memory_id)
-            windows = memory.embedding.windows if memory is not None and memory.embedding is not None else ()
-            number = match.best_window
-            if number is not None and number < len(windows) and windows[number].end <= len(match.memory.text):
-                told.append(dataclasses.replace(match, window=windows[number]))
-            else:
-                told.append(match)
-        return told
+            if memory is None or memory.text != match.memory.text:
+                return match
+            return dataclasses.replace(match, window=best_window(memory, search.vector, words, share))
+
+        return await _maybe_in_thread(search.sidecar, lambda: [told(match) for match in matches])
 
 
 def collapse(matches: Sequence[Match]) -> list[Match]:
@@ -281,7 +288,7 @@ def _gather(search: Search, pool: int, beside: Sequence[MemoryId] = ()) -> tuple
 def _candidate(memory_id: MemoryId, near: Hit | None, worded: TextHit | None, lifted: bool) -> Candidate:
     made = Candidate(memory_id, lifted=lifted)
     if near is not None:
-        made.cosine, made.window, made.windows = discounted(near.score, near.windows), near.window, near.windows
+        made.cosine, made.windows = discounted(near.score, near.windows), near.windows
     if worded is not None:
         made.words, made.coverage, made.verbatim = worded.score, worded.coverage, worded.verbatim
     return made

@@ -1,6 +1,6 @@
 """Measures whether a recall finds what answers: plain dense, plain BM25, grep and ours side by side, by category.
 
-    scripts/bench recall --data FOLDER [--queries FILE] [--everywhere] [--modes hybrid,semantic] [--save FOLDER] [--sure]
+    scripts/bench recall --data FOLDER [--queries FILE] [--everywhere] [--modes hybrid,semantic] [--save FOLDER] [--sure] [--home FOLDER]
 
 FOLDER holds ``memories.jsonl`` (id, text, timestamp, tags, scope) and ``queries.jsonl`` (id, text, relevant, category, scope); no data
 comes with the project. Memories are stored and questions asked through ``infinite-memory serve``, by `store_memories` and
@@ -77,27 +77,39 @@ class Product:
 
 @contextlib.contextmanager
 def product(memories: Sequence[Mapping[str, Any]], home: Path | None) -> Iterator[tuple[Product, dict[str, str]]]:
-    """Run the product with *memories* stored; gives it and the data's id of each memory's own."""
+    """Run the product with *memories* stored; gives it and the data's id of each memory's own. A *home* is filled once."""
     with tempfile.TemporaryDirectory(prefix="recall-") as made:
-        running = Product(home or Path(made))
-        known: dict[str, str] = {}
+        folder = home or Path(made)
+        stored = folder / "stored.json"
+        running = Product(folder)
         try:
-            for at in range(0, len(memories), BATCH):
-                batch = memories[at : at + BATCH]
-                stored = running.ask(
-                    action="store_memories",
-                    memories=[
-                        {
-                            "content": one["text"],
-                            "metadata": {name: one[name] for name in ("timestamp", "tags", "scope") if name in one},
-                        }
-                        for one in batch
-                    ],
-                )
-                known |= {kept["memory_id"]: one["id"] for kept, one in zip(stored["results"], batch, strict=True)}
+            if stored.is_file():
+                known = json.loads(stored.read_text("utf-8"))
+            else:
+                known = store(running, memories)
+                stored.write_text(json.dumps(known), "utf-8")
             yield running, known
         finally:
             running.close()
+
+
+def store(running: Product, memories: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Store *memories*; gives the data's id of each memory's own."""
+    known: dict[str, str] = {}
+    for at in range(0, len(memories), BATCH):
+        batch = memories[at : at + BATCH]
+        stored = running.ask(
+            action="store_memories",
+            memories=[
+                {
+                    "content": one["text"],
+                    "metadata": {name: one[name] for name in ("timestamp", "tags", "scope") if name in one},
+                }
+                for one in batch
+            ],
+        )
+        known |= {kept["memory_id"]: one["id"] for kept, one in zip(stored["results"], batch, strict=True)}
+    return known
 
 
 def ours(
@@ -222,7 +234,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="write each method's run as JSON into this folder")
     parser.add_argument("--sure", action="store_true", help="print how often hits of each confidence were right")
     parser.add_argument("--no-plain", action="store_true", help="leave out the baselines")
-    parser.add_argument("--home", type=Path, help="keep the home there")
+    parser.add_argument("--home", type=Path, help="keep the home there, and take what it holds the next time")
     arguments = parser.parse_args()
     memories = read_lines(arguments.data / "memories.jsonl")
     queries = read_lines(arguments.queries or arguments.data / "queries.jsonl")

@@ -149,6 +149,7 @@ FILTER_FIELDS = (
     TextField(name="speaker", about="Only what this person said"),
     TextField(name="conversation_id", about="Only memories of this conversation"),
     NumberField(name="min_importance", about="Only memories at least this important", low=0, high=10),
+    NumberField(name="min_confidence", about="Only memories stored with at least this `confidence`", low=0, high=1),
 )
 
 
@@ -184,6 +185,7 @@ async def where_of(call: Call, fields: Fields) -> Where:
             speaker=fields.find_text("speaker"),
             conversation_id=fields.find_text("conversation_id"),
             min_importance=fields.find_number("min_importance"),
+            min_stored_confidence=fields.find_number("min_confidence"),
         ),
     )
 

@@ -58,3 +58,36 @@ def test_equal_texts_are_one_hit_and_their_room_is_filled(open_memory: Open) -> 
             assert all(hit["when"].startswith("today, ") for hit in found)
 
     run(work())
+
+
+def test_the_excerpt_of_a_long_text_has_the_words_that_were_asked_for(open_memory: Open) -> None:
+    about = " ".join(
+        f"Section {n}: the harbour office wrote about berths, pilots, tides and the fees of spring." for n in range(90)
+    )
+    text = f"{about[:2000]} The spare key hangs behind the blue cupboard. {about[2000:]}"
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store(text)
+            for query in ("harbour fees: behind which cupboard is the key", "cupboard"):
+                for mode in ("hybrid", "text"):
+                    [hit] = (await memory.ok("retrieve_memory", query=query, mode=mode))["results"]
+                    assert "blue cupboard" in hit["excerpt"], (query, mode)
+                    assert len(hit["excerpt"]) < len(text) / 2
+
+    run(work())
+
+
+def test_a_filter_takes_only_memories_stored_with_enough_confidence(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.ok("store_memory", content="The heron nests by the mill", metadata={"confidence": 0.4})
+            sure = await memory.ok("store_memory", content="The heron nests by the weir", metadata={"confidence": 0.9})
+            await memory.store("The heron nests somewhere")
+            for mode in ("hybrid", "semantic", "text", "fuzzy"):
+                found = await memory.ok(
+                    "retrieve_memory", query="heron nests", mode=mode, filter={"min_confidence": 0.5}
+                )
+                assert [hit["memory_id"] for hit in found["results"]] == [sure["memory_id"]], mode
+
+    run(work())
