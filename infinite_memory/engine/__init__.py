@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from collections.abc import Mapping
 
 from infinite_memory.engine.facts import FactKeeping
 from infinite_memory.engine.layers import Layering
@@ -21,7 +22,12 @@ from infinite_memory.models import MemoryId, Scope
 
 
 class Engine(Upserting, Together, FactKeeping, Layering, Remembering, Linking, Nearing, Upkeep):
-    """Every thing a caller may ask. Methods may run side by side on one event loop."""
+    """Every thing a caller may ask. Methods may run side by side on one event loop.
+
+    ``only_owners`` is what every memory that this engine shows has among its owners; empty for all memories.
+    """
+
+    only_owners: Mapping[str, str] = {}
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts

@@ -18,6 +18,7 @@ from infinite_memory.store.copies import Copies
 from infinite_memory.store.facts import Facts
 from infinite_memory.store.links import Links
 from infinite_memory.store.owners import Owners
+from infinite_memory.store.tokens import Tokens
 
 Located = Mapping[MemoryId, ScopeId]
 """Memory ids with the scope whose collection holds each."""
@@ -88,6 +89,10 @@ class Store(Protocol):
     @property
     def owners(self) -> Owners:
         """Figures by owner; usable once connected."""
+
+    @property
+    def tokens(self) -> Tokens:
+        """Who may come in by HTTP; usable once connected."""
 
     async def connect(self) -> None:
         """Connect, finish what a restore left undone, upgrade old data, make collections, indexes and Global; safe to repeat.

@@ -38,9 +38,11 @@ from infinite_memory.store.mongo_copies import MongoCopies
 from infinite_memory.store.mongo_facts import MongoFacts
 from infinite_memory.store.mongo_links import MongoLinks
 from infinite_memory.store.mongo_owners import MongoOwners
+from infinite_memory.store.mongo_tokens import MongoTokens
 from infinite_memory.store.owners import Owners
 from infinite_memory.store.scopes import Scopes
 from infinite_memory.store.staging import finish_interrupted
+from infinite_memory.store.tokens import Tokens
 
 if TYPE_CHECKING:
     from pymongo.asynchronous.client_session import AsyncClientSession
@@ -135,6 +137,10 @@ class MongoStore(Store):
     @property
     def owners(self) -> Owners:
         return MongoOwners(self._connection)
+
+    @property
+    def tokens(self) -> Tokens:
+        return MongoTokens(self._connection)
 
     @property
     def _is_polled(self) -> bool:

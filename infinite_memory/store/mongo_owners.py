@@ -1,16 +1,18 @@
-"""`Owners` on MongoDB: one aggregation over a scope's collection."""
+"""`Owners` on MongoDB: one aggregation over a scope's collection, and a document for each agent that was made."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
+
+from pymongo.errors import DuplicateKeyError
 
 from infinite_memory.models import ScopeId
 from infinite_memory.store import schema
 from infinite_memory.store.connection import Connection
 from infinite_memory.store.documents import escape_key, object_id
 from infinite_memory.store.drivers import aggregate
-from infinite_memory.store.owners import OwnerCount, Owners
+from infinite_memory.store.owners import Agent, OwnerCount, Owners
 
 
 class MongoOwners(Owners):
@@ -20,12 +22,21 @@ class MongoOwners(Owners):
         self._connection = connection
 
     async def tally(
-        self, scope_id: ScopeId, kind: str, *, owner: str | None = None, leave_out_status: Collection[str] = ()
+        self,
+        scope_id: ScopeId,
+        kind: str,
+        *,
+        owner: str | None = None,
+        among: Mapping[str, str] | None = None,
+        leave_out_status: Collection[str] = (),
     ) -> list[OwnerCount]:
         field = f"owners.{escape_key(kind)}"
         counts = {"$and": ["$live", {"$not": [{"$in": ["$status", list(leave_out_status)]}]}]}
         pipeline: list[dict[str, Any]] = [
-            {"$match": {field: {"$exists": True} if owner is None else {"$eq": owner}}},
+            {
+                "$match": {field: {"$exists": True} if owner is None else {"$eq": owner}}
+                | {f"owners.{escape_key(one)}": {"$eq": value} for one, value in (among or {}).items()}
+            },
             {
                 "$group": {
                     "_id": f"${field}",
@@ -39,3 +50,22 @@ class MongoOwners(Owners):
         async with self._connection.operation(factor=4) as database:
             found = await aggregate(database[schema.collection_name(object_id(scope_id))], pipeline)
         return [OwnerCount(one["_id"], one["count"], one["first_at"], one["last_at"]) for one in found]
+
+    async def add_agent(self, agent: Agent) -> bool:
+        key = {"user_id": agent.user_id, "agent_id": agent.agent_id}
+        document = {"_id": key, "name": agent.name, "description": agent.description, "created_at": agent.created_at}
+        async with self._connection.operation() as database:
+            try:
+                await database[schema.AGENTS].insert_one(document)
+            except DuplicateKeyError:
+                return False
+        return True
+
+    async def agents(self, user_id: str | None = None) -> list[Agent]:
+        wanted = {} if user_id is None else {"_id.user_id": {"$eq": user_id}}
+        async with self._connection.operation() as database:
+            found = await database[schema.AGENTS].find(wanted).sort("created_at", 1).to_list(None)
+        return [
+            Agent(one["_id"]["agent_id"], one["_id"]["user_id"], one["name"], one["description"], one["created_at"])
+            for one in found
+        ]

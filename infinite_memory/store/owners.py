@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,15 +23,39 @@ class OwnerCount:
     last_at: dt.datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent that was made before it has memories. ``user_id`` is whose it is; None for nobody's in particular."""
+
+    agent_id: str
+    user_id: str | None
+    name: str
+    description: str
+    created_at: dt.datetime
+
+
 class Owners(Protocol):
     """Figures over `MemoryRecord.owners`, counted from the documents and so never out of step with them."""
 
     async def tally(
-        self, scope_id: ScopeId, kind: str, *, owner: str | None = None, leave_out_status: Collection[str] = ()
+        self,
+        scope_id: ScopeId,
+        kind: str,
+        *,
+        owner: str | None = None,
+        among: Mapping[str, str] | None = None,
+        leave_out_status: Collection[str] = (),
     ) -> list[OwnerCount]:
         """Count the memories of a scope by the owner of one *kind* (``agent_id``, say), owners in alphabetical order.
 
         Args:
             owner: Only this one, letter for letter.
+            among: Only memories that have these owners as well, by kind.
             leave_out_status: Memories of these states do not count.
         """
+
+    async def add_agent(self, agent: Agent) -> bool:
+        """Make an agent; False when the user has one of that id already, which stays as it is."""
+
+    async def agents(self, user_id: str | None = None) -> list[Agent]:
+        """List the agents that were made, oldest first; those of one user, or with None everybody's."""

@@ -4,6 +4,8 @@
     mem_<scope>   the memories of one scope, see `documents`
     revisions     earlier versions of memories: {memory_id, scope_id, revision, document}
     facts, links  the graph beside the memories, each with scope_id
+    agents        agents that were made before their first memory
+    tokens        who may come in by HTTP, see `tokens`; in no backup
     meta          schema version, identity, and small values of the engine
     tombstones    what was removed, kept for a week for those who poll (standalone servers only)
 
@@ -41,6 +43,7 @@ INDEX_VERSION = 1
 
 PREFIX = "mem_"
 SCOPES, REVISIONS, FACTS, LINKS, META, TOMBSTONES = "scopes", "revisions", "facts", "links", "meta", "tombstones"
+TOKENS, AGENTS = "tokens", "agents"
 
 TOMBSTONE_KEEP = dt.timedelta(days=7)
 

@@ -42,7 +42,8 @@ LOCAL_PREFIXES = ("value.job.", "lease.", "restore.")
 
 MEMORIES = re.compile(rf"{schema.PREFIX}([0-9a-f]{{24}})")
 PLAIN_NAME = re.compile(r"[a-z][a-z_]{0,60}")
-_NEVER = frozenset({schema.TOMBSTONES})  # they only tell those who poll what was removed
+_NEVER = frozenset({schema.TOMBSTONES, schema.TOKENS})
+"""The first only tell those who poll what was removed; the second let people into this database, not into a copy of it."""
 
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True)
 

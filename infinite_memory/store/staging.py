@@ -48,7 +48,7 @@ _BATCH_BYTES = 8 << 20
 _ID_FIRST = b"\x07_id\x00"
 _NAMESPACE_NOT_FOUND = 26
 _DUPLICATE_KEY = 11000
-_KEPT_NAMES = frozenset({schema.META, schema.TOMBSTONES})
+_KEPT_NAMES = frozenset({schema.META, schema.TOMBSTONES, schema.TOKENS})
 _JOURNAL = "restore."
 _STAGED_NAME = re.compile(rf"{STAGED}([0-9a-f]{{24}})_(.+)")
 
@@ -98,7 +98,7 @@ class MongoRestore(Restore):
                 await self._take_memories(found[1], chunk.documents)
             elif chunk.collection in (schema.REVISIONS, schema.FACTS, schema.LINKS):
                 await self._take_belonging(chunk)
-            elif not _is_plain(chunk.collection) or chunk.collection == schema.TOMBSTONES:
+            elif not _is_plain(chunk.collection) or chunk.collection in (schema.TOMBSTONES, schema.TOKENS):
                 raise BackupError(f"the backup holds a collection {chunk.collection!r}, which no backup of ours does")
             elif chunk.collection == schema.META and not self._only:
                 kept = [one for one in decoded(chunk.documents) if value_travels(str(one["_id"]))]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+
 from infinite_memory.contracts.agentmem.importance import importance_of
 from infinite_memory.contracts.agentmem.knowing import Knowledge, know
 from infinite_memory.contracts.agentmem.people import (
@@ -27,7 +30,7 @@ from infinite_memory.contracts.agentmem.table import (
     agent_id,
     memory_type,
 )
-from infinite_memory.contracts.base import ChoiceField, Json, NameField, Reply, TextField
+from infinite_memory.contracts.base import ChoiceField, InstantField, Json, NameField, Reply, TagsField, TextField
 from infinite_memory.contracts.metadata import MetadataField
 from infinite_memory.engine.parts import Changes, Draft, Kept
 from infinite_memory.errors import AlreadyExistsError, InfiniteMemoryError
@@ -51,6 +54,8 @@ _SCALE = 10  # the engine's importance is 0 to 10
     ChoiceField(name="scope_type", about="Whose it is; default: of the narrowest id given", choices=ScopeType),
     memory_type("What kind of memory", MemoryType.EPISODIC),
     MetadataField(name="metadata", about="Additional metadata, as JSON text or an object", or_text=True),
+    TagsField(name="tags", about="Tags for finding it again"),
+    InstantField(name="timestamp", about="When it happened; default: now"),
     title="Add a memory", idempotent=True,
 )  # fmt: skip
 async def add_memory(call: AgentMemCall) -> Reply:
@@ -90,25 +95,35 @@ def _draft(call: AgentMemCall) -> Draft:
         importance=_SCALE * importance_of(content, kind, metadata),
         status=ACTIVE,
         conversation_id=fields.find_text("session_id"),
+        tags=fields["tags"] or (),
+        occurred_at=fields.find_instant("timestamp"),
         owners=owners,
         metadata=metadata,
-        memory_id=own_id(owners, content),
     )
 
 
 async def _store(call: AgentMemCall, draft: Draft) -> tuple[Kept, str]:
     """Store, or meet what is there: known is a duplicate, deleted or superseded comes back."""
-    assert draft.memory_id is not None
-    try:
-        return await call.engine.remember(draft), "stored"
-    except AlreadyExistsError:
-        pass
-    restored = await call.engine.restore(draft.memory_id)
+    for number in itertools.count():
+        memory_id = own_id(draft.owners, draft.text, number)
+        try:
+            return await call.engine.remember(dataclasses.replace(draft, memory_id=memory_id)), "stored"
+        except AlreadyExistsError:
+            if await _says(call, memory_id, own_id(draft.owners, draft.text)):
+                break  # else its text was changed since: what is said now is another memory
+    restored = await call.engine.restore(memory_id)
     is_live = restored.status == ACTIVE and restored.source == draft.source
     scope = call.engine.parts.scopes.find_by_id(restored.scope_id)
     if is_live and scope is not None:
         return Kept(restored, scope), "duplicate"
     return await call.engine.update(restored.memory_id, Changes(status=ACTIVE, source=draft.source)), "stored"
+
+
+async def _says(call: AgentMemCall, memory_id: MemoryId, said: MemoryId) -> bool:
+    """Tell whether a memory, live or hidden, still says what the id *said* is made of."""
+    scope = await call.engine.get_scope(SCOPE)
+    found = await call.engine.parts.store.fetch({memory_id: scope.scope_id}, deleted=None)
+    return memory_id not in found or own_id(found[memory_id].owners, found[memory_id].text) == said
 
 
 async def _make_sense(call: AgentMemCall, memory: MemoryRecord) -> Json:

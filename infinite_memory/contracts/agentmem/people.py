@@ -18,7 +18,7 @@ from infinite_memory.engine import Engine
 from infinite_memory.engine.parts import Where
 from infinite_memory.errors import InvalidRequestError, ScopeNotFoundError
 from infinite_memory.models import Filter, MemoryId, MemoryRecord
-from infinite_memory.store.owners import OwnerCount
+from infinite_memory.store.owners import Agent, OwnerCount
 
 USER, AGENT, REACH = "user_id", "agent_id", "scope_type"
 SUPERSEDED = "superseded"
@@ -82,14 +82,15 @@ class Sight:
         return self.agent_id is None or agent == self.agent_id or (self.with_shared and agent is None)
 
 
-def own_id(owners: Mapping[str, str], content: str) -> MemoryId:
+def own_id(owners: Mapping[str, str], content: str, number: int = 0) -> MemoryId:
     """Make the id of a memory from whose it is and what it says, so that saying it again is met and not stored twice.
 
     Case, Unicode form, white space and what ends a sentence do not count; nothing else is left out, for "C" is not "C++".
+    *number* is above 0 where a memory that had the id says something else by now.
     """
     said = " ".join(unicodedata.normalize("NFC", content).casefold().split()).rstrip(" .!。！…") or content
-    parts = [f"{name}={owners[name]}" for name in sorted(owners)]
-    return MemoryId(hashlib.sha256("\0".join([*parts, said]).encode("utf-8", "surrogatepass")).hexdigest()[:24])
+    parts = [*(f"{name}={owners[name]}" for name in sorted(owners)), said, *([str(number)] if number else [])]
+    return MemoryId(hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24])
 
 
 def id_out(memory_id: MemoryId) -> str:
@@ -115,12 +116,24 @@ async def memories_of(engine: Engine, sight: Sight, kind: MemoryType | None = No
 
 
 async def agents_of(engine: Engine, agent_id: str | None = None) -> list[OwnerCount]:
-    """List every agent, or the one of that name, with the number of its current memories."""
+    """List every agent that *engine* shows, or the one of that name, with the number of its current memories."""
+    owners, only = engine.parts.store.owners, engine.only_owners
     try:
         scope = await engine.get_scope(SCOPE)
+        counted = await owners.tally(scope.scope_id, AGENT, owner=agent_id, among=only, leave_out_status=[SUPERSEDED])
     except ScopeNotFoundError:
-        return []
-    return await engine.parts.store.owners.tally(scope.scope_id, AGENT, owner=agent_id, leave_out_status=[SUPERSEDED])
+        counted = []
+    found = {one.owner: one for one in counted}
+    for made in await made_agents(engine):
+        if agent_id in (None, made.agent_id):
+            found.setdefault(made.agent_id, OwnerCount(made.agent_id, 0, made.created_at, made.created_at))
+    return [found[one] for one in sorted(found)]
+
+
+async def made_agents(engine: Engine) -> list[Agent]:
+    """List the agents that were made before they had memories, of whom *engine* shows."""
+    await engine.parts.index.connected()
+    return await engine.parts.store.owners.agents(engine.only_owners.get(USER))
 
 
 async def check_agent(engine: Engine, agent_id: str | None) -> None:

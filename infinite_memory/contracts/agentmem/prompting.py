@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from infinite_memory.contracts.agentmem.adding import FACTS
 from infinite_memory.contracts.agentmem.importance import tells_liking
-from infinite_memory.contracts.agentmem.people import Sight, agents_of, check_agent, memories_of
+from infinite_memory.contracts.agentmem.people import Sight, agents_of, check_agent, made_agents, memories_of
 from infinite_memory.contracts.agentmem.replies import instant_out, name_out
 from infinite_memory.contracts.agentmem.table import TABLE, USER, AgentMemCall, MemoryType, agent_id
 from infinite_memory.contracts.base import FlagField, IntegerField, NameField, Reply
@@ -57,11 +57,13 @@ async def get_system_prompt(call: AgentMemCall) -> Reply:
 @TABLE.command("agentmem_list_agents", title="List agents", read_only=True, idempotent=True)
 async def list_agents(call: AgentMemCall) -> Reply:
     """List all agents that have, or had, memories. The counts are of current memories."""
+    made = {one.agent_id: one for one in await made_agents(call.engine)}
     agents = [
         {
             "agent_id": one.owner,
-            "name": name_out(one.owner),
-            "description": f"Memories that {name_out(one.owner)} keeps of its users",
+            "name": made[one.owner].name if one.owner in made else name_out(one.owner),
+            "description": (made[one.owner].description if one.owner in made else "")
+            or f"Memories that {name_out(one.owner)} keeps of its users",
             "created_at": instant_out(one.first_at),
             "memory_count": one.count,
             "status": "active",

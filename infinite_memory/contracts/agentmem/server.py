@@ -10,7 +10,7 @@ from infinite_memory.contracts.agentmem import adding, chatting, prompting, sear
 from infinite_memory.contracts.agentmem.conversations import Conversations
 from infinite_memory.contracts.agentmem.failures import INTERNAL, failure
 from infinite_memory.contracts.agentmem.table import TABLE, AgentMemCall
-from infinite_memory.contracts.base import Checking, Command, Json, parse_fields
+from infinite_memory.contracts.base import Checking, Command, Json, Reply, parse_fields
 from infinite_memory.contracts.mcp import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -44,10 +44,15 @@ class AgentMemServer:
     profile = Profile()
 
     def __init__(
-        self, engine: Callable[[], Awaitable[Engine]], session: Session, model: ChatModel | None, model_timeout_s: float
+        self,
+        engine: Callable[[], Awaitable[Engine]],
+        session: Session,
+        model: ChatModel | None,
+        model_timeout_s: float,
+        conversations: Conversations | None = None,
     ) -> None:
         self._engine, self._session, self._model, self._timeout_s = engine, session, model, model_timeout_s
-        self._conversations = Conversations()
+        self._conversations = Conversations() if conversations is None else conversations
 
     def tools(self) -> list[Json]:
         return [_tool_of(command) for command in TABLE]
@@ -56,12 +61,7 @@ class AgentMemServer:
         command = named_tool(TABLE, name)
         checking = Checking(self._session.limits, self._session.zone)
         try:
-            fields = parse_fields(command.fields, arguments, "", checking)
-            engine = await self._engine()
-            made = AgentMemCall(
-                engine, self._session, fields, checking, self._model or self._lent(call), self._conversations, call
-            )
-            reply = await command.run(made)
+            reply = await self.run(command, arguments, checking, call)
         except InfiniteMemoryError as problem:
             reply = failure(problem)
             if reply["error"]["code"] == INTERNAL:
@@ -74,8 +74,21 @@ class AgentMemServer:
             "isError": not reply["success"],
         }
 
-    def _lent(self, call: ToolCall) -> ChatModel | None:
-        return SampledModel(call.sample, self._timeout_s) if call.can_sample else None
+    async def run(
+        self, command: Command[AgentMemCall], arguments: Json, checking: Checking, call: ToolCall | None
+    ) -> Reply:
+        """Carry out a command; its warnings are left in *checking*. *call* is the client's, None where there is none to ask.
+
+        Raises:
+            InfiniteMemoryError: it failed.
+        """
+        fields = parse_fields(command.fields, arguments, "", checking)
+        model = self._model or self._lent(call)
+        made = AgentMemCall(await self._engine(), self._session, fields, checking, model, self._conversations)
+        return await command.run(made)
+
+    def _lent(self, call: ToolCall | None) -> ChatModel | None:
+        return SampledModel(call.sample, self._timeout_s) if call is not None and call.can_sample else None
 
     async def resources(self) -> list[Json]:
         return []

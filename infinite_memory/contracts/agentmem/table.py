@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from infinite_memory.contracts.agentmem.conversations import Conversations
 from infinite_memory.contracts.base import Checking, ChoiceField, Field, Fields, NameField, Table
-from infinite_memory.contracts.mcp import ToolCall
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
 from infinite_memory.model_port.base import ChatModel
@@ -54,7 +53,7 @@ class SearchType(enum.Enum):
 
 @dataclass(slots=True)
 class AgentMemCall:
-    """One tool call on its way. ``model`` is the language model that may be asked, None for none; ``client`` the MCP client."""
+    """One tool call on its way. ``model`` is the language model that may be asked, None for none."""
 
     engine: Engine
     session: Session
@@ -62,7 +61,6 @@ class AgentMemCall:
     checking: Checking
     model: ChatModel | None
     conversations: Conversations
-    client: ToolCall
 
 
 TABLE: Table[AgentMemCall] = Table()

@@ -52,7 +52,7 @@ class NativeContract:
         envelope = {"request_id": request["request_id"]} if request.get("request_id") is not None else {}
         checking = Checking(self.session.limits, self.session.zone)
         try:
-            reply = await self._run(request, checking)
+            reply = await self.run(request, checking)
         except InfiniteMemoryError as problem:
             reply = self.refuse(problem)
         except Exception:
@@ -70,7 +70,12 @@ class NativeContract:
         """Write the reply to what failed; also for lines that are no request at all."""
         return {"status": "ERROR"} | failure(problem)
 
-    async def _run(self, request: Json, checking: Checking) -> Reply:
+    async def run(self, request: Json, checking: Checking) -> Reply:
+        """Answer one request; its warnings are left in *checking*.
+
+        Raises:
+            InfiniteMemoryError: it failed.
+        """
         command = _find(request.get("action"))
         session = self.session
         if (zone := request.get("timezone")) is not None:

@@ -44,6 +44,10 @@ def memory_out(engine: Engine, memory: MemoryRecord) -> Json:
             reply[name] = value
     if memory.metadata:
         reply["metadata"] = dict(memory.metadata)
+    if memory.owners:  # of another contract's, or over HTTP: whose it is, and of which type
+        reply["owners"] = dict(memory.owners)
+        if memory.type is not None:
+            reply["type"] = memory.type
     if len(memory.occurrences) > 1:
         reply["occurrences"] = [instant_out(one) for one in memory.occurrences]
     return reply

@@ -1,0 +1,44 @@
+"""What the HTTP side needs of the store, beside `Store`: the tokens that let clients in, of which only a hash is kept.
+
+They belong to this database and travel in no backup: who restores one elsewhere lets nobody in by it, and a restore over this
+database leaves the tokens as they are.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """One token as it is kept. ``secret_hash`` is the SHA-256 of the whole token, in hexadecimal.
+
+    ``users`` and ``scopes`` are what it is bound to; neither means everything. ``expires_at`` None is never.
+    """
+
+    token_id: str
+    name: str
+    secret_hash: str
+    created_at: dt.datetime
+    users: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    read_only: bool = False
+    expires_at: dt.datetime | None = None
+
+
+class Tokens(Protocol):
+    """The tokens of this database."""
+
+    async def put(self, token: TokenRecord) -> None:
+        """Keep a new token."""
+
+    async def find(self, token_id: str) -> TokenRecord | None:
+        """Read one; None when there is none of that id, or no longer."""
+
+    async def all(self) -> list[TokenRecord]:
+        """List every token, oldest first."""
+
+    async def remove(self, token_id: str) -> bool:
+        """Remove one for good; False when there was none of that id."""
