@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SLACK = 8  # hits asked for beyond k, so that a few repeated texts need no second search
-POOL = 100  # candidates of each kind; 30 and all of them rank alike
+POOL = 50  # candidates of each kind; 30 and all of them rank alike
 LONG_CHARS = 500  # where no vector tells how many windows a text has, one of more characters may have several
 WIDEN = 4  # factor by which the search grows when collapsing left room
 IN_THREAD = 20_000  # memories from which on searching would hold up the loop

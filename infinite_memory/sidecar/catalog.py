@@ -228,8 +228,8 @@ class Catalog:
         """Slots named by ids or tags, the narrowest parts of a filter, in order; None when neither is given."""
         found: Slots | None = None
         if where.memory_ids is not None:
-            known = [slot for slot in map(self.find, where.memory_ids) if slot is not None]
-            found = np.unique(np.array(known, np.int64))
+            keys = [key for key in map(key_of, where.memory_ids) if key is not None]
+            found = np.unique(self._slots.find_all(keys))
         if where.tag_keys:
             tagged = sorted((self._tagged(key) for key in where.tag_keys), key=len)
             if where.tags_mode is TagsMode.ANY:

@@ -67,6 +67,15 @@ class KeyMap:
             slot = int(self._slots[at])
         return slot
 
+    def find_all(self, keys: list[bytes]) -> Slots:
+        """Look many keys up at once; gives the slots of those that are there, in no order."""
+        recent = [slot for key in keys if (slot := self._recent.get(key)) is not None]
+        wanted = keys_array(keys)
+        at = np.searchsorted(self._keys, wanted)
+        at[at == len(self._keys)] = 0
+        known = at[self._keys[at] == wanted] if len(self._keys) else at[:0]
+        return np.concatenate((np.array(recent, np.int64), self._slots[known].astype(np.int64)))
+
     def put(self, key: bytes, slot: int) -> None:
         """Let *key* lead to *slot* from now on."""
         at = self._position(key)
