@@ -15,7 +15,7 @@ import contextlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.engine.embeddings import Embeddings
@@ -82,6 +82,7 @@ class Index:
         self._removals = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._connected, self._opened = Gate(), Gate()
+        self._resting, self._closed = 0, False
         self._saving, self._rebuilding = asyncio.Lock(), asyncio.Lock()
         self._pending = PendingEmbeddings(store, embeddings, self.sidecar, self._read_again)
         self.on_change: Callable[[Change], None] = lambda _: None  # is told of every change, once it can be found
@@ -98,6 +99,7 @@ class Index:
 
     async def close(self) -> None:
         """Stop following, and save what is not saved."""
+        self._closed = True
         await end(self._tasks)
         if self._sidecar is not None and self._unsaved_since is not None:
             try:
@@ -156,6 +158,22 @@ class Index:
     def _fail(self, problem: InfiniteMemoryError) -> None:
         self._connected.fail(problem)
         self._opened.fail(problem)
+
+    @contextlib.asynccontextmanager
+    async def resting(self) -> AsyncIterator[None]:
+        """Follow nothing meanwhile: for who changes very much, and then calls `rebuild` or `catch_up` inside."""
+        self._resting += 1
+        try:
+            await end(self._tasks[:1])
+            yield
+        finally:
+            self._resting -= 1
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Follow again, unless somebody is at work who wants it still."""
+        if not self._resting and not self._closed and self._tasks[0].done():
+            self._tasks[0] = asyncio.create_task(self._run(), name="index")
 
     async def _open_and_follow(self) -> None:
         sidecar, token = self._sidecar, self._token
@@ -351,15 +369,21 @@ class Index:
                 self._set_archived(sidecar)
             elif change.kind is ChangeKind.SCOPE_REMOVED and change.scope_id:
                 self._remove_scope(sidecar, change.scope_id)
+                self.save_soon()
                 wanted = {one: scope for one, scope in wanted.items() if scope != change.scope_id}
             elif change.kind is ChangeKind.REMOVED and change.memory_id:
                 wanted.pop(change.memory_id, None)
                 self._remove(sidecar, [change.memory_id])
                 self._changed()
-            elif change.memory_id and change.scope_id and not sidecar.is_current(change.memory_id, change.revision):
+                self.save_soon()  # whoever removed it, it is to leave these files
+            elif change.memory_id and change.scope_id and not self._knows(sidecar, change.memory_id, change.revision):
                 wanted[change.memory_id] = change.scope_id
         if wanted:
             await self._take_over(sidecar, wanted)
+
+    def _knows(self, sidecar: Sidecar, memory_id: MemoryId, revision: int) -> bool:
+        """Tell whether both know a memory: of two files saved one after the other, one may lack what the other has."""
+        return sidecar.is_current(memory_id, revision) and self._words.is_current(memory_id, revision)
 
     async def _read_again(self, wanted: Located) -> None:
         await self._take_over(await self.sidecar(), wanted)
@@ -404,6 +428,14 @@ class Index:
         """Compare every memory's revision with the store and mend what differs."""
         return await self._compare(await self.sidecar())
 
+    async def catch_up(self) -> Checked:
+        """Compare and mend as `check` does, and follow from this moment on; to be called while `resting`."""
+        sidecar, token = await self.sidecar(), await self._store.change_token()
+        checked = await self._compare(sidecar)
+        self._token = token
+        self._changed()
+        return checked
+
     async def _compare(self, sidecar: Sidecar) -> Checked:
         known = await asyncio.to_thread(lambda: dict(sidecar.revisions()))
         missing: dict[MemoryId, ScopeId] = {}
@@ -425,11 +457,14 @@ class Index:
             surplus += len(gone)
         return Checked(len(missing), len(stale), surplus)
 
-    async def rebuild(self) -> int:
+    async def rebuild(self, *, words: bool = False) -> int:
         """Build the sidecar anew from the store and put it in the place of the old one, which answers meanwhile.
 
         What is written meanwhile by this process enters both; what others write is told by the feed, which is read again from
         the moment at which the building began.
+
+        Args:
+            words: Whether to return only when the text index is written anew as well; it is done in the background otherwise.
 
         Returns:
             The number of memories in it.
@@ -447,10 +482,12 @@ class Index:
                 self._sidecar, self._token = sidecar, token
             finally:
                 self._next, self.state = None, "ready"
-                if self._tasks[0].done():
-                    self._tasks[0] = asyncio.create_task(self._run(), name="index")
+                self._go_on()
             self._changed()
-            self._words.purge_soon()
+            if words:
+                await self._words.renew(sidecar)
+            else:
+                self._words.purge_soon()
             self._pending.wake()
             await self.save()
             return sum(sidecar.count_by_scope().values())

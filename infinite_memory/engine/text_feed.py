@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 
 BATCH = 500  # memories read from the store at a time
 FLUSH_ROWS = 512  # changes searched by hand at most: a millisecond
+BULK_ROWS = (
+    8_000  # of an index that nobody searches yet: each write to the files costs much the same however many it brings
+)
 FLUSH_S = 10.0  # a change is in the files after about this long
 OPEN_WAIT_S = 5.0  # how long the rest of the memory waits for its words at a start
 REST_SHARE = 20  # a new generation is written again after this many times its own length, not all day
@@ -39,6 +42,7 @@ class TextFeed:
         self._archived: frozenset[ScopeId] = frozenset()
         self._waiting_since: float | None = None
         self._purge = False
+        self._behind = False  # changes came before the index was there
         self._rebuilt_at = self._rebuild_took_s = 0.0
         self._opening: asyncio.Task[None] | None = None
         self._rebuilding: asyncio.Task[None] | None = None
@@ -72,7 +76,7 @@ class TextFeed:
         level = False
         try:
             index, saved = await asyncio.to_thread(lambda: self._files.load(self._store.identity))
-            level = bool(token) and saved == token
+            level = bool(token) and saved == token and not self._behind
         except SidecarDamagedError as problem:
             log.info("the text index is rebuilt: %s", problem, extra={"event": "text_rebuilt"})
             index = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
@@ -81,7 +85,8 @@ class TextFeed:
         self._next = index
         if not level:
             await self._level(index, sidecar)
-        self._index = index
+        self._index, self._behind = index, False
+        self._purge = self._purge or self._files.is_unclean
         self._changed()
 
     async def close(self) -> None:
@@ -93,22 +98,32 @@ class TextFeed:
         if self._purge and self._index is not None:
             fresh = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
             await asyncio.to_thread(lambda: self._files.settle(fresh))
+            self._files.mark_clean()
 
     async def _level(self, index: TextIndex, sidecar: Sidecar) -> None:
         """Compare revisions with *sidecar* and mend what differs."""
         known, theirs = await asyncio.to_thread(lambda: (index.revisions(), sidecar.revisions()))
-        index.remove([one for one in known if one not in theirs])
+        if surplus := [one for one in known if one not in theirs]:  # some may have been forgotten for good
+            index.remove(surplus)
+            self.purge_soon()
         missing = [one for one in sidecar.turns() if known.get(one, -1) < theirs.get(one, 0)]
         for at in range(0, len(missing), BATCH):
             found = await self._store.fetch(sidecar.locate(missing[at : at + BATCH]))
             await self._enter(index, sidecar, [found[one] for one in missing[at : at + BATCH] if one in found])
-            if index.waiting >= FLUSH_ROWS:
+            if index.waiting >= BULK_ROWS:
                 await asyncio.to_thread(index.flush)
 
     # what happens to memories
 
+    def is_current(self, memory_id: MemoryId, revision: int) -> bool:
+        """Tell whether the words of a memory are known at *revision* or a later one, or will be."""
+        index = self._index or self._next
+        self._behind = self._behind or index is None
+        return index is None or index.is_current(memory_id, revision)
+
     async def entered(self, sidecar: Sidecar, memories: Sequence[MemoryRecord]) -> None:
         """Take over memories that were just put into *sidecar*; they are found by their words from now on."""
+        self._behind = self._behind or (self._index is None and self._next is None)
         for index in (self._index, self._next):
             if index is not None:
                 await self._enter(index, sidecar, memories)
@@ -122,6 +137,7 @@ class TextFeed:
     def removed(self, sidecar: Sidecar, memory_ids: Sequence[MemoryId]) -> None:
         """Take memories out; call it before they leave *sidecar*, which knows what was said after them."""
         if self._index is None and self._next is None:
+            self._behind = True
             return
         self._stale |= {one.after for one in sidecar.neighbours(memory_ids).values() if one.after is not None}
         self._stale -= set(memory_ids)
@@ -133,6 +149,7 @@ class TextFeed:
 
     def scope_removed(self, scope_id: ScopeId) -> None:
         """Take a whole scope out."""
+        self._behind = self._behind or (self._index is None and self._next is None)
         for index in (self._index, self._next):
             if index is not None:
                 index.remove_scope(scope_id)
@@ -195,7 +212,9 @@ class TextFeed:
             self._rebuilding = asyncio.create_task(self._renew(sidecar), name="text index")
 
     def purge_soon(self) -> None:
-        """Write a new generation soon, without the words of what was removed."""
+        """Write a new generation soon, without the words of what was removed; if need be, at the next start."""
+        if not self._purge:
+            self._files.mark_unclean()
         self._purge = True
 
     async def flush(self, token: bytes = b"") -> None:
@@ -209,6 +228,15 @@ class TextFeed:
             except SidecarError as problem:
                 log.warning("the text index was not saved: %s", problem, extra={"event": "text_not_saved"})
                 self._changed()
+
+    async def renew(self, sidecar: Sidecar) -> None:
+        """Write the index anew at once; when that fails it is done later."""
+        for task in (self._opening, self._rebuilding):  # they may have read what is no longer so
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        self._purge = False
+        await self._renew(sidecar)
 
     async def _renew(self, sidecar: Sidecar) -> None:
         try:
@@ -236,13 +264,15 @@ class TextFeed:
                 await self._enter(
                     index, sidecar, [found[one] for one in wanted if one in found and one not in self._touched]
                 )
-                if index.waiting >= FLUSH_ROWS:
+                if index.waiting >= BULK_ROWS:
                     await asyncio.to_thread(index.flush)
             await self._level(index, sidecar)
             async with self._flushing:  # or a flush of the old generation would find its folder gone
                 await asyncio.to_thread(index.flush)
                 self._index = index
                 await asyncio.to_thread(lambda: self._files.settle(index))
+            if not self._purge:  # nothing was forgotten meanwhile
+                self._files.mark_clean()
         finally:
             self._next = None
             self._rebuilt_at = time.monotonic()

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from infinite_memory.engine.parts import Parts
 from infinite_memory.errors import BackupError, InvalidRequestError, StoreError
@@ -24,6 +25,8 @@ from infinite_memory.store.copies import Chunk, Restore, Restored, RestoreMode, 
 _CHOOSE = "there are memories already: replace puts the backup in their place, merge adds what is missing"
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,38 +89,68 @@ class Restoring:
             try:
                 await _stage(reader, restore, progress)
                 replaces = mode is RestoreMode.REPLACE and only_scope is None
-                async with copies.exclusive():
-                    saved = None
-                    if replaces and not await copies.is_empty():
-                        if given is not RestoreMode.REPLACE:
-                            raise InvalidRequestError("mode", _CHOOSE)  # they were stored in the meantime
-                        saved = await self._backups.create("before_restore")
-                    done = await asyncio.shield(_whole(restore, self._parts))
+                putting = asyncio.create_task(self._put(restore, given, replaces=replaces), name="restore")
+                done, saved = await finished(putting)
             finally:
                 with contextlib.suppress(StoreError):  # what is staged harms nobody, and is removed later
                     await restore.abort()
-        await self._parts.scopes.refresh()
-        self._parts.index.restored()
-        await self._parts.index.rebuild()
         log.info("restored %s: %d memories", file.name, done.memories, extra={"event": "backup_restored"})
         return RestoreReport(file, mode, done, saved)
 
+    async def _put(
+        self, restore: Restore, given: RestoreMode | None, *, replaces: bool
+    ) -> tuple[Restored, Backup | None]:
+        """Put everything into place, then bring schema, scopes and index level with it."""
+        parts, copies = self._parts, self._parts.store.copies
+        async with parts.index.resting():
+            async with copies.exclusive():
+                saved = None
+                if replaces and not await copies.is_empty():
+                    if given is not RestoreMode.REPLACE:
+                        raise InvalidRequestError("mode", _CHOOSE)  # they were stored in the meantime
+                    saved = await self._backups.create("before_restore")
+                done = await restore.commit()
+                await parts.store.connect()
+            await parts.scopes.refresh()
+            parts.index.restored()
+            if replaces or done.memories > (parts.index.count() or 0):
+                await parts.index.rebuild(words=True)
+            else:
+                await parts.index.catch_up()
+            parts.index.scopes_changed()
+        return done, saved
 
-async def _whole(restore: Restore, parts: Parts) -> Restored:
-    """Put everything into place, and bring it up to this version's schema and indexes."""
-    done = await restore.commit()
-    await parts.store.connect()
-    return done
+
+async def finished(task: asyncio.Task[T]) -> T:
+    """Wait for *task* to its end, also when who asked for it leaves: half a restore would be worse than an unwanted one.
+
+    Raises:
+        CancelledError: they left; the task is done.
+    """
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 async def _stage(reader: BackupReader, restore: Restore, progress: Progress | None) -> None:
-    done = 0
-    parts = reader.parts()
-    while (part := await asyncio.to_thread(lambda: next(parts, None))) is not None:
-        await restore.take(Chunk(part.collection, part.count, part.documents))
-        done += part.count
-        if progress is not None:
-            progress(done, 0)
+    """Stage every part; while one is written, the next is read and checked."""
+    done, parts = 0, reader.parts()
+
+    def read() -> asyncio.Task[Part | None]:
+        return asyncio.create_task(asyncio.to_thread(lambda: next(parts, None)))
+
+    following = read()
+    try:
+        while (part := await following) is not None:
+            following = read()
+            await restore.take(Chunk(part.collection, part.count, part.documents))
+            done += part.count
+            if progress is not None:
+                progress(done, 0)
+    finally:
+        await asyncio.wait({following})  # a thread reads the file, which is closed next
     _ = reader.summary  # raises unless the file was read to its end
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import bson
 from bson import ObjectId, Timestamp
 from bson.raw_bson import RawBSONDocument
+from pymongo import WriteConcern
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from infinite_memory.errors import BackupError, ScopeExistsError, ScopeNotFoundError
@@ -43,6 +45,11 @@ log = logging.getLogger(__name__)
 
 ABANDONED = dt.timedelta(minutes=10)
 """A restore that staged nothing for so long has died; its collections go."""
+
+_TELL_S = 20.0  # a restore under way says so this often
+
+_UNSURE = WriteConcern(w=1, j=False)
+"""For what is staged: a later durable write to the same server makes all that was written before it durable."""
 
 _BATCH_BYTES = 8 << 20
 _ID_FIRST = b"\x07_id\x00"
@@ -71,6 +78,7 @@ class MongoRestore(Restore):
         self._added: set[ObjectId] = set()
         self._staged: Counter[str] = Counter()
         self._skipped = 0
+        self._told_at = time.monotonic()
 
     @property
     def _only(self) -> bool:
@@ -191,6 +199,7 @@ class MongoRestore(Restore):
         memories = sum(count for name, count in self._staged.items() if MEMORIES.fullmatch(name))
         dropped = self._scopes_gone()
         async with self._connection.operation(factor=60) as database:
+            await self._tell(database)
             await self._check_staged(database)
             steps = await self._steps(database)
             journal = {"state": "committing", "at": _now(), "steps": steps}
@@ -222,9 +231,17 @@ class MongoRestore(Restore):
         for batch in _batches(raws):
             async with self._connection.operation(factor=12) as database:
                 found = [RawBSONDocument(raw) for raw in batch]
-                await database[self._staged_name(name)].insert_many(found, ordered=False)
-                await database[schema.META].update_one({"_id": self._journal}, {"$set": {"at": _now()}})
+                staged = database.get_collection(self._staged_name(name), write_concern=_UNSURE)
+                await staged.insert_many(found, ordered=False)
             self._staged[name] += len(batch)
+        if time.monotonic() - self._told_at > _TELL_S:
+            async with self._connection.operation() as database:
+                await self._tell(database)
+
+    async def _tell(self, database: Database) -> None:
+        """Say that this restore lives; what was staged before is durable once this is."""
+        self._told_at = time.monotonic()
+        await database[schema.META].update_one({"_id": self._journal}, {"$set": {"at": _now()}})
 
     async def _check_staged(self, database: Database) -> None:
         for name, wanted in self._staged.items():

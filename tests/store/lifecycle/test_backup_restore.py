@@ -268,6 +268,33 @@ def test_nothing_is_lost_that_is_stored_during_a_replacement(open_memory: Open) 
     run(work())
 
 
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.05, 0.1, 0.2, 0.4])
+def test_a_restore_whose_client_leaves_is_whole_or_not_at_all(open_memory: Open, after_s: float) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            for number in range(3):
+                await memory.store(f"old {number}", f"S{number}")
+            made = await memory.ok("backup_memory")
+            await memory.ok("delete_memory", target={"scope": "S1"}, forget_mode="hard")
+            await memory.store("new", "Late")
+            restoring = asyncio.create_task(
+                memory.ask("restore_backup", file=made["backup_file"], mode="replace"), name="client"
+            )
+            await asyncio.sleep(after_s)
+            restoring.cancel()
+            await asyncio.gather(restoring, return_exceptions=True)
+            found = {one.text async for one in memory.engine.parts.store.stream()}
+            assert found in ({"old 0", "old 2", "new"}, {"old 0", "old 1", "old 2"})
+            listed = await memory.ok("list_memories", filter={"scope": "ALL"})
+            assert {one["text"] for one in listed["results"]} == found
+            assert await staged_names(memory) == []
+            await memory.store("afterwards")  # the index follows again, and nothing is held up
+            again = await memory.ok("retrieve_memory", query="afterwards", top_k=1)
+            assert again["results"][0]["text"] == "afterwards"
+
+    run(work())
+
+
 def test_a_locked_backup_opens_with_its_key_only(open_memory: Open, tmp_path: Path) -> None:
     (tmp_path / "one.key").write_bytes(os.urandom(32))
     (tmp_path / "other.txt").write_text("a passphrase\n")
