@@ -266,6 +266,9 @@ class TextIndex(Protocol):
     def search(self, wording: Wording, k: int, where: Filter) -> list[TextHit]:
         """Find the *k* best memories for *wording* among those that pass *where*, and up to as many that have one of its phrases."""
 
+    def is_current(self, memory_id: MemoryId, revision: int) -> bool:
+        """Tell whether the memory is known at *revision* or a later one."""
+
     def revisions(self) -> Mapping[MemoryId, int]:
         """Give the revision at which every memory is known."""
 
@@ -299,3 +302,13 @@ class TextFiles(Protocol):
 
     def settle(self, index: TextIndex) -> None:
         """Remove all generations but that of *index*."""
+
+    @property
+    def is_unclean(self) -> bool:
+        """Tell whether the files may hold words of what was forgotten for good; outlives the process."""
+
+    def mark_unclean(self) -> None:
+        """Note that something was forgotten for good, whose words the files may hold."""
+
+    def mark_clean(self) -> None:
+        """Note that no file holds words of anything that was forgotten."""

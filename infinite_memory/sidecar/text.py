@@ -195,6 +195,22 @@ class TantivyText:
         found = searcher.search(self._visible(hidden), limit=1, count=True)
         return int(found.count or 0) + recent  # type: ignore[attr-defined]
 
+    def is_current(self, memory_id: MemoryId, revision: int) -> bool:
+        """Tell whether the memory is known at *revision* or a later one."""
+        with self._lock:
+            known = self._recent.get(memory_id)
+            if known is not None:
+                return known.row.row.revision >= revision
+            if memory_id in self._gone:
+                return False
+            searcher, gone_scopes = self._searcher, list(self._gone_scopes)
+        wanted = [(_MUST, _Query.term_query(self._schema, "id", memory_id, "basic"))]
+        if gone_scopes:
+            wanted.append((_MUST_NOT, _Query.term_set_query(self._schema, "scope", gone_scopes)))
+        places = [at for _, at in searcher.search(_Query.boolean_query(wanted), limit=1, count=False).hits]
+        [found] = searcher.fast_field_values("revision", places) if places else [-1]
+        return int(found or 0) >= revision
+
     def revisions(self) -> Mapping[MemoryId, int]:
         """Give the revision at which every memory is known."""
         with self._lock:

@@ -31,6 +31,7 @@ RECIPE = 1
 """Rises whenever memories are cut into other words or other words are searched: the index is then built anew."""
 
 _MANIFEST = "manifest.json"
+_UNCLEAN = "unclean"
 _NAME = re.compile(r"text-(\d{8})")
 _UNLISTED = re.compile(r"\..*|manifest\.json.*|.*\.tmp")  # locks and lists that tantivy writes for itself
 _BLOCK = 1 << 20
@@ -138,6 +139,22 @@ class TantivyTextFiles:
             folder = self._folder / f"text-{number:08d}"
             if folder != kept:
                 shutil.rmtree(folder, ignore_errors=True)
+
+    @property
+    def is_unclean(self) -> bool:
+        """Tell whether the files may hold words of what was forgotten for good; outlives the process."""
+        return (self._folder / _UNCLEAN).exists()
+
+    def mark_unclean(self) -> None:
+        """Note that something was forgotten for good, whose words the files may hold."""
+        with contextlib.suppress(OSError):  # a full disk: who calls knows it for as long as it lives
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self._folder / _UNCLEAN).touch(mode=0o600)
+
+    def mark_clean(self) -> None:
+        """Note that no file holds words of anything that was forgotten."""
+        with contextlib.suppress(OSError):  # then the files are written anew once more
+            (self._folder / _UNCLEAN).unlink(missing_ok=True)
 
     def _numbers(self) -> list[int]:
         if not self._folder.is_dir():
