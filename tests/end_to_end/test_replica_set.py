@@ -1,0 +1,94 @@
+"""A replica set of three whose primary is killed under load: nothing acknowledged is lost, recalls go on, the daemon stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.replica_set import ReplicaSet
+from tests.end_to_end.test_mongodb_faults import Load, all_found
+from tests.mongo_server import fresh_database
+from tests.processes import LONG, Client, Installation, need_parts, until
+
+KILLS = 6 if LONG else 1
+CLIENTS = 4
+
+
+@pytest.fixture(scope="module")
+def replica_set(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet]:
+    need_parts()
+    three = ReplicaSet(tmp_path_factory.mktemp("replica-set"))
+    try:
+        three.start()
+        yield three
+    finally:
+        three.stop()
+
+
+@pytest.fixture(params=["pymongo", "motor"])
+def over_three(request: pytest.FixtureRequest, replica_set: ReplicaSet, tmp_path: Path) -> Iterator[Installation]:
+    environ = {
+        "INFINITE_MEMORY_MONGODB__URI": replica_set.uri,
+        "INFINITE_MEMORY_MONGODB__DATABASE": fresh_database(),
+        "INFINITE_MEMORY_MONGODB__DRIVER": request.param,
+    }
+    with Installation(tmp_path / "home", environ) as installation:
+        yield installation
+
+
+def recalls(client: Client) -> bool:
+    """Ask by meaning; while there is no primary an error is allowed, a wrong answer is not."""
+    reply = client.ask("retrieve_memory", query="which colour do I like best?", scope="Personal")
+    if reply["status"] == "OK":
+        assert reply["results"][0]["text"] == "My favorite color is blue", reply
+    else:
+        assert reply["error_code"] == "CONNECTION_ERROR", reply
+    return bool(reply["status"] == "OK")
+
+
+def test_a_primary_killed_under_load_loses_nothing_acknowledged(
+    over_three: Installation, replica_set: ReplicaSet
+) -> None:
+    client = over_three.serve()
+    stored = client.ask("store_memory", content="My favorite color is blue", scope="Personal")
+    assert stored["status"] == "OK"
+    assert client.ask("get_memory_stats")["stats"]["mongodb"]["deployment"] == "replica set"
+    daemon = over_three.daemon_pid()
+    load = Load(over_three, CLIENTS)
+    try:
+        for _ in range(KILLS):
+            load.goes_on()
+            killed = replica_set.primary()
+            assert killed is not None
+            replica_set.kill(killed)
+            assert client.ask("ping")["pong"]
+            recalls(client)
+            until(lambda killed=killed: replica_set.primary() not in (killed, None), "another one is the primary")
+            until(lambda: recalls(client), "recalls work again")
+            load.goes_on()
+            replica_set.start_member(killed)
+    finally:
+        load.end()
+    assert over_three.daemon_pid() == daemon, "the daemon stayed"
+    all_found(over_three, load.kept, CLIENTS)
+
+
+def test_a_primary_that_froze_and_comes_back_takes_nothing_with_it(
+    over_three: Installation, replica_set: ReplicaSet
+) -> None:
+    """What it took before and did not pass on is rolled back when it thaws: nobody may have been told that it is stored."""
+    until(lambda: over_three.call("store_memory", content="tea")["status"] == "OK", "the set takes writes")
+    load = Load(over_three, CLIENTS)
+    try:
+        load.goes_on()
+        primary = replica_set.primary()
+        assert primary is not None
+        with replica_set.frozen(primary):
+            until(lambda: replica_set.primary(beside=primary), "another one is the primary")
+            load.goes_on()
+        load.goes_on()
+    finally:
+        load.end()
+    all_found(over_three, load.kept, CLIENTS)
