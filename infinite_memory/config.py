@@ -38,6 +38,7 @@ SCOPE_NAME = Form(
     re.compile(r"\s*(?!(?:all|null)\s*$)\S.{0,255}\s*", re.IGNORECASE | re.DOTALL),
     "a scope's name of 1 to 256 characters; ALL and null are reserved",
 )
+RATE = Form(re.compile(r"[1-9]\d{0,8}/(second|minute|hour|day)"), "a number of requests and a time, as 100/second")
 CLOCK_TIME = Form(re.compile(r"([01]\d|2[0-3]):[0-5]\d"), "a time of day such as 03:00")
 
 
@@ -159,13 +160,14 @@ class McpSettings:
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """MCP over HTTP, on loopback, with the token in http.token."""
+    """The HTTP API, and MCP over HTTP, on loopback, with tokens."""
 
     port: int | None = _setting(
         None, "Port to listen on; without it there is no HTTP; 0: a free one", low=0, high=65535
     )
     origins: str = _setting("", "Origins of web pages that may call, besides loopback; commas between")
     session_idle_s: float = _setting(1800.0, "Seconds after which a session that nobody uses ends", low=1.0)
+    rate: str | None = _setting("6000/minute", "Most requests of one token, as 100/second; empty: no limit", form=RATE)
 
 
 @dataclass(frozen=True, slots=True)

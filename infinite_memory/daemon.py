@@ -28,8 +28,9 @@ from infinite_memory.contracts.siblings import NATIVE, SIBLINGS
 from infinite_memory.errors import ConfigError, DaemonError, shown
 from infinite_memory.home import Home
 from infinite_memory.logs import open_log
+from infinite_memory.model_port.choose import configured_model
 from infinite_memory.protocols.companion import open_companion
-from infinite_memory.protocols.http import HttpServer
+from infinite_memory.protocols.http import HttpServer, RestParts
 from infinite_memory.protocols.json_text import format_line
 from infinite_memory.protocols.mcp import McpSession
 from infinite_memory.protocols.session import serve_session
@@ -131,6 +132,13 @@ class Daemon:
                 self.home.path,
                 {name: partial(self._over_http, name) for name in (NATIVE, *SIBLINGS)},
                 body_bytes=self.config.limits.line_bytes,
+                rest=RestParts(
+                    self.app.engine,
+                    self.app.built_engine,
+                    partial(new_session, self.config, os.environ),
+                    partial(configured_model, self.config.model),
+                    self.config.model.timeout_s,
+                ),
             )
         except (ConfigError, OSError) as problem:  # a port that is taken must not keep the memory from everybody else
             self.http_problem = str(problem)

@@ -103,7 +103,7 @@ class ScopeNotFoundError(NotFoundError):
         if archived:
             hint = "; one of that name is archived, restore_memory takes it out again"
         super().__init__(f"there is no scope {shown(name)}{hint}")
-        self.nearest = tuple(nearest)
+        self.name, self.nearest = name, tuple(nearest)
 
 
 class BackupNotFoundError(NotFoundError):

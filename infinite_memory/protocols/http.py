@@ -1,54 +1,80 @@
-"""MCP over HTTP: streamable HTTP on loopback, for clients that cannot start a command.
+"""HTTP on loopback: MCP (streamable HTTP) at /mcp for clients that cannot start a command, and the API of `rest` beside it.
 
 The transports are the official SDK's (`mcp`): event streams, resuming, session ids, and the whole of the era without sessions.
 What speaks behind them is the same front and the same contracts as on a pipe, so both answer alike. The SDK takes over a second
 to import, which happens in a thread while the port listens already.
 
-Nobody gets in without the token of ``http.token`` (mode 0600); requests that name a foreign host or come from a foreign web page
-are refused, token or not.
+Nobody gets in without a token: that of ``http.token`` (mode 0600), or one that `infinite-memory tokens` made. A token that is bound
+to users, to scopes or to reading is refused at /mcp: MCP's commands reach everything, and only the API's are narrowed. Requests that
+name a foreign host or come from a foreign web page are refused, token or not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
-import json
 import logging
 import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infinite_memory.config import HttpSettings
 from infinite_memory.contracts.mcp import INVALID_REQUEST, PARSE_ERROR, Json, RpcError
-from infinite_memory.errors import ConfigError, InvalidRequestError
+from infinite_memory.errors import ConfigError, InfiniteMemoryError, InvalidRequestError
+from infinite_memory.protocols.asgi import Receive, Scope, Send, again, answer, headers_of, read_body
 from infinite_memory.protocols.json_text import parse_value
 from infinite_memory.protocols.jsonrpc import RpcContract, check_shape, id_of
 from infinite_memory.protocols.lines import LARGE_LINE
+from infinite_memory.rest.failures import ForbiddenError, error_form, failure
 
 if TYPE_CHECKING:
+    from infinite_memory.contracts.native.table import Session
+    from infinite_memory.engine import Engine
+    from infinite_memory.model_port.base import ChatModel
     from infinite_memory.protocols.http_sessions import ContractOverHttp
+    from infinite_memory.rest.app import RestApp
+    from infinite_memory.rest.gate import Gate
 
 log = logging.getLogger(__name__)
 
 Open = Callable[[], RpcContract]
 Message = Mapping[str, Any]
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
 
-HOST = "127.0.0.1"
+HOST, MCP = "127.0.0.1", "/mcp"
 STOP_S = 2  # how long open streams may take once the daemon goes
 LOOPBACK = r"https?://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?"
 
 
-class HttpServer:
-    """The daemon's HTTP side. ``contracts`` names what stands under /mcp/<name>; /mcp alone is the native contract."""
+@dataclass(frozen=True, slots=True)
+class RestParts:
+    """What the API of `rest` is made of; *built* gives the engine if it is there already."""
 
-    def __init__(self, settings: HttpSettings, home: Path, contracts: Mapping[str, Open], *, body_bytes: int) -> None:
+    engine: Callable[[], Awaitable[Engine]]
+    built: Callable[[], Engine | None]
+    new_session: Callable[[], Session]
+    model: Callable[[], ChatModel | None]
+    model_timeout_s: float
+
+
+class HttpServer:
+    """The daemon's HTTP side. ``contracts`` names what stands under /mcp/<name>; /mcp alone is the native contract.
+
+    Without *rest* there is no API beside it, and no token but that of the home's file.
+    """
+
+    def __init__(
+        self,
+        settings: HttpSettings,
+        home: Path,
+        contracts: Mapping[str, Open],
+        *,
+        body_bytes: int,
+        rest: RestParts | None = None,
+    ) -> None:
         assert settings.port is not None
         self._settings, self._contracts, self._body_bytes = settings, contracts, body_bytes
         self._token_file = home / "http.token"
@@ -56,6 +82,10 @@ class HttpServer:
         self._socket = _listen(settings.port)
         self.port: int = self._socket.getsockname()[1]
         self._routes: dict[str, ContractOverHttp] = {}
+        self._rest_parts = rest
+        self._rest: RestApp | None = None
+        self._gate: Gate | None = None
+        self._guard: Callable[[Scope], Awaitable[int | None]] | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop: Callable[[], None] = lambda: None
 
@@ -87,9 +117,13 @@ class HttpServer:
             log.exception("HTTP failed", extra={"event": "http_failed"})
 
     async def _serve(self) -> None:
-        sdk = await asyncio.to_thread(_import_sdk)
+        sdk, rest = await asyncio.to_thread(_import_heavy)
         allowed = [one.strip() for one in self._settings.origins.split(",") if one.strip()]
         security = sdk.security_settings(allowed)
+        self._guard = sdk.guard_of(security)
+        self._gate = rest.open_gate(self._token, self._rest_parts, self._settings.rate)
+        if self._rest_parts is not None:
+            self._rest = rest.open_rest(self._gate, self._rest_parts, body_bytes=self._body_bytes)
         async with contextlib.AsyncExitStack() as stack:
             for name, open_rpc in self._contracts.items():
                 route = sdk.ContractOverHttp(open_rpc, security, idle_s=self._settings.session_idle_s)
@@ -99,33 +133,51 @@ class HttpServer:
             await serve(self._socket)
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through to its contract, once token, path and message are in order."""
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        if not self._is_known(headers.get("authorization", "")):
-            await _answer(send, 401, {"error": "a bearer token is needed"}, ("www-authenticate", "Bearer"))
+        """Let a request through to the API or to its contract, once token, path and message are in order."""
+        path = scope["path"]
+        if path != MCP and not path.startswith(f"{MCP}/"):
+            await self._to_rest(scope, receive, send)
             return
-        name = scope["path"].rstrip("/").removeprefix("/mcp").removeprefix("/") or "native"
-        route = self._routes.get(name) if scope["path"].startswith("/mcp") else None
+        assert self._gate is not None
+        try:
+            grant = await self._gate.admit(headers_of(scope).get("authorization", ""))
+            if not grant.is_full:
+                raise ForbiddenError(
+                    "this token is bound to users, scopes or reading; MCP needs one without bounds, /api/v1 takes it"
+                )
+        except InfiniteMemoryError as problem:
+            status, body, headers = failure(problem)
+            await answer(send, status, body, headers)
+            return
+        route = self._routes.get(path.rstrip("/").removeprefix(MCP).removeprefix("/") or "native")
         if route is None:
-            await _answer(send, 404, {"error": "MCP is at /mcp and /mcp/<contract>"})
+            await answer(send, 404, {"error": "MCP is at /mcp and /mcp/<contract>"})
             return
         if refusal := await route.refuse(scope):
             await refusal(scope, receive, send)
             return
         if scope["method"] == "POST":
-            body = await _body(receive, self._body_bytes)
-            if body is None:
-                await _answer(send, 413, _error(None, RpcError(INVALID_REQUEST, "the message is too large")))
+            body_sent = await read_body(receive, self._body_bytes)
+            if body_sent is None:
+                await answer(send, 413, _error(None, RpcError(INVALID_REQUEST, "the message is too large")))
                 return
-            if problem := await _problem(body):
-                await _answer(send, 400, problem)
+            if problem_found := await _problem(body_sent):
+                await answer(send, 400, problem_found)
                 return
-            receive = _again(body, receive)
+            receive = again(body_sent, receive)
         await route.handle(scope, receive, send)
 
-    def _is_known(self, header: str) -> bool:
-        kind, _, token = header.partition(" ")
-        return kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token.encode())
+    async def _to_rest(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer by the API, once host and origin are in order."""
+        assert self._guard is not None
+        if (status := await self._guard(scope)) is not None:
+            code = {403: "FORBIDDEN", 421: "MISDIRECTED"}.get(status, "INVALID_REQUEST")
+            said = "requests come from this machine and its pages: Host or Origin names another"
+            await answer(send, status, error_form(code, said))
+        elif self._rest is None:
+            await answer(send, 404, error_form("NOT_FOUND", "MCP is at /mcp and /mcp/<contract>"))
+        else:
+            await self._rest(scope, receive, send)
 
 
 def read_token(file: Path) -> str:
@@ -156,34 +208,11 @@ def _listen(port: int) -> socket.socket:
     return listening
 
 
-def _import_sdk() -> Any:
+def _import_heavy() -> tuple[Any, Any]:
     from infinite_memory.protocols import http_sessions
+    from infinite_memory.rest import opening
 
-    return http_sessions
-
-
-async def _body(receive: Receive, most: int) -> bytes | None:
-    """Read a request's body; None when it is larger than *most* bytes."""
-    body = bytearray()
-    while True:
-        part = await receive()
-        if part["type"] != "http.request":
-            return bytes(body)
-        body += part.get("body", b"")
-        if len(body) > most:
-            return None
-        if not part.get("more_body", False):
-            return bytes(body)
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Give a body that was read already to the next reader."""
-    parts = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def give() -> Any:
-        return parts.pop() if parts else await receive()
-
-    return give
+    return http_sessions, opening
 
 
 async def _problem(body: bytes) -> Json | None:
@@ -201,10 +230,3 @@ async def _problem(body: bytes) -> Json | None:
 
 def _error(request: int | str | None, problem: RpcError) -> Json:
     return {"jsonrpc": "2.0", "id": request, "error": problem.out()}
-
-
-async def _answer(send: Send, status: int, body: Json, *headers: tuple[str, str]) -> None:
-    named = [("content-type", "application/json"), *headers]
-    await send({"type": "http.response.start", "status": status,
-                "headers": [(name.encode(), value.encode()) for name, value in named]})  # fmt: skip
-    await send({"type": "http.response.body", "body": json.dumps(body).encode()})

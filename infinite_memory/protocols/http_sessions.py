@@ -60,13 +60,24 @@ def security_settings(origins: Sequence[str]) -> TransportSecuritySettings:
     )
 
 
+def guard_of(security: TransportSecuritySettings) -> Callable[[Scope], Awaitable[int | None]]:
+    """Make what judges the host and origin of a request: the status that refuses it, or None."""
+    guard = TransportSecurityMiddleware(security)
+
+    async def judge(scope: Scope) -> int | None:
+        refusal = await guard.validate_request(Request(scope))
+        return None if refusal is None else refusal.status_code
+
+    return judge
+
+
 def web_server(
     app: ASGIApp, origins: Sequence[str], loopback: str, *, stop_s: int
 ) -> tuple[Callable[[], None], Callable[[socket.socket], Awaitable[None]]]:
     """Make the HTTP server; gives what stops it, and what serves a socket until then."""
     open_to_pages = CORSMiddleware(
-        app, allow_origins=origins, allow_origin_regex=loopback, allow_methods=["GET", "POST", "DELETE"],
-        allow_headers=["*"], expose_headers=["Mcp-Session-Id", "MCP-Protocol-Version"],
+        app, allow_origins=origins, allow_origin_regex=loopback, allow_methods=["GET", "POST", "PATCH", "DELETE"],
+        allow_headers=["*"], expose_headers=["Mcp-Session-Id", "MCP-Protocol-Version", "Retry-After"],
     )  # fmt: skip
     server = _Server(
         uvicorn.Config(

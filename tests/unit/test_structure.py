@@ -25,6 +25,9 @@ HOMES = {
     "starlette": ("protocols",),
     "uvicorn": ("protocols",),
     "httpx2": ("model_port",),
+    "fastapi": ("rest",),
+    "limits": ("rest",),
+    "prometheus_client": ("rest",),
 }
 INWARD = {
     "models.py": (),

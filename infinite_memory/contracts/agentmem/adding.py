@@ -92,7 +92,7 @@ def _draft(call: AgentMemCall) -> Draft:
         scope=SCOPE,
         source=source_of(fields.text("user_id")),
         type=kind.value,
-        importance=_SCALE * importance_of(content, kind, metadata),
+        importance=round(_SCALE * importance_of(content, kind, metadata), 1),
         status=ACTIVE,
         conversation_id=fields.find_text("session_id"),
         tags=fields["tags"] or (),

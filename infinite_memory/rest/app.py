@@ -1,0 +1,232 @@
+"""Serves the table of routes: FastAPI routes and describes, this file lets in, checks bodies, and turns errors into replies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+
+from infinite_memory import __version__
+from infinite_memory.contracts.base import FlagField, Json
+from infinite_memory.engine import Engine
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.protocols.asgi import Receive, Scope, Send, again, answer, headers_of, read_body
+from infinite_memory.protocols.json_text import parse_object
+from infinite_memory.rest.desk import Desk
+from infinite_memory.rest.failures import INTERNAL, ForbiddenError, error_form, failure
+from infinite_memory.rest.gate import Gate, Grant
+from infinite_memory.rest.metrics import CONTENT_TYPE, Metrics
+from infinite_memory.rest.openapi import TOKEN, completed, operation, responses
+from infinite_memory.rest.page import HEADERS, PAGE
+from infinite_memory.rest.routes import ROUTES, Route, Whose
+
+log = logging.getLogger(__name__)
+
+OPEN = frozenset({"/healthz", "/openapi.json", "/docs"})
+"""What needs no token: it tells nothing of any memory."""
+
+HEALTH_S = 5.0  # who asks for the health wants an answer soon
+LARGE_BODY = 1 << 20  # bytes from which on parsing would hold up the loop
+_UNROUTED = "none"  # how a request to no route of ours is counted
+_GRANT, _ROUTE = "infinite_memory.grant", "infinite_memory.route"
+_ABOUT = (
+    "A long-term memory on your machine. With user_id a request is about that user's memories, without it about scopes. Every "
+    "error has the form of the schema Error."
+)
+
+
+class RestApp:
+    """The API as an ASGI application. *built* gives the engine if it is there already."""
+
+    def __init__(self, desk: Desk, gate: Gate, built: Callable[[], Engine | None], *, body_bytes: int) -> None:
+        self._gate, self._body_bytes = gate, body_bytes
+        self._metrics = Metrics(built)
+        self.api = make_api(desk, self._metrics)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        began, status = time.monotonic(), 0
+
+        async def watch(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, watch)
+        except InfiniteMemoryError as problem:
+            await _refuse(problem, watch)
+        route = scope.get(_ROUTE, _UNROUTED)
+        method = scope["method"] if route != _UNROUTED else _UNROUTED
+        self._metrics.count(method, route, status, time.monotonic() - began)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = headers_of(scope)
+        if scope["path"] not in OPEN:
+            scope[_GRANT] = await self._gate.admit(headers.get("authorization", ""))
+        body = await read_body(receive, self._body_bytes)
+        if body is None:
+            said = f"the body is larger than {self._body_bytes:,} bytes"
+            await answer(send, 413, error_form("BODY_TOO_LARGE", said), {"connection": "close"})
+            return
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if body and kind != "application/json":
+            said = "a body must have the content type application/json"
+            await answer(send, 415, error_form("UNSUPPORTED_MEDIA_TYPE", said))
+            return
+        await self.api(scope, again(body, receive), send)
+
+
+def make_api(desk: Desk, metrics: Metrics) -> FastAPI:
+    """Make the application of the table of routes, and what stands beside it."""
+    api = FastAPI(
+        title="InfiniteMemory", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None,
+        openapi_url=None, redirect_slashes=False,
+    )  # fmt: skip
+    for route in ROUTES:
+        api.add_api_route(
+            route.path, _endpoint(desk, route), methods=[route.method], name=route.name, operation_id=route.name,
+            summary=route.about.partition(".")[0], description=route.about, status_code=next(iter(route.gives)),
+            responses=responses(route.gives), openapi_extra=operation(route),
+        )  # fmt: skip
+    _add_service(api, desk, metrics)
+    api.add_exception_handler(404, _no_route)
+    api.add_exception_handler(405, _no_method)
+    return api
+
+
+def _add_service(api: FastAPI, desk: Desk, metrics: Metrics) -> None:
+    document: Json = {}
+
+    @api.get("/healthz", responses=responses({200: "Health", 503: "Health"}), operation_id="health")
+    async def health(request: Request) -> Response:
+        """Tell whether database, model and index work; needs no token."""
+        request.scope[_ROUTE] = "/healthz"
+        well, checks = await _health(desk)
+        body = {"status": "ok" if well else "failing", "checks": checks}
+        return JSONResponse(body, 200 if well else 503)
+
+    told: Any = responses({}) | {
+        200: {"description": "Prometheus's text format", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    }
+
+    @api.get(
+        "/metrics", responses=told, operation_id="metrics", openapi_extra={"security": [{TOKEN: []}]},
+        response_class=Response,
+    )  # fmt: skip
+    async def figures(request: Request) -> Response:
+        """Figures for Prometheus; for tokens that are bound to nothing."""
+        request.scope[_ROUTE] = "/metrics"
+        if not _grant(request).is_full:
+            return _failed(ForbiddenError("only a token that is bound to nothing reads the metrics"))
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
+
+    @api.get("/openapi.json", include_in_schema=False)
+    async def openapi(request: Request) -> Response:
+        request.scope[_ROUTE] = "/openapi.json"
+        if not document:
+            document.update(completed(api.openapi()))
+        return JSONResponse(document)
+
+    @api.get("/docs", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        request.scope[_ROUTE] = "/docs"
+        return HTMLResponse(PAGE, headers=HEADERS)
+
+
+def _endpoint(desk: Desk, route: Route) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        request.scope[_ROUTE] = route.path
+        try:
+            return await _run(desk, route, request)
+        except InfiniteMemoryError as problem:
+            return _failed(problem)
+        except Exception:
+            log.exception("a request failed", extra={"event": "request_failed", "route": route.name})
+            return JSONResponse(error_form("INTERNAL_ERROR", "internal error; the log has the details"), INTERNAL)
+
+    return endpoint
+
+
+async def _run(desk: Desk, route: Route, request: Request) -> Response:
+    grant = _grant(request)
+    check_may(grant, route)
+    fields = _query(route, request) | await _body(route, request) | dict(request.path_params)
+    asked = desk.open(grant, fields)
+    status, body = await route.run(asked)
+    warnings = list(dict.fromkeys(asked.checking.warnings))
+    return JSONResponse(body | ({"warnings": warnings} if warnings else {}), status)
+
+
+def check_may(grant: Grant, route: Route) -> None:
+    """Refuse a token that may not come to a route.
+
+    Raises:
+        ForbiddenError: it may not.
+    """
+    if grant.read_only and route.writes:
+        raise ForbiddenError("this token only reads")
+    if route.whose is Whose.FULL and (grant.users or grant.scopes):
+        raise ForbiddenError("this route is for tokens that are bound to nothing")
+    if route.whose is Whose.USERS and grant.scopes:
+        raise ForbiddenError("this route is about users; this token is bound to scopes")
+
+
+def _query(route: Route, request: Request) -> Json:
+    flags = {one.name for one in route.query if isinstance(one, FlagField)}
+    found: Json = {}
+    for name, value in request.query_params.multi_items():
+        if name in found:
+            raise InvalidRequestError(name, "stands twice; give it once")
+        found[name] = {"true": True, "false": False}.get(value, value) if name in flags else value
+    return found
+
+
+async def _body(route: Route, request: Request) -> Json:
+    body = await request.body()
+    if not body or route.body is None:
+        return {}
+    return await asyncio.to_thread(parse_object, body) if len(body) > LARGE_BODY else parse_object(body)
+
+
+async def _health(desk: Desk) -> tuple[bool, dict[str, str]]:
+    with contextlib.suppress(TimeoutError, InfiniteMemoryError):
+        async with asyncio.timeout(HEALTH_S):
+            health = await (await desk.engine()).health()
+        parts = {"mongodb": health.mongodb, "model": health.model, "sidecar": health.sidecar}
+        return health.is_well, {name: "ok" if says == "ok" else "failing" for name, says in parts.items()}
+    return False, {}
+
+
+def _grant(request: Request) -> Grant:
+    grant = request.scope[_GRANT]
+    assert isinstance(grant, Grant)
+    return grant
+
+
+def _failed(problem: InfiniteMemoryError) -> Response:
+    status, body, headers = failure(problem)
+    if status == INTERNAL:
+        log.error("a request failed: %s", problem, extra={"event": "request_failed"})
+    return JSONResponse(body, status, headers)
+
+
+async def _refuse(problem: InfiniteMemoryError, send: Send) -> None:
+    status, body, headers = failure(problem)
+    await answer(send, status, body, headers)
+
+
+async def _no_route(_: Request, __: Exception) -> Response:
+    return JSONResponse(error_form("NOT_FOUND", "there is nothing at this address; see /openapi.json"), 404)
+
+
+async def _no_method(_: Request, problem: Exception) -> Response:
+    headers = getattr(problem, "headers", None)
+    return JSONResponse(error_form("METHOD_NOT_ALLOWED", "this address has no such method"), 405, headers)

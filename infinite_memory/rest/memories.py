@@ -1,0 +1,139 @@
+"""The routes about memories: each is a command of the native contract, or of AgentMem where a user's memory is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from infinite_memory.contracts.agentmem.table import SCOPE
+from infinite_memory.contracts.base import Json, NameField
+from infinite_memory.contracts.native.table import FILTER_FIELDS
+from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
+from infinite_memory.models import MemoryId
+from infinite_memory.rest.desk import Asked
+from infinite_memory.rest.forms import memory_form, plain_id
+
+EVERYWHERE = "ALL"
+AGENT_ID = NameField(name="agent_id", about="Only memories of this agent", max_chars=200)
+FILTERS = frozenset(one.name for one in FILTER_FIELDS)
+_TOLD = ("note", "embedding", "facts", "superseded", "generated", "model_error", "importance_score")
+
+
+async def store(asked: Asked) -> tuple[int, Json]:
+    """Store a memory; one that the user has already is met and not stored twice."""
+    if asked.user_id is not None:
+        kept = await asked.agentmem("agentmem_add_memory", asked.fields)
+    else:
+        kept = await asked.native("store_memory", asked.fields)
+    told = {name: kept[name] for name in _TOLD if name in kept}
+    if "superseded" in told:
+        told["superseded"] = [plain_id(one) for one in told["superseded"]]
+    memory = await _read(asked, plain_id(kept["memory_id"]))
+    return 200 if kept["outcome"] == "duplicate" else 201, memory | {"outcome": kept["outcome"]} | told
+
+
+async def list_(asked: Asked) -> tuple[int, Json]:
+    """List memories, newest first."""
+    fields = dict(asked.fields)
+    filter_ = {name: fields.pop(name) for name in list(fields) if name in FILTERS}
+    ends = {end: fields.pop(end) for end in ("from", "to") if end in fields}
+    if ends:
+        filter_["time_range"] = ends
+    if asked.is_narrow and filter_.get("scope") is None:
+        filter_["scope"] = EVERYWHERE
+    try:
+        page = await asked.native("list_memories", {**fields, "filter": filter_})
+    except InvalidRequestError as problem:
+        raise _renamed(problem, "filter.time_range.", "filter.") from problem
+    return 200, listing_form(page, "memories")
+
+
+async def forget(asked: Asked) -> tuple[int, Json]:
+    """Forget every memory that the selectors name."""
+    fields = dict(asked.fields)
+    target = {name: fields.pop(name) for name in ("scope", "tag", "query") if name in fields}
+    if not target and asked.user_id is not None:
+        target["scope"] = SCOPE  # all of the user's
+    if set(target) == {"scope"} and not asked.is_narrow:
+        raise InvalidRequestError("scope", "names a whole scope; give tag or query too, or use the scopes command")
+    try:
+        return 200, _gone(await asked.native("delete_memory", {**fields, "target": target}))
+    except InvalidRequestError as problem:
+        raise _renamed(problem, "target.") from problem
+
+
+async def read(asked: Asked) -> tuple[int, Json]:
+    """Read one memory."""
+    return 200, await _read(asked, _id(asked))
+
+
+async def change(asked: Asked) -> tuple[int, Json]:
+    """Change parts of a memory."""
+    fields = {name: value for name, value in asked.fields.items() if name != "memory_id"}
+    kept = await asked.native("update_memory", {**fields, "memory_id": _id(asked)})
+    told = {name: kept[name] for name in _TOLD if name in kept}
+    return 200, await _read(asked, kept["memory_id"]) | {"outcome": kept["outcome"]} | told
+
+
+async def forget_one(asked: Asked) -> tuple[int, Json]:
+    """Forget one memory.
+
+    Raises:
+        MemoryNotFoundError: there is none of that id to be seen.
+    """
+    fields = {name: value for name, value in asked.fields.items() if name != "memory_id"}
+    gone = await asked.native("delete_memory", {**fields, "target": {"memory_id": _id(asked)}})
+    if not gone["deleted_count"]:
+        raise MemoryNotFoundError(MemoryId(_id(asked)))
+    return 200, _gone(gone)
+
+
+async def history(asked: Asked) -> tuple[int, Json]:
+    """Tell what a memory says, and what it said before it was changed."""
+    found = await asked.native("get_memory", {"memory_id": _id(asked)})
+    return 200, {
+        "memory": memory_form(found["memory"]),
+        "revisions": [memory_form(one) for one in found["revisions"]],
+    }
+
+
+async def restore(asked: Asked) -> tuple[int, Json]:
+    """Bring a softly forgotten memory back."""
+    done = await asked.native("restore_memory", {"memory_id": _id(asked)})
+    return 200, await _read(asked, done["memory_id"]) | {"outcome": done["outcome"]}
+
+
+def listing_form(page: Json, name: str) -> Json:
+    """Make the form of a listing, its memories under *name*."""
+    more = {key: page[key] for key in ("note", "time_frame", "truncated") if key in page}
+    return {
+        name: [memory_form(one) for one in page["results"]],
+        "total": page.get("total", len(page["results"])),
+        "next_cursor": page.get("next_cursor"),
+        "scopes_searched": page["scopes_searched"],
+    } | more
+
+
+async def _read(asked: Asked, memory_id: str) -> Json:
+    found = await asked.native("get_memory", {"memory_id": memory_id})
+    return memory_form(found["memory"])
+
+
+def _id(asked: Asked) -> str:
+    return plain_id(asked.fields["memory_id"])
+
+
+def _gone(reply: Mapping[str, Any]) -> Json:
+    gone = {name: value for name, value in reply.items() if name != "status"}
+    if "memories" in gone:
+        gone["memories"] = [{"memory_id": one["memory_id"], "content": one["text"]} for one in gone["memories"]]
+    return gone
+
+
+def _renamed(problem: InvalidRequestError, *prefixes: str) -> InvalidRequestError:
+    """Name the field as it stands in the query string."""
+    for prefix in prefixes:
+        if problem.field.startswith(prefix):
+            said = str(problem).removeprefix(f"{problem.field}: ")
+            return InvalidRequestError(problem.field.removeprefix(prefix), said)
+    return problem

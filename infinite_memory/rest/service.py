@@ -1,0 +1,81 @@
+"""The routes about agents, scopes, figures, backups, and the service itself."""
+
+from __future__ import annotations
+
+from infinite_memory.contracts.agentmem.replies import instant_out, name_out
+from infinite_memory.contracts.agentmem.table import ID_CHARS
+from infinite_memory.contracts.base import Json, NameField, TextField
+from infinite_memory.errors import AlreadyExistsError, shown
+from infinite_memory.models import floor_to_millisecond
+from infinite_memory.rest.desk import Asked
+from infinite_memory.store.owners import Agent
+
+AGENT_FIELDS = (
+    NameField(name="agent_id", about="Its id", required=True, max_chars=ID_CHARS),
+    NameField(name="name", about="Its name for people; default: made of its id", max_chars=ID_CHARS),
+    TextField(name="description", about="What it is for", blank=True, limit="query_chars"),
+)
+_SEEN = ("total_memories", "conversation_count", "scopes", "soft_deleted", "version")
+"""What of the figures is told to who does not see everything."""
+
+
+async def list_agents(asked: Asked) -> tuple[int, Json]:
+    """List agents with the number of their current memories."""
+    reply = await asked.agentmem("agentmem_list_agents", {})
+    return 200, {"agents": reply["agents"], "total": reply["total"]}
+
+
+async def create_agent(asked: Asked) -> tuple[int, Json]:
+    """Make an agent before its first memory.
+
+    Raises:
+        AlreadyExistsError: the user has one of that id.
+    """
+    fields = asked.check(*AGENT_FIELDS)
+    parts = (await asked.engine()).parts
+    await parts.index.connected()
+    name = fields.text("agent_id")
+    agent = Agent(
+        name, asked.user_id, fields.find_text("name") or name_out(name), fields.find_text("description") or "",
+        floor_to_millisecond(parts.clock()),
+    )  # fmt: skip
+    if not await parts.store.owners.add_agent(agent):
+        raise AlreadyExistsError(f"there is an agent {shown(name)} already")
+    return 201, {
+        "agent_id": agent.agent_id,
+        "name": agent.name,
+        "description": agent.description,
+        "created_at": instant_out(agent.created_at),
+        "memory_count": 0,
+        "status": "active",
+    }
+
+
+async def list_scopes(asked: Asked) -> tuple[int, Json]:
+    """List scopes."""
+    reply = await asked.native("list_memory_scopes", {})
+    return 200, {"scopes": reply["scopes"]}
+
+
+async def create_scope(asked: Asked) -> tuple[int, Json]:
+    """Make a scope."""
+    reply = await asked.native("create_memory_scope", asked.fields)
+    return 201, {name: value for name, value in reply.items() if name != "status"}
+
+
+async def stats(asked: Asked) -> tuple[int, Json]:
+    """Give figures; those of the whole memory only to who sees all of it."""
+    told = (await asked.native("get_memory_stats", {}))["stats"]
+    return 200, {"stats": {name: told[name] for name in _SEEN} if asked.is_narrow else told}
+
+
+async def list_backups(asked: Asked) -> tuple[int, Json]:
+    """List backups."""
+    reply = await asked.native("list_backups", {})
+    return 200, {"backups": reply["backups"], "folder": reply["folder"]}
+
+
+async def create_backup(asked: Asked) -> tuple[int, Json]:
+    """Write a backup, and read it back."""
+    reply = await asked.native("backup_memory", asked.fields)
+    return 201, {name: value for name, value in reply.items() if name != "status"}
