@@ -11,7 +11,7 @@ The catalog holds no lock. Its owner serialises the methods that write and `mask
 from __future__ import annotations
 
 import datetime as dt
-from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +22,7 @@ from infinite_memory.models import MILLISECOND, Filter, MemoryId, ScopeId, TagsM
 from infinite_memory.sidecar.base import Row
 from infinite_memory.sidecar.columns import Column, Interner
 from infinite_memory.sidecar.keys import KEY_DTYPE, KeyMap, Keys, Slots, key_of, keys_array
+from infinite_memory.sidecar.postings import Postings, TimeOrder
 
 Mask = NDArray[np.bool_]
 
@@ -68,7 +69,9 @@ class Catalog:
         self._alive = Column(np.bool_)
         self._dead_count = 0
         self._slots = KeyMap()
-        self._slots_by_tag: dict[int, array[int]] = {}
+        self._tagged, self._said = Postings(), Postings()
+        self._in_time = TimeOrder()
+        self._live_by_scope: Counter[int] = Counter()
         self._archived: frozenset[ScopeId] = frozenset()
 
     @classmethod
@@ -89,7 +92,7 @@ class Catalog:
         made._alive = Column(np.bool_, np.ones(count, np.bool_))
         made._check()
         made._slots = KeyMap.of(made.column("key"))
-        made._index_tags(0)
+        made._index(0)
         return made
 
     def __len__(self) -> int:
@@ -163,7 +166,10 @@ class Catalog:
         for slot, (key, codes) in enumerate(zip(keys, row_tags, strict=True), first):
             self._slots.put(key, slot)
             for code in codes:
-                self._slots_by_tag.setdefault(code, array("i")).append(slot)
+                self._tagged.add(code, slot)
+            if (conversation := values["conversation"][slot - first]) >= 0:
+                self._said.add(conversation, slot)
+        self._live_by_scope.update(values["scope"])
 
     def remove(self, memory_id: MemoryId) -> bool:
         """Mark a memory's slot dead; False when it is unknown."""
@@ -177,6 +183,7 @@ class Catalog:
             inside = self._alive.values & (self.column("scope") == code)
             self._alive.values[inside] = False
             self._dead_count += int(np.count_nonzero(inside))
+            self._live_by_scope.pop(code, None)
 
     def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
         """Say which scopes a filter without scopes leaves out."""
@@ -202,9 +209,21 @@ class Catalog:
         else:
             for slot, key in enumerate(_split(self.column("key")[first:]), first):
                 self._slots.put(key, slot)
-        self._index_tags(first)
+        self._index(first)
 
     # reading
+
+    def count_by_scope(self) -> dict[ScopeId, int]:
+        """Count the living of each scope that has any."""
+        names = self.interned["scope"]
+        return {ScopeId(names.string(code)): count for code, count in self._live_by_scope.items() if count}
+
+    def in_conversation(self, slot: int) -> Slots:
+        """List the living slots of the conversation, and scope, of *slot*; none where it has no conversation."""
+        conversation, scopes = int(self.column("conversation")[slot]), self.column("scope")
+        said = self._said.find(conversation if conversation >= 0 else None)
+        living: Slots = said[self._alive.values[said] & (scopes[said] == scopes[slot])]
+        return living
 
     def tags_of(self, slots: Slots) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Give for *slots* the number of tags each, and the codes of all in one array."""
@@ -217,34 +236,47 @@ class Catalog:
 
     def mask(self, where: Filter) -> Mask:
         """Mark the living slots that pass *where*."""
-        candidates = self._candidates(where)
-        if candidates is None:
+        listed = self.listed(where)
+        if listed is None:
             return self._passing(where, slice(None))
         mask = np.zeros(len(self), np.bool_)
-        mask[candidates[self._passing(where, candidates)]] = True
+        mask[listed] = True
         return mask
 
+    def slots(self, where: Filter) -> Slots:
+        """List the living slots that pass *where*, rising."""
+        listed = self.listed(where)
+        return np.flatnonzero(self._passing(where, slice(None))) if listed is None else listed
+
+    def listed(self, where: Filter) -> Slots | None:
+        """List the living slots that pass *where*, rising; None when only a pass over all slots tells them."""
+        candidates = self._candidates(where)
+        return None if candidates is None else candidates[self._passing(where, candidates)]
+
+    def test(self, where: Filter, slots: NDArray[Any]) -> Mask:
+        """Mark those of *slots* that are alive and pass *where*, which names neither ids nor tags."""
+        return self._passing(where, slots)
+
     def _candidates(self, where: Filter) -> Slots | None:
-        """Slots named by ids or tags, the narrowest parts of a filter, in order; None when neither is given."""
+        """Slots named by ids, tags, conversation or time, the narrowest parts of a filter, in order; None when none is given."""
         found: Slots | None = None
         if where.memory_ids is not None:
             keys = [key for key in map(key_of, where.memory_ids) if key is not None]
             found = np.unique(self._slots.find_all(keys))
         if where.tag_keys:
-            tagged = sorted((self._tagged(key) for key in where.tag_keys), key=len)
+            tagged = sorted((self._tagged.find(self.interned["tag"].find(key)) for key in where.tag_keys), key=len)
             if where.tags_mode is TagsMode.ANY:
                 tagged = [np.unique(np.concatenate(tagged))]
             for slots in tagged:
                 found = slots if found is None else np.intersect1d(found, slots, assume_unique=True)
+        if found is None and where.conversation_id is not None:
+            found = self._said.find(self.interned["conversation"].find(fold(where.conversation_id)))
+        if found is None and where.time is not None:
+            start, end = (None if one is None else milliseconds_up(one) for one in (where.time.start, where.time.end))
+            found = self._in_time.between(self.column("occurred_ms"), start, end)
         return found
 
-    def _tagged(self, tag_key: str) -> Slots:
-        code = self.interned["tag"].find(tag_key)
-        slots = None if code is None else self._slots_by_tag.get(code)
-        # A copy, for an array cannot grow while a view of it lives.
-        return np.empty(0, np.int64) if slots is None else np.frombuffer(slots, np.int32).astype(np.int64)
-
-    def _passing(self, where: Filter, at: Slots | slice) -> Mask:
+    def _passing(self, where: Filter, at: NDArray[Any] | slice) -> Mask:
         """Test everything but ids and tags of the slots *at*."""
         passing = self._alive.values[at].copy()
         if where.scope_ids is not None or self._archived:
@@ -286,16 +318,20 @@ class Catalog:
             return False
         self._alive.values[slot] = False
         self._dead_count += 1
+        self._live_by_scope[int(self.column("scope")[slot])] -= 1
         return True
 
-    def _index_tags(self, first: int) -> None:
+    def _index(self, first: int) -> None:
+        """Enter the slots from *first* on, which all live, into what finds them."""
         slots = np.arange(first, len(self), dtype=np.int64)
         counts, codes = self.tags_of(slots)
-        order = np.argsort(codes, kind="stable")
-        tagged = np.repeat(slots, counts)[order].astype(np.int32)
-        used, starts = np.unique(codes[order], return_index=True)
-        for code, stretch in zip(used.tolist(), np.split(tagged, starts[1:]), strict=False):
-            self._slots_by_tag.setdefault(code, array("i")).frombytes(stretch.tobytes())
+        self._tagged.fill(codes, np.repeat(slots, counts))
+        conversations = self.column("conversation")[first:]
+        said = np.flatnonzero(conversations >= 0)
+        self._said.fill(conversations[said], slots[said])
+        scopes, numbers = np.unique(self.column("scope")[first:], return_counts=True)
+        self._live_by_scope.update(dict(zip(scopes.tolist(), numbers.tolist(), strict=True)))
+        self._in_time.between(self.column("occurred_ms"), 0, 0)
 
     def _check(self) -> None:
         count = len(self._alive)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from infinite_memory.models import Filter, MemoryId, ScopeId
 from infinite_memory.sidecar.base import Hit, Neighbours, Page, Row
 from infinite_memory.sidecar.catalog import INTERNED, Catalog, Mask
-from infinite_memory.sidecar.keys import KeyedNumbers, ids_of, key_of
+from infinite_memory.sidecar.keys import KeyedNumbers, Slots, ids_of, key_of
 from infinite_memory.sidecar.listing import Cursor, first_in_order
-from infinite_memory.sidecar.vectors import VectorSnapshot, VectorTable, numbered
+from infinite_memory.sidecar.vector_table import Allowed, VectorSnapshot, VectorTable, numbered
 from infinite_memory.sidecar.weighing import Weigh
 
 if TYPE_CHECKING:
@@ -183,10 +183,10 @@ class FaissSidecar:
             if vector.shape != (self.dim,):
                 raise ValueError(f"a vector of shape {vector.shape} cannot be sought among vectors of {self.dim}")
             catalog, table = self._catalog, self._vectors.snapshot()
-            mask = catalog.mask(where)
+            allowed = self._allowed(catalog, where)
         if k <= 0:
             return []
-        found = table.nearest(vector, k, mask)
+        found = table.nearest(vector, k, allowed)
         keys = catalog.column("key")[found.slots]
         order = np.lexsort((keys, -catalog.column("occurred_ms")[found.slots], -found.scores))[:k]
         counts = catalog.column("windows")[found.slots[order]].tolist()
@@ -194,6 +194,23 @@ class FaissSidecar:
             ids_of(keys[order]), found.scores[order].tolist(), found.windows[order].tolist(), counts, strict=True
         )
         return [Hit(memory_id, score, window, count) for memory_id, score, window, count in places]
+
+    def _allowed(self, catalog: Catalog, where: Filter) -> Allowed:
+        """Say what passes *where*, under the lock; what is returned takes the lock itself."""
+        if (listed := catalog.listed(where)) is not None:
+            mask = np.zeros(len(catalog), np.bool_)
+            mask[listed] = True
+            return Allowed(mask.__getitem__, lambda: mask, len(listed))
+
+        def test(slots: NDArray[Any]) -> Mask:
+            with self._lock:
+                return catalog.test(where, slots)
+
+        def every() -> Mask:
+            with self._lock:
+                return catalog.mask(where)
+
+        return Allowed(test, every)
 
     def list_page(self, where: Filter, limit: int, cursor: str | None, newest_first: bool) -> Page:
         """List memories that pass *where* by the time they happened, then by id; newest first turns both around.
@@ -203,8 +220,7 @@ class FaissSidecar:
         """
         after = None if cursor is None else Cursor.parse(cursor, newest_first)
         with self._lock:
-            catalog, mask = self._catalog, self._catalog.mask(where)
-        passing = np.flatnonzero(mask)
+            catalog, passing = self._catalog, self._catalog.slots(where)
         keys, times = catalog.column("key"), catalog.column("occurred_ms")
         slots, more = first_in_order(passing, times, keys, limit, after=after, newest_first=newest_first)
         memory_ids = ids_of(keys[slots])
@@ -216,8 +232,7 @@ class FaissSidecar:
     def heaviest(self, where: Filter, limit: int, weigh: Weigh) -> list[MemoryId]:
         """List the memories that pass *where* by falling weight; see `Sidecar.heaviest`."""
         with self._lock:
-            catalog, mask = self._catalog, self._catalog.mask(where)
-        slots = np.flatnonzero(mask)
+            catalog, slots = self._catalog, self._catalog.slots(where)
         created_ms = catalog.column("created_ms")
         weights = weigh(catalog.column("importance")[slots], created_ms[slots].astype(np.float64))
         if 0 < limit < len(slots):  # partition first: few are wanted of many
@@ -230,14 +245,12 @@ class FaissSidecar:
     def count(self, where: Filter) -> int:
         """Count the memories that pass *where*."""
         with self._lock:
-            return int(np.count_nonzero(self._catalog.mask(where)))
+            return len(self._catalog.slots(where))
 
     def count_by_scope(self) -> Mapping[ScopeId, int]:
         """Count live memories of each scope that has any, archived ones too."""
         with self._lock:
-            scopes = self._catalog.column("scope")[self._catalog.alive()]
-            names = self._catalog.interned["scope"].strings
-        return {ScopeId(names[code]): count for code, count in enumerate(np.bincount(scopes).tolist()) if count}
+            return self._catalog.count_by_scope()
 
     def count_conversations(self, where: Filter) -> int:
         """Count the distinct conversation ids (ignoring case) of memories that pass *where*."""
@@ -291,17 +304,16 @@ class FaissSidecar:
         return ids_of(catalog.column("key")[slots[_in_turn(catalog, slots)]])
 
     def neighbours(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, Neighbours]:
-        """Tell what was said before and after memories in their conversations; one pass, whatever their number."""
+        """Tell what was said before and after memories in their conversations."""
         with self._lock:
-            catalog, alive = self._catalog, self._catalog.alive()
+            catalog = self._catalog
             found = {one: slot for one in memory_ids if (slot := catalog.find(one)) is not None}
-        places = _conversations(catalog, len(alive))
-        wanted = np.unique(places[list(found.values())]) if found else np.empty(0, np.int64)
-        wanted = wanted[wanted >= 0]
-        same = places == wanted[0] if len(wanted) == 1 else np.isin(places, wanted)
-        slots = np.flatnonzero(alive & same)
+            asked = np.array(list(found.values()), np.int64)
+            _, firsts = np.unique(_conversations(catalog, asked), return_index=True)
+            turns = [catalog.in_conversation(slot) for slot in asked[firsts].tolist()]
+        slots = np.concatenate(turns) if turns else np.empty(0, np.int64)
         slots = slots[_in_turn(catalog, slots)]
-        ids, groups = ids_of(catalog.column("key")[slots]), places[slots].tolist()
+        ids, groups = ids_of(catalog.column("key")[slots]), _conversations(catalog, slots).tolist()
         made: dict[MemoryId, Neighbours] = {}
         for at, memory_id in enumerate(ids):
             if memory_id in found:
@@ -340,6 +352,7 @@ class FaissSidecar:
             before = self._snapshot()
         catalog, vectors = Catalog(), VectorTable(before.vectors.dim)
         _copy_living(before, 0, catalog, vectors)
+        vectors.coarse = before.vectors.coarse_of(before.alive)
         with self._lock:
             now = self._snapshot()
             seen = len(before.alive)
@@ -350,10 +363,27 @@ class FaissSidecar:
         log.info("compacted the sidecar: %d dead slots", dead, extra={"event": "sidecar_compacted"})
         return True
 
+    def refine(self) -> bool:
+        """Make the coarse index over the vectors, or extend it, if that is due; says whether it did."""
+        with self._maintenance:
+            return self._refine()
+
+    def _refine(self) -> bool:
+        with self._lock:
+            table, before = self._vectors, self._vectors.snapshot()
+        coarse = before.refined()
+        if coarse is None:
+            return False
+        with self._lock:  # rows are only appended, so it fits what the table holds by now
+            table.coarse = coarse
+        log.info("the coarse index covers %d vectors", coarse.count, extra={"event": "coarse_index"})
+        return True
+
     def frozen(self) -> Snapshot:
-        """Fix everything as it is now, for saving; compacts first if that is due."""
+        """Fix everything as it is now, for saving; compacts first and brings the coarse index along, where due."""
         with self._maintenance:
             self._compact()
+            self._refine()
             with self._lock:
                 return self._snapshot()
 
@@ -364,9 +394,9 @@ class FaissSidecar:
         return Snapshot(self._space, catalog, catalog.alive(), windows, strings, self._vectors.snapshot())
 
 
-def _conversations(catalog: Catalog, count: int) -> NDArray[np.int64]:
-    """Number the conversation of every slot, over all scopes; -1 where there is none."""
-    scopes, conversations = catalog.column("scope")[:count], catalog.column("conversation")[:count]
+def _conversations(catalog: Catalog, slots: Slots) -> NDArray[np.int64]:
+    """Number the conversations of *slots*, over all scopes; -1 where there is none."""
+    scopes, conversations = catalog.column("scope")[slots], catalog.column("conversation")[slots]
     numbers = scopes.astype(np.int64) << 32 | conversations
     return np.where(conversations >= 0, numbers, -1)
 
@@ -383,5 +413,5 @@ def _copy_living(source: Snapshot, first: int, catalog: Catalog, vectors: Vector
     keep[:first] = False
     target = np.cumsum(keep) - 1 + len(catalog)
     catalog.extend_from(source.catalog, np.flatnonzero(keep))
-    for slots, windows, codes in source.vectors.packed(keep):
-        vectors.append(target[slots], windows, codes)
+    for block in source.vectors.blocks(keep):
+        vectors.append(target[block.slots], block.windows, block.codes)

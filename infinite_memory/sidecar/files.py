@@ -5,6 +5,9 @@ that ends in ``.tmp``, every file and the folder synced, then renamed, then its 
 go. So a crash, a full disk or a kill at any moment leaves the old generation or the new one, and at most a ``.tmp``
 folder that the next start or save removes. One process at a time writes (the daemon).
 
+A file that did not change is not written again: the new generation gets another name for it (a hard link). It keeps the
+checksum it was written with, so what happened to it since is found when it is loaded.
+
 Checksums are CRC-32: they find accidents, which is all they are for, at 7 GB/s where BLAKE2 takes 1.4 GB/s.
 """
 
@@ -16,7 +19,7 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,13 +58,22 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
+class Saved:
+    """A file of a generation as it was written."""
+
+    path: Path
+    size: int
+    crc32: int
+
+
+@dataclass(frozen=True, slots=True)
 class Generation:
-    """A generation that passed its checks; ``files`` are the names in ``folder`` that its header lists, in order."""
+    """A generation that passed its checks; ``files`` are those in ``folder`` that its header lists, by name, in order."""
 
     number: int
     folder: Path
     header: Header
-    files: tuple[str, ...]
+    files: Mapping[str, Saved]
 
 
 def numbers(folder: Path) -> list[int]:
@@ -84,14 +96,22 @@ def sweep(folder: Path) -> None:
                 shutil.rmtree(entry, ignore_errors=True)
 
 
-def save(folder: Path, header: Header, parts: Iterable[tuple[str, Sequence[Buffer]]]) -> Generation:
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """What a file holds that is saved already; ``content`` writes it where it cannot be linked."""
+
+    saved: Saved
+    content: Callable[[], Sequence[Buffer]]
+
+
+def save(folder: Path, header: Header, parts: Iterable[tuple[str, Sequence[Buffer] | Unchanged]]) -> Generation:
     """Write the next generation and remove the older ones.
 
     Args:
         folder: Where generations live; made if missing, for the user only.
         header: What it says of itself.
         parts: Name and content (buffers, one after the other) of each file; taken one by one, so that only one needs to
-            be in memory.
+            be in memory. What the newest generation holds already is linked.
 
     Raises:
         SidecarError: it cannot be written (a full disk, for one); what was there before is untouched.
@@ -104,7 +124,7 @@ def save(folder: Path, header: Header, parts: Iterable[tuple[str, Sequence[Buffe
         unfinished = target.with_name(target.name + _UNFINISHED)
         unfinished.mkdir(mode=0o700)
         try:
-            listed = {name: _write(unfinished / name, data) for name, data in parts}
+            listed = {name: _put(unfinished / name, content) for name, content in parts}
             body = {"magic": _MAGIC, "format": FORMAT, "generation": number, **_to_json(header), "files": listed}
             _write(unfinished / _HEADER, [_seal(body)])
             _sync(unfinished)
@@ -116,7 +136,7 @@ def save(folder: Path, header: Header, parts: Iterable[tuple[str, Sequence[Buffe
     except OSError as exc:
         raise SidecarError(f"the sidecar cannot be saved: {exc.strerror or exc}") from exc
     sweep(folder)
-    return Generation(number, target, header, tuple(listed))
+    return Generation(number, target, header, _saved(target, listed))
 
 
 def load(folder: Path, database: str, space: str, dim: int) -> Generation:
@@ -156,7 +176,21 @@ def load(folder: Path, database: str, space: str, dim: int) -> Generation:
         raise SidecarDamagedError(f"{target.name} cannot be read: {exc.strerror}") from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise SidecarDamagedError(f"{target.name} has a header that makes no sense: {exc!r}") from exc
-    return Generation(found[-1], target, header, tuple(listed))
+    return Generation(found[-1], target, header, _saved(target, listed))
+
+
+def _saved(folder: Path, listed: Mapping[str, Mapping[str, int]]) -> dict[str, Saved]:
+    return {name: Saved(folder / name, one["size"], one["crc32"]) for name, one in listed.items()}
+
+
+def _put(path: Path, content: Sequence[Buffer] | Unchanged) -> dict[str, int]:
+    if not isinstance(content, Unchanged):
+        return _write(path, content)
+    try:
+        path.hardlink_to(content.saved.path)
+    except OSError:  # no hard links here, or somebody removed it
+        return _write(path, content.content())
+    return {"size": content.saved.size, "crc32": content.saved.crc32}
 
 
 def _to_json(header: Header) -> dict[str, Any]:

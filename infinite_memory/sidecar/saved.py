@@ -1,7 +1,9 @@
 """How a `FaissSidecar` becomes a generation of files and comes back.
 
 A generation holds a ``.npy`` file for each column of the catalog, ``strings.json`` (tags, names and ids by code; no
-text of a memory) and a FAISS file for each 65,536 vectors. Only living memories are written: saving compacts.
+text of a memory), a FAISS file for each block of at most 65,536 vectors and, where there is a coarse index, another with
+its codes, which holds the trained quantiser too. Only living memories are written: saving compacts. Blocks that did not
+change since the generation before are linked, so what a save writes goes by what changed, and the columns.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import io
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +25,14 @@ from infinite_memory.sidecar.base import Sidecar
 from infinite_memory.sidecar.catalog import COLUMNS, INTERNED, Catalog
 from infinite_memory.sidecar.columns import Interner
 from infinite_memory.sidecar.faiss_sidecar import FaissSidecar, Snapshot
-from infinite_memory.sidecar.files import Buffer
-from infinite_memory.sidecar.vectors import VectorTable, to_bytes
+from infinite_memory.sidecar.files import Buffer, Saved, Unchanged
+from infinite_memory.sidecar.vector_table import Block, OnDisk, Segment, VectorTable
+from infinite_memory.sidecar.vectors import to_bytes
 
 _STRINGS = "strings.json"
 _VECTORS = "vectors"
+_COARSE = "coarse"
+_TRAINING = "coarse.json"
 
 
 class FaissSidecarFiles:
@@ -59,7 +65,9 @@ class FaissSidecarFiles:
             windows = snapshot.windows[snapshot.alive]
             count, vector_count = len(windows), int(windows.sum())
             header = files.Header(database, snapshot.space, snapshot.vectors.dim, count, vector_count, token)
-            files.save(self._folder, header, _parts(snapshot))
+            parts = _Parts(snapshot)
+            generation = files.save(self._folder, header, parts.all())
+            parts.note(generation)
 
     def load(self, database: str, space: str, dim: int) -> tuple[FaissSidecar, bytes]:
         """Load the newest generation and the token it was saved with.
@@ -86,10 +94,14 @@ def _read(generation: files.Generation, dim: int) -> tuple[Catalog, VectorTable]
         tag_codes = np.load(generation.folder / _column_file("tag"), allow_pickle=False)
         strings = json.loads((generation.folder / _STRINGS).read_text("utf-8"))
         catalog = Catalog.of(columns, tag_codes, strings)
-        for name in generation.files:
-            if name.startswith(_VECTORS):
-                vectors.attach(generation.folder / name)
+        blocks = [saved for name, saved in generation.files.items() if name.startswith(_VECTORS)]
+        for saved in blocks:
+            vectors.attach(saved)
         vectors.set_owners(columns["windows"])
+        if _TRAINING in generation.files:
+            training = json.loads((generation.folder / _TRAINING).read_text("utf-8"))
+            coarse = [generation.files.get(one.path.name.replace(_VECTORS, _COARSE)) for one in blocks]
+            vectors.attach_coarse(list(takewhile(lambda one: one is not None, coarse)), int(training["trained_on"]))  # type: ignore[arg-type]
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise SidecarDamagedError(f"{generation.folder.name} cannot be read: {exc}") from exc
     return catalog, vectors
@@ -99,8 +111,50 @@ def _column_file(name: str) -> str:
     return f"column-{name}.npy"
 
 
-def _parts(snapshot: Snapshot) -> Iterator[tuple[str, list[Buffer]]]:
-    """Give the files of a generation one by one."""
+class _Parts:
+    """The files of a generation, one by one; remembers which segments they hold."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot, self._coarse = snapshot, snapshot.vectors.coarse
+        self._segments: dict[str, tuple[Segment, int]] = {}
+
+    def all(self) -> Iterator[tuple[str, Sequence[Buffer] | Unchanged]]:
+        """Give name and content of each."""
+        yield from _columns(self._snapshot)
+        if self._coarse is not None:
+            yield _TRAINING, [json.dumps({"trained_on": self._coarse.trained_on}).encode("utf-8")]
+        for number, block in enumerate(self._snapshot.vectors.blocks(self._snapshot.alive)):
+            yield from self._block(f"{number:04d}.faiss", block)
+
+    def _block(self, name: str, block: Block) -> Iterator[tuple[str, Sequence[Buffer] | Unchanged]]:
+        known: OnDisk | None = None
+        if block.segment is not None:
+            self._segments[name] = block.segment, len(block.codes)
+            known = block.segment.on_disk
+            known = known if known is not None and known.count == len(block.codes) else None
+        yield (
+            f"{_VECTORS}-{name}",
+            _unless_saved(known.codes if known is not None else None, lambda: [to_bytes(block.codes)]),
+        )
+        if (coarse := self._coarse) is not None and (codes := block.coarse) is not None:
+            valid = known is not None and known.quantiser is coarse.quantiser
+            saved = known.coarse if known is not None and valid else None
+            yield f"{_COARSE}-{name}", _unless_saved(saved, lambda: [coarse.quantiser.to_bytes(codes)])
+
+    def note(self, generation: files.Generation) -> None:
+        """Tell the segments where they are saved now."""
+        for name, (segment, count) in self._segments.items():
+            coarse = generation.files.get(f"{_COARSE}-{name}")
+            quantiser = self._coarse.quantiser if self._coarse is not None and coarse is not None else None
+            segment.on_disk = OnDisk(count, generation.files[f"{_VECTORS}-{name}"], coarse, quantiser)
+
+
+def _unless_saved(saved: Saved | None, content: Callable[[], Sequence[Buffer]]) -> Sequence[Buffer] | Unchanged:
+    return content() if saved is None else Unchanged(saved, content)
+
+
+def _columns(snapshot: Snapshot) -> Iterator[tuple[str, Sequence[Buffer]]]:
+    """Give the files of the catalog."""
     slots = np.flatnonzero(snapshot.alive)
     tag_counts, tag_codes = snapshot.catalog.tags_of(slots)
     strings = {}
@@ -118,8 +172,6 @@ def _parts(snapshot: Snapshot) -> Iterator[tuple[str, list[Buffer]]]:
             values, strings[name] = _in_use(values, snapshot.strings[name])
         yield _column_file(name), _npy(values)
     yield _STRINGS, [json.dumps(strings).encode("utf-8")]
-    for number, (_, _, codes) in enumerate(snapshot.vectors.packed(snapshot.alive)):
-        yield f"{_VECTORS}-{number:04d}.faiss", [to_bytes(codes)]
 
 
 def _npy(values: NDArray[Any]) -> list[Buffer]:

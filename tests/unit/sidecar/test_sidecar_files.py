@@ -19,7 +19,7 @@ import pytest
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError
 from infinite_memory.models import Filter
-from infinite_memory.sidecar import vectors as vectors_module
+from infinite_memory.sidecar import vector_table
 from infinite_memory.sidecar.base import SidecarFiles
 from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
 from infinite_memory.sidecar.saved import FaissSidecarFiles
@@ -130,7 +130,7 @@ def test_an_empty_sidecar_is_saved_too(folder: Path) -> None:
 
 
 def test_vectors_of_several_segments_come_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors_module, "SEGMENT_ROWS", 64)
+    monkeypatch.setattr(vector_table, "SEGMENT_ROWS", 64)
     sidecar = make_varied_sidecar()
     FaissSidecarFiles(folder).save(sidecar, DATABASE, TOKEN)
     assert len(list(only_generation(folder).glob("*.faiss"))) > 5

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infinite_memory.models import Filter, MemoryId
-from infinite_memory.sidecar import vectors as vectors_module
+from infinite_memory.sidecar import vector_table
 from infinite_memory.sidecar.base import Row
 from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
 from tests.unit.sidecar.builders import (
@@ -61,7 +61,7 @@ def test_a_filtered_search_ranks_like_brute_force_over_what_passes(share: float)
 
 
 def test_search_spans_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors_module, "SEGMENT_ROWS", 50)
+    monkeypatch.setattr(vector_table, "SEGMENT_ROWS", 50)
     rows = [make_row(number, vectors=unit_vectors(number, 1 + number % 3)) for number in range(220)]
     sidecar = make_sidecar(rows)
     for query in unit_vectors(77, 10):

@@ -1,0 +1,1 @@
+"""Parts of the scale bench: texts, homes, measurements and the report."""
