@@ -23,9 +23,10 @@ from typing import Any
 from infinite_memory import __version__, local_socket
 from infinite_memory.app import App, check_model, new_session
 from infinite_memory.config import Config, known_settings, load_config
+from infinite_memory.contracts.base import Checking
 from infinite_memory.contracts.native import Session
 from infinite_memory.contracts.siblings import NATIVE, SIBLINGS
-from infinite_memory.errors import ConfigError, DaemonError, shown
+from infinite_memory.errors import ConfigError, DaemonError, InfiniteMemoryError, shown
 from infinite_memory.home import Home
 from infinite_memory.logs import open_log
 from infinite_memory.model_port.choose import configured_model
@@ -187,6 +188,10 @@ class Daemon:
             self.stop.set()
             await link.write(format_line({"ok": True, "pid": os.getpid()}))
             return
+        if kind == "tokens":
+            await link.write(format_line({"ok": True}))  # what follows may wait for the database
+            await link.write(format_line(await self._tokens(greeting)))
+            return
         if kind != "session" or not isinstance(greeting.get("version"), str):
             return  # no client of ours, of whatever version
         foreign = greeting.get("version") != __version__ or greeting.get("protocol") != local_socket.PROTOCOL
@@ -248,6 +253,23 @@ class Daemon:
             open_rpc,
             link, link, limit=session.limits.line_bytes, stop=self.stop,
         )  # fmt: skip
+
+    async def _tokens(self, greeting: Mapping[str, Any]) -> dict[str, Any]:
+        """Make, list or revoke tokens; only who may open our socket comes here."""
+        from infinite_memory.rest.tokens import manage  # only who turned HTTP on needs it
+
+        given = greeting.get("fields")
+        session = new_session(self.config, os.environ)
+        try:
+            reply = await manage(
+                await self.app.engine(),
+                str(greeting.get("what")),
+                given if isinstance(given, dict) else {},
+                Checking(session.limits, session.zone),
+            )
+        except InfiniteMemoryError as problem:
+            return {"status": "ERROR", "error": str(problem), "error_code": problem.code}
+        return {"status": "OK"} | reply
 
     def _session(self, greeting: Mapping[str, Any]) -> tuple[Session, list[str]]:
         """Make a session from what the client's own environment, file and flags say.

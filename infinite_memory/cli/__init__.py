@@ -43,7 +43,7 @@ def _run(options: argparse.Namespace) -> int:
         from infinite_memory.cli.serve import serve
 
         return serve(options)
-    from infinite_memory.cli import admin, connect, daemon, lifecycle
+    from infinite_memory.cli import admin, connect, daemon, lifecycle, tokens
 
     run = {
         "daemon": daemon.daemon,
@@ -55,12 +55,14 @@ def _run(options: argparse.Namespace) -> int:
         "reindex": admin.reindex,
         "config": admin.config,
         "connect": connect.connect,
+        "tokens": tokens.run,
     } | lifecycle.COMMANDS
     return run[options.command](options)
 
 
 def _parser() -> argparse.ArgumentParser:
     from infinite_memory.cli.lifecycle import add_parsers as add_lifecycle
+    from infinite_memory.cli.tokens import add_parser as add_tokens
 
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--config", type=Path, metavar="FILE", help="settings file; default: config.toml in the home")
@@ -111,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("reindex", parents=[common], help="build the index anew from the database")
     add_lifecycle(commands, common)
+    add_tokens(commands, common)
     connect = commands.add_parser("connect", help="enter this memory into an MCP client's configuration")
     connect.add_argument(
         "client", choices=("claude-desktop", "claude-code", "cursor", "vscode", "codex", "windsurf"), metavar="CLIENT",

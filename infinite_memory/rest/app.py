@@ -20,11 +20,12 @@ from infinite_memory.protocols.asgi import Receive, Scope, Send, again, answer, 
 from infinite_memory.protocols.json_text import parse_object
 from infinite_memory.rest.desk import Desk
 from infinite_memory.rest.failures import INTERNAL, ForbiddenError, error_form, failure
-from infinite_memory.rest.gate import Gate, Grant
+from infinite_memory.rest.gate import Gate
 from infinite_memory.rest.metrics import CONTENT_TYPE, Metrics
 from infinite_memory.rest.openapi import TOKEN, completed, operation, responses
 from infinite_memory.rest.page import HEADERS, PAGE
 from infinite_memory.rest.routes import ROUTES, Route, Whose
+from infinite_memory.rest.tokens import Grant
 
 log = logging.getLogger(__name__)
 
@@ -122,10 +123,10 @@ def _add_service(api: FastAPI, desk: Desk, metrics: Metrics) -> None:
         response_class=Response,
     )  # fmt: skip
     async def figures(request: Request) -> Response:
-        """Figures for Prometheus; for tokens that are bound to nothing."""
+        """Figures for Prometheus; for tokens that are bound to no users or scopes."""
         request.scope[_ROUTE] = "/metrics"
-        if not _grant(request).is_full:
-            return _failed(ForbiddenError("only a token that is bound to nothing reads the metrics"))
+        if not _grant(request).sees_all:
+            return _failed(ForbiddenError("only a token that is bound to no users or scopes reads the metrics"))
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
     @api.get("/openapi.json", include_in_schema=False)
@@ -173,8 +174,8 @@ def check_may(grant: Grant, route: Route) -> None:
     """
     if grant.read_only and route.writes:
         raise ForbiddenError("this token only reads")
-    if route.whose is Whose.FULL and (grant.users or grant.scopes):
-        raise ForbiddenError("this route is for tokens that are bound to nothing")
+    if route.whose is Whose.FULL and not grant.sees_all:
+        raise ForbiddenError("this route is for tokens that are bound to no users or scopes")
     if route.whose is Whose.USERS and grant.scopes:
         raise ForbiddenError("this route is about users; this token is bound to scopes")
 

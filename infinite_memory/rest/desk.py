@@ -18,7 +18,7 @@ from infinite_memory.engine import Engine
 from infinite_memory.errors import InvalidRequestError, ScopeNotFoundError
 from infinite_memory.model_port.base import ChatModel
 from infinite_memory.rest.failures import ForbiddenError
-from infinite_memory.rest.gate import Grant
+from infinite_memory.rest.tokens import Grant
 from infinite_memory.rest.view import ScopesView, UserView
 
 Open = Callable[[], Awaitable[Engine]]

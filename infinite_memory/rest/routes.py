@@ -34,11 +34,11 @@ _ENDS = (
 
 
 class Whose(enum.Enum):
-    """Which tokens may come to a route; those that are bound to nothing may come to all."""
+    """Which tokens may come to a route; those that are bound to no users or scopes may come to all."""
 
     ANY = "any"
     USERS = "users"  # not those that are bound to scopes
-    FULL = "full"  # only those that are bound to nothing
+    FULL = "full"  # only those that are bound to neither
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,88 @@
+"""`infinite-memory tokens`: tokens for HTTP clients, made, listed and revoked beside a running daemon. A token is shown once."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from infinite_memory.cli import reach
+from infinite_memory.errors import DaemonError
+from infinite_memory.home import find_home
+
+Json = dict[str, Any]
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Enter the command into the parser of `infinite-memory`."""
+    tokens = commands.add_parser("tokens", help="make, list and revoke tokens for HTTP clients")
+    actions = tokens.add_subparsers(dest="what", required=True, metavar="create|list|revoke")
+    shared = argparse.ArgumentParser(add_help=False, parents=[common])
+    shared.add_argument("--json", action="store_true", help="print the reply as JSON")
+
+    create = actions.add_parser("create", parents=[shared], help="make a token, and show it once")
+    create.add_argument("--name", default="token", help="what it is for")
+    create.add_argument(
+        "--user", action="append", dest="users", metavar="ID", help="bind it to a user's memories; may be repeated"
+    )
+    create.add_argument(
+        "--scope", action="append", dest="scopes_bound", metavar="NAME", help="bind it to a scope; may be repeated"
+    )
+    create.add_argument("--read-only", action="store_true", help="it changes nothing")
+    create.add_argument("--expires", metavar="WHEN", help="12h, 30d, 4w, a date or an instant; default: never")
+    actions.add_parser("list", parents=[shared], help="every token, without its secret")
+    revoke = actions.add_parser("revoke", parents=[shared], help="let a token open nothing any more")
+    revoke.add_argument("token_id", metavar="ID", help="its id, as list shows it, or the token itself")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run one of the actions."""
+    reply = _ask(options)
+    if reply["status"] != "OK":
+        print(f"infinite-memory: {reply['error']}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps({name: value for name, value in reply.items() if name != "status"}, ensure_ascii=False))
+    elif options.what == "create":
+        print(reply["token"])
+        print(f"{reply['token_id']}: {_about(reply)}. The token is not shown again.", file=sys.stderr)
+    elif options.what == "revoke":
+        print(f"{reply['token_id']}: revoked")
+    else:
+        for one in reply["tokens"]:
+            print(f"{one['token_id']}  {one['created_at'][:10]}  {one['name']}: {_about(one)}")
+    return 0
+
+
+def _ask(options: argparse.Namespace) -> Json:
+    from infinite_memory.client import greet
+
+    greeting = reach.greeting_of(options) | {"kind": "tokens", "what": options.what, "fields": _fields(options)}
+    link, _ = greet(find_home(os.environ).path, greeting)
+    with link, link.makefile("rb") as stream:
+        if line := stream.readline():
+            reply: Json = json.loads(line)
+            return reply
+    raise DaemonError("the daemon stopped before it answered")
+
+
+def _fields(options: argparse.Namespace) -> Json:
+    if options.what == "create":
+        return {
+            "name": options.name,
+            "users": options.users,
+            "scopes": options.scopes_bound,
+            "read_only": options.read_only,
+            "expires": options.expires,
+        }
+    return {"token_id": options.token_id} if options.what == "revoke" else {}
+
+
+def _about(one: Json) -> str:
+    bound = [f"user {name}" for name in one["users"]] + [f"scope {name}" for name in one["scopes"]]
+    parts = ["; ".join(bound) or "everything", *(["only reads"] if one["read_only"] else [])]
+    if one["expires_at"]:
+        parts.append(f"{'expired' if one.get('expired') else 'until'} {one['expires_at']}")
+    return ", ".join(parts)
