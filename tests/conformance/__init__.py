@@ -1,1 +1,1 @@
-"""The official conformance suite over our sessions; `scripts/conformance` runs it."""
+"""The official conformance suite over our sessions; `tests/end_to_end/test_official_tools.py` runs it."""

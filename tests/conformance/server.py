@@ -3,7 +3,7 @@
 The suite cannot send a token, so these servers ask for none; all else is what the daemon runs. The demonstration server holds
 nothing of the memory: it shows that sessions, streams, questions, progress and logs are as the suite wants them.
 
-    python -m tests.conformance.server PORT      /mcp/native and /mcp/demonstration, until SIGTERM
+    python -m tests.conformance.server      /mcp/native and /mcp/demonstration at the URL that it prints once it answers, until SIGTERM
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import asyncio
 import base64
 import os
 import signal
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from infinite_memory.config import HttpSettings, load_config
 from infinite_memory.contracts.mcp import INVALID_PARAMS, Json, Listener, Profile, RpcError
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, NotFoundError
 from infinite_memory.home import Home
+from infinite_memory.protocols.asgi import Receive, Scope, Send
 from infinite_memory.protocols.http import HttpServer
 from infinite_memory.protocols.mcp import McpCall, McpSession
 
@@ -234,13 +234,14 @@ def _with_text(name: str) -> Json:
 
 
 class Unlocked(HttpServer):
-    """The daemon's HTTP side without its token."""
+    """The daemon's HTTP side, as if each request had brought its token."""
 
-    def _is_known(self, header: str) -> bool:
-        return True
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        token = (b"authorization", f"Bearer {self._token}".encode())
+        await super()._app({**scope, "headers": [*scope["headers"], token]}, receive, send)
 
 
-async def serve(port: int) -> None:
+async def serve() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder), explicit=True)
         config = load_config(home.config_file, {})
@@ -252,12 +253,13 @@ async def serve(port: int) -> None:
                 "native": native,
                 "demonstration": lambda: McpSession(Demonstration()),
             }
-            server = Unlocked(HttpSettings(port=port), home.path, contracts, body_bytes=config.limits.line_bytes)
+            server = Unlocked(HttpSettings(port=0), home.path, contracts, body_bytes=config.limits.line_bytes)
             server.start()
-            await app.engine()
+            await (await app.engine()).parts.embeddings.ready()
+            print(server.about()["url"], flush=True)
             await stop.wait()
             await server.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1])))
+    asyncio.run(serve())
