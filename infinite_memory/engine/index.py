@@ -213,18 +213,17 @@ class Index:
         except EmbeddingError:
             return NO_SPACE, 1
 
-    async def _fill(self, sidecar: Sidecar) -> None:
+    async def _fill(self, sidecar: Sidecar, progress: Callable[[int, int], None] | None = None) -> None:
         """Enter every memory of the store; what was removed a moment ago is left out."""
-        rows: list[Row] = []
         count = 0
-        async for memory in self._store.stream():
-            rows.append(Row.of(memory))
-            if len(rows) >= BATCH:
+        total = sum((await self._store.count_live()).values()) if progress is not None else 0
+        async with contextlib.aclosing(self._store.rows()) as pages:
+            async for rows in pages:
                 count += len(rows)
                 self.state = f"rebuilding, {count:,} memories so far"
+                if progress is not None:
+                    progress(count, total)
                 await self._enter_rows(sidecar, rows)
-                rows = []
-        await self._enter_rows(sidecar, rows)
 
     async def _enter_rows(self, sidecar: Sidecar, rows: Sequence[Row]) -> None:
         await _upsert(sidecar, [row for row in rows if row.memory_id not in self._removed])
@@ -457,7 +456,7 @@ class Index:
             surplus += len(gone)
         return Checked(len(missing), len(stale), surplus)
 
-    async def rebuild(self, *, words: bool = False) -> int:
+    async def rebuild(self, *, words: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
         """Build the sidecar anew from the store and put it in the place of the old one, which answers meanwhile.
 
         What is written meanwhile by this process enters both; what others write is told by the feed, which is read again from
@@ -465,6 +464,7 @@ class Index:
 
         Args:
             words: Whether to return only when the text index is written anew as well; it is done in the background otherwise.
+            progress: Told how many memories are in it, of how many.
 
         Returns:
             The number of memories in it.
@@ -476,7 +476,7 @@ class Index:
             sidecar = await asyncio.to_thread(lambda: self._files.create(space, dim))
             self._next = sidecar
             try:
-                await self._fill(sidecar)
+                await self._fill(sidecar, progress)
                 self._set_archived(sidecar)
                 await end(self._tasks[:1])
                 self._sidecar, self._token = sidecar, token

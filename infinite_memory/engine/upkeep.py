@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.engine.forget import Forgetting
@@ -141,6 +141,6 @@ class Upkeep(Forgetting):
         await self.parts.index.save()  # saving leaves tombstones behind
         return Done(operation, 0, "compacted_sidecar")
 
-    async def reindex(self) -> int:
-        """Build the sidecar anew from the store; gives the number of memories in it."""
-        return await self.parts.index.rebuild()
+    async def reindex(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Build the sidecar anew from the store; gives the number of memories in it. *progress* as in `Index.rebuild`."""
+        return await self.parts.index.rebuild(progress=progress)

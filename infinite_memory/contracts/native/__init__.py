@@ -21,7 +21,7 @@ from infinite_memory.contracts.native import (  # enter their commands
     writing,
 )
 from infinite_memory.contracts.native.failures import failure
-from infinite_memory.contracts.native.table import TABLE, Call, Session
+from infinite_memory.contracts.native.table import TABLE, Call, Progress, Session, untold
 from infinite_memory.engine import Engine
 from infinite_memory.engine.clock import Clock, system_clock
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, shown
@@ -47,12 +47,12 @@ class NativeContract:
         self.session = session
         self._clock = clock
 
-    async def handle(self, request: Json) -> Reply:
-        """Answer one request; never raises but for cancellation."""
+    async def handle(self, request: Json, progress: Progress = untold) -> Reply:
+        """Answer one request, and tell *progress* of long work; never raises but for cancellation."""
         envelope = {"request_id": request["request_id"]} if request.get("request_id") is not None else {}
         checking = Checking(self.session.limits, self.session.zone)
         try:
-            reply = await self.run(request, checking)
+            reply = await self.run(request, checking, progress)
         except InfiniteMemoryError as problem:
             reply = self.refuse(problem)
         except Exception:
@@ -70,7 +70,7 @@ class NativeContract:
         """Write the reply to what failed; also for lines that are no request at all."""
         return {"status": "ERROR"} | failure(problem)
 
-    async def run(self, request: Json, checking: Checking) -> Reply:
+    async def run(self, request: Json, checking: Checking, progress: Progress = untold) -> Reply:
         """Answer one request; its warnings are left in *checking*.
 
         Raises:
@@ -85,7 +85,7 @@ class NativeContract:
                     session = dataclasses.replace(session, zone=checking.zone)
         fields = parse_fields((*_ENVELOPE, *command.fields), request, "", checking)
         engine = None if command.offline else await self._engine()
-        call = Call(engine, session, fields, checking, self._clock)
+        call = Call(engine, session, fields, checking, self._clock, progress)
         reply = {"status": "OK"} | await command.run(call)
         if session is not self.session:
             self.session.active_scope = session.active_scope

@@ -93,6 +93,8 @@ async def get_memory_stats(call: Call) -> Reply:
             {"job": job.name, "failure": job.failure, "at": instant_out(job.last_run_at) if job.last_run_at else None}
             for job in failing
         ]
+    if one.language_hint:
+        stats["model"]["hint"] = one.language_hint
     if one.model_failure:
         stats["model"]["failure"] = one.model_failure
     return {"stats": stats}
@@ -115,7 +117,8 @@ async def optimize_memory(call: Call) -> Reply:
     wanted: list[enum.Enum] = call.fields["operations"] or list(Operation)
     dry_run = call.fields.flag("dry_run")
     reply: Reply = {"operations": [], "counts": {}}
-    for name in (one.value for one in wanted):
+    for number, name in enumerate(one.value for one in wanted):
+        call.progress(number, len(wanted))
         one: Done | Tidied
         if name in {tidying.value for tidying in Tidying}:
             one = await Tidier(call.engine).run(Tidying(name), dry_run=dry_run)
@@ -130,7 +133,7 @@ async def optimize_memory(call: Call) -> Reply:
 @TABLE.command("reindex", title="Rebuild the index", idempotent=True)
 async def reindex(call: Call) -> Reply:
     """Build the search index anew from the database. Needed only when `health_check` or the doctor says so."""
-    return {"count": await call.engine.reindex()}
+    return {"count": await call.engine.reindex(call.progress)}
 
 
 @TABLE.command("health_check", title="Health", read_only=True, idempotent=True)

@@ -31,7 +31,7 @@ async def backup_memory(call: Call) -> Reply:
     """Write everything into one backup file, and read it back before saying so. Earlier backups are never overwritten."""
     backups = Backups.of(call.engine.parts)
     if not call.fields.flag("scheduled"):
-        return _backup_out(await backups.create())
+        return _backup_out(await backups.create(progress=call.progress))
     made, removed = await scheduled_backup(call.engine.parts, backups, call.session.zone)
     return _backup_out(made) | {"removed": [one.name for one in removed]}
 
@@ -73,6 +73,7 @@ async def restore_backup(call: Call) -> Reply:
         fields["mode"],
         only_scope=fields.find_text("scope"),
         as_scope=fields.find_text("as_scope"),
+        progress=call.progress,
     )
     reply: Reply = {
         "backup_file": report.file.name,

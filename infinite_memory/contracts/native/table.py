@@ -52,6 +52,14 @@ class Session:
     tell: Callable[[dict[str, str]], Awaitable[None]] | None = None
 
 
+Progress = Callable[[int, int], None]
+"""Takes how much of long work is done, of how much; 0 where nobody knows how much there is."""
+
+
+def untold(done: int, total: int) -> None:
+    """Take progress that nobody asked for."""
+
+
 @dataclass(slots=True)
 class Call:
     """One request on its way: who asks, what was checked, what is to be told beside the reply.
@@ -64,6 +72,7 @@ class Call:
     fields: Fields
     checking: Checking
     clock: Callable[[], dt.datetime]
+    progress: Progress = untold
 
     @property
     def engine(self) -> Engine:
