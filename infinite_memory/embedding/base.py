@@ -32,6 +32,9 @@ class Embedder(Protocol):
     def windows(self, text: str) -> tuple[Window, ...]:
         """Cut *text* into overlapping stretches that each fit the model; one for a text that fits whole, never none."""
 
+    def spelled_out(self, text: str) -> float | None:
+        """Tell which share of the words of *text* the vocabulary lacks, 0 to 1; None where that tells nothing."""
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed *texts*; what exceeds the model's length is cut.
 

@@ -47,6 +47,10 @@ class MissingEmbedder:
         """Raise: the model is not here."""
         raise EmbeddingError(self._problem)
 
+    def spelled_out(self, text: str) -> float | None:
+        """Tell nothing: the model is not here."""
+        return None
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Raise: the model is not here."""
         raise EmbeddingError(self._problem)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from infinite_memory.embedding import windows as cutting
 from infinite_memory.embedding.manifest import EXPORT_COMMAND, TOKENIZER_FILE, Manifest, ModelFile
 from infinite_memory.embedding.runtime import load_onnxruntime
+from infinite_memory.embedding.vocabulary import spelled_out
 from infinite_memory.errors import EmbeddingError
 from infinite_memory.models import Window
 
@@ -78,6 +79,10 @@ class OnnxEmbedder:
         tokenizer = self._load_tokenizer()
         capacity = self.manifest.max_tokens - tokenizer.num_special_tokens_to_add(False)
         return cutting.cut(text, capacity, lambda piece: tokenizer.encode(piece, add_special_tokens=False))
+
+    def spelled_out(self, text: str) -> float | None:
+        """Look at the vocabulary; see `infinite_memory.embedding.vocabulary`."""
+        return spelled_out(self._load_tokenizer(), text)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed *texts* in runs of texts of similar length."""

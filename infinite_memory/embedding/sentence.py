@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinite_memory.embedding import windows as cutting
+from infinite_memory.embedding.vocabulary import spelled_out
 from infinite_memory.errors import EmbeddingError
 from infinite_memory.models import Window
 
@@ -82,6 +83,12 @@ class SentenceEmbedder:
             tokenizer.no_padding()
             capacity = (model.max_seq_length or 512) - tokenizer.num_special_tokens_to_add(False)
             return cutting.cut(text, capacity, lambda piece: tokenizer.encode(piece, add_special_tokens=False))
+
+    def spelled_out(self, text: str) -> float | None:
+        """Look at the vocabulary; None for a tokenizer that is not a fast one."""
+        with self._lock:
+            tokenizer: Any = getattr(self._loaded().tokenizer, "backend_tokenizer", None)
+            return None if tokenizer is None else spelled_out(tokenizer, text)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed *texts*; sentence-transformers sorts them by length itself."""

@@ -13,7 +13,7 @@ import numpy as np
 SAME_TEXT = 0.99  # the question is what the memory says, but for case and white space
 
 _ZERO, _BY_COSINE, _BY_COVERAGE, _BY_RANK = -5.57, 7.18, 1.98, 1.07
-_BY_LETTERS = 3.5  # chosen: the sets have too few codes and quotes to fit it
+_BY_LETTERS = 2.0  # chosen: the sets have too few codes and quotes to fit it
 _EVIDENCE = -8.0, -5.0, -3.0, -1.85, -0.6, 0.5, 1.5, 3.0, 5.5
 _CONFIDENCE = 0.0, 0.08, 0.3, 0.52, 0.58, 0.67, 0.8, 0.9, 0.99
 _NEAR_BY_WORDS = 0.15, 0.35  # the usual cosine of a hit with a given coverage, where there is no vector

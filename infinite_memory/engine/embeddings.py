@@ -132,6 +132,12 @@ class Embeddings:
             at += len(cut)
         return made
 
+    async def spelled_out(self, texts: Sequence[str]) -> list[float | None]:
+        """Tell for each text which share of its words the model's vocabulary lacks; nothing while there is no model."""
+        if self.state != "ready":
+            return []
+        return await asyncio.to_thread(lambda: [self._embedder.spelled_out(text) for text in texts])
+
     async def _load(self) -> None:
         self.failure = None
         try:

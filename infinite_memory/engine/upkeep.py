@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.engine.forget import Forgetting
+from infinite_memory.engine.languages import NEWEST, TEXT_CHARS, language_hint
+from infinite_memory.engine.parts import Where
 from infinite_memory.errors import EmbeddingError, InfiniteMemoryError
 from infinite_memory.models import Filter
 
@@ -50,6 +52,7 @@ class Figures:
     space: str | None
     sidecar_state: str
     sidecar_count: int
+    language_hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ class Upkeep(Forgetting):
             soft_deleted=await self.parts.store.count_deleted(),
             facts=await self.parts.store.facts.count(),
             pending=self.parts.index.count_pending(),
+            language_hint=await self._language_hint(),
             last_backup=last["at"] if last else None,
             size_bytes=info.size_bytes,
             server=info.server_version,
@@ -100,6 +104,12 @@ class Upkeep(Forgetting):
             sidecar_state=self.parts.index.state,
             sidecar_count=sum(sidecar.count_by_scope().values()),
         )
+
+    async def _language_hint(self) -> str | None:
+        """Look at the newest memories; see `language_hint`."""
+        page = await self.list_memories(Where(None), NEWEST)
+        shares = await self.parts.embeddings.spelled_out([one.text[:TEXT_CHARS] for one in page.memories])
+        return language_hint(shares, self.parts.config.embedding.model)
 
     async def health(self) -> Health:
         """Try each part; never raises."""
