@@ -212,7 +212,8 @@ class Daemon:
             except ConfigError as problem:
                 await link.write(format_line({"ok": False, "error": str(problem), "error_code": problem.code}))
                 return
-            await link.write(format_line({"ok": True, "version": __version__, "pid": os.getpid(), "notes": notes}))
+            answer = {"ok": True, "version": __version__, "pid": os.getpid(), "notes": notes}
+            await link.write(format_line(answer | {"line_bytes": session.limits.line_bytes}))
             await self._serve_session(session, link, open_rpc, lines=greeting.get("contract", NATIVE) == NATIVE)
 
     def _contract(self, greeting: Mapping[str, Any], session: Session) -> Callable[[], McpSession]:

@@ -29,7 +29,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _start(options: argparse.Namespace) -> int:
-    from infinite_memory.client import greet
+    from infinite_memory.greeting import greet
 
     link, answer = greet(find_home(os.environ).path, greeting_of(options))
     link.close()

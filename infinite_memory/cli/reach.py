@@ -92,7 +92,7 @@ def ask(options: argparse.Namespace, request: Json) -> Json:
         DaemonError: it could not be reached, or went before it answered.
         ConfigError: a setting is unknown or wrong.
     """
-    from infinite_memory.client import greet
+    from infinite_memory.greeting import greet
 
     link, _ = greet(find_home(os.environ).path, greeting_of(options))
     with link, link.makefile("rwb") as stream:
@@ -112,7 +112,7 @@ def ask_daemon(kind: str) -> Json | None:
         DaemonError: one runs and does not answer.
     """
     from infinite_memory import local_socket
-    from infinite_memory.client import greet
+    from infinite_memory.greeting import greet
 
     home = find_home(os.environ).path
     try:

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _ask(options: argparse.Namespace) -> Json:
-    from infinite_memory.client import greet
+    from infinite_memory.greeting import greet
 
     greeting = reach.greeting_of(options) | {"kind": "tokens", "what": options.what, "fields": _fields(options)}
     link, _ = greet(find_home(os.environ).path, greeting)

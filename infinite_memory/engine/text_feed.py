@@ -22,11 +22,13 @@ log = logging.getLogger(__name__)
 
 BATCH = 500  # memories read from the store at a time
 FLUSH_ROWS = 512  # changes searched by hand at most: a millisecond
+BUILD_ROWS = 8192  # changes of an index that is being built, which nobody searches: each flush costs a sync and a merge
 BULK_ROWS = (
     8_000  # of an index that nobody searches yet: each write to the files costs much the same however many it brings
 )
 FLUSH_S = 10.0  # a change is in the files after about this long
 OPEN_WAIT_S = 5.0  # how long the rest of the memory waits for its words at a start
+AGAIN_S = 5.0  # pause after a generation could not be written: the disk may be full for a while
 REST_SHARE = 20  # a new generation is written again after this many times its own length, not all day
 
 
@@ -244,6 +246,7 @@ class TextFeed:
         except (StoreError, SidecarError) as problem:
             log.info("a new text index is put off: %s", problem, extra={"event": "text_put_off"})
             self._purge = True
+            self._rebuilt_at, self._rebuild_took_s = time.monotonic(), AGAIN_S / REST_SHARE
 
     async def rebuild(self, sidecar: Sidecar) -> None:
         """Build the index anew from the store and put it in the place of the old one, which answers meanwhile.

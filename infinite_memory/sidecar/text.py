@@ -155,7 +155,6 @@ class TantivyText:
                 write_manifest(self.folder, Manifest(self._database, token, self._index.searcher().num_docs))
             except (ValueError, OSError) as exc:
                 raise SidecarError(f"the text index cannot be saved: {exc}") from exc
-            self._index.reload()
             searcher = self._index.searcher()
             with self._lock:
                 self._searcher = searcher

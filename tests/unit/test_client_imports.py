@@ -36,10 +36,13 @@ OURS = {
     "infinite_memory.cli.reach",
     "infinite_memory.cli.scopes",
     "infinite_memory.cli.serve",
+    "infinite_memory.cli.tokens",
     "infinite_memory.client",
     "infinite_memory.errors",
+    "infinite_memory.greeting",
     "infinite_memory.home",
     "infinite_memory.local_socket",
+    "infinite_memory.unanswered",
 }
 
 HEAVY = {"asyncio", "logging", "dataclasses", "subprocess", "tempfile", "hashlib", "secrets", "inspect", "zoneinfo"}

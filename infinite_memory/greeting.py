@@ -1,0 +1,136 @@
+"""How a client comes to its home's daemon: it connects and greets, and starts the daemon where there is none.
+
+Of ten clients that start at once one starts the daemon; a daemon of another version is waited for, then met again. Standard
+library only: `serve` is made of this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from infinite_memory import __version__, local_socket
+from infinite_memory.errors import ConfigError, DaemonError
+
+Json = dict[str, Any]
+
+START_S = 40.0  # a daemon that is going may take half a minute to finish
+GREETING_S = 30.0
+LITTLE_BYTES = 64 * 1024  # with less on its disk than this, nothing can be written
+
+
+def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.socket, Json]:
+    """Connect to the home's daemon, starting one if there is none, and say what this connection is for.
+
+    Args:
+        greeting: ``kind``, and what that kind needs; version and protocol are added here.
+
+    Returns:
+        The open connection and the daemon's answer.
+
+    Raises:
+        DaemonError: there is no daemon and none could be started.
+        ConfigError: the daemon refuses the settings that came with the greeting.
+    """
+    deadline = time.monotonic() + START_S
+    line = json.dumps(
+        {"protocol": local_socket.PROTOCOL, "version": __version__, "pid": os.getpid()} | greeting
+    ).encode()
+    while time.monotonic() < deadline:
+        link = local_socket.connect(home, GREETING_S)
+        if link is None:
+            if not start:
+                raise DaemonError("no daemon runs for this home")
+            _start(home, greeting, deadline)
+            continue
+        try:
+            link.sendall(line + b"\n")
+            said = local_socket.read_line(link)
+            answer = json.loads(said) if said else {}
+        except (OSError, ValueError):
+            answer = {}
+        if answer.get("ok"):
+            link.settimeout(None)
+            return link, answer
+        link.close()
+        if answer.get("error_code") == "config_error":
+            raise ConfigError(str(answer.get("error")))
+        if answer.get("error"):
+            raise DaemonError(str(answer["error"]))
+        if not start:
+            raise DaemonError("the daemon does not answer; it is going, or hangs")
+        time.sleep(0.05)  # it is going, or was asked to make room for this version
+    raise DaemonError(f"the daemon of {home} did not answer within {START_S:.0f} s; see {home / 'logs'}")
+
+
+def _start(home: Path, greeting: Json, deadline: float) -> None:
+    """Start the daemon, unless another client does so at this moment; returns when one listens.
+
+    Raises:
+        DaemonError: it cannot be started, or did not listen in time.
+        ConfigError: it refuses its settings.
+    """
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with local_socket.locked(local_socket.start_lock_path(home), wait=True):
+            if not _listens(home):
+                _start_alone(home, greeting, deadline)
+    except OSError as problem:  # a home that cannot be written, a full disk
+        raise DaemonError(f"the daemon cannot be started in {home}: {problem.strerror or problem}") from problem
+
+
+def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
+    import subprocess  # only who starts a daemon needs it
+
+    logs = home / "logs"
+    logs.mkdir(mode=0o700, exist_ok=True)
+    output = logs / "daemon.out"
+    if output.exists() and output.stat().st_size:  # it may tell why the one before ended
+        output.replace(logs / "daemon.out.1")
+    settings = [part for name, value in greeting.get("flags", {}).items() for part in ("--set", f"{name}={value}")]
+    if "config_file" in greeting:
+        settings += ["--config", greeting["config_file"]]
+    left_behind = local_socket.read_record(home)
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "infinite_memory", "daemon", "run", *settings],
+            stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, cwd=home,
+            env=os.environ | {"INFINITE_MEMORY_HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )  # fmt: skip
+    # Collected when it ends, or it would stay a zombie for as long as this client lives.
+    threading.Thread(target=process.wait, daemon=True).start()
+    while time.monotonic() < deadline:
+        record = local_socket.read_record(home)
+        if record is not None and record.get("pid") == process.pid:
+            return
+        # One that was started by other means was faster. A record from before is a dead daemon's, but its socket may be ours.
+        if record not in (None, left_behind) and _listens(home):
+            process.terminate()
+            return
+        if (code := process.poll()) is not None:
+            if code < 0:  # somebody killed it; the next try starts another
+                return
+            said = output.read_text("utf-8", "replace").strip().splitlines()[-3:]
+            message = "\n".join(said) or f"it ended with exit code {process.returncode}; {_why_silent(home, output)}"
+            raise (ConfigError if process.returncode == 2 else DaemonError)(f"the daemon did not start: {message}")
+        time.sleep(0.01)
+    raise DaemonError(f"the daemon did not start within {START_S:.0f} s; see {output}")
+
+
+def _why_silent(home: Path, output: Path) -> str:
+    """Say where to look when a daemon could not even write why it ended."""
+    free_bytes = (disk := os.statvfs(home)).f_bavail * disk.f_frsize if hasattr(os, "statvfs") else LITTLE_BYTES
+    return f"there is no space left on the disk of {home}" if free_bytes < LITTLE_BYTES else f"see {output}"
+
+
+def _listens(home: Path) -> bool:
+    link = local_socket.connect(home, 1.0)
+    if link is not None:
+        link.close()
+    return link is not None

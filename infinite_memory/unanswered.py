@@ -1,0 +1,130 @@
+"""What a client program has asked and not been answered yet, as the byte pipe sees it go by. Standard library only.
+
+When the daemon goes, each of these gets one error, in order. In the action loop replies come in the order of the lines, so the
+lines are kept. In JSON-RPC they come with the id of their request; what cannot be told by an id (a line that is no JSON, or too
+long to be read) is answered with the id null, and counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import Any
+
+Json = dict[str, Any]
+
+KEPT_BYTES = 4096  # a thousand lines of 16 MiB may wait at once
+
+
+class Unanswered:
+    """The requests of one session that wait for their replies. Not for several threads at once: its user has a lock."""
+
+    def __init__(self) -> None:
+        self.is_rpc: bool | None = None  # not known before the first line
+        self._handshake: tuple[bytes | None, bytes | None] = None, None  # the lines `initialize` and `initialized`
+        self._handshake_key = ""
+        self._lines: deque[bytes] = deque()
+        self._calls: dict[str, None] = {}  # ids, as JSON, in order
+        self._unnamed = 0
+        self._dropped: set[str] = set()  # ids of replayed requests whose replies the client has had already
+
+    def __len__(self) -> int:
+        return len(self._lines) + len(self._calls) + self._unnamed
+
+    def note(self, line: bytes | None) -> None:
+        """Remember what *line* asks for; None stands for a line that is too long to be read."""
+        message = None if line is None or self.is_rpc is False else parse(line)
+        if self.is_rpc is None:
+            self.is_rpc = isinstance(message, list) or (isinstance(message, dict) and "jsonrpc" in message)
+        if not self.is_rpc:
+            self._lines.append(_short(line or b""))
+        elif not isinstance(message, dict):
+            self._unnamed += 1
+        elif "method" in message:
+            self._note_call(message, line or b"")
+        elif "id" not in message or not ("result" in message or "error" in message):  # else it answers the daemon
+            self._unnamed += 1
+
+    def _note_call(self, message: Json, line: bytes) -> None:
+        method, first = message["method"], self._handshake[0]
+        if method == "initialize" and first is None:
+            self._handshake, self._handshake_key = (line, None), json.dumps(message.get("id"))
+        elif method == "notifications/initialized":
+            self._handshake = first, line
+        elif method == "notifications/cancelled" and isinstance(message.get("params"), dict):
+            self._calls.pop(json.dumps(message["params"].get("requestId")), None)  # it is not answered
+        if "id" in message:
+            if is_id(message["id"]):
+                self._calls[json.dumps(message["id"])] = None
+            else:
+                self._unnamed += 1
+
+    def drop_handshake(self) -> bytes:
+        """Give the lines that bring a new daemon to where the session stood; the reply to them is not for the client."""
+        first, second = self._handshake
+        if first is None:
+            return b""
+        self._dropped.add(self._handshake_key)
+        return first + (second or b"")
+
+    def settle(self, line: bytes) -> bool:
+        """Note which request a line of the daemon's answers; False when the client is not to see it."""
+        if not self.is_rpc:
+            if self._lines:
+                self._lines.popleft()
+            return True
+        message = parse(line)
+        if isinstance(message, dict) and "id" in message and "method" not in message:
+            key = json.dumps(message["id"])
+            if key == "null":
+                self._unnamed = max(0, self._unnamed - 1)
+            self._calls.pop(key, None)
+            if key in self._dropped:
+                self._dropped.discard(key)
+                return False
+            if key == self._handshake_key and "error" in message:
+                self._forget_handshake()
+        return True
+
+    def fail(self, why: str) -> list[bytes]:
+        """Take all that waits for an answer, and write an error for each."""
+        lines, calls, unnamed = list(self._lines), list(self._calls), self._unnamed
+        if self._handshake_key in self._calls:
+            self._forget_handshake()
+        self._lines.clear()
+        self._calls.clear()
+        self._dropped.clear()
+        self._unnamed = 0
+        replies: list[Json] = []
+        for line in lines:
+            replies.append({"status": "ERROR", "error": why, "error_code": "CONNECTION_ERROR"} | _echo(line))
+        for key in (*calls, *["null"] * unnamed):
+            replies.append({"jsonrpc": "2.0", "id": json.loads(key), "error": {"code": -32603, "message": why}})
+        return [json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for reply in replies]
+
+    def _forget_handshake(self) -> None:
+        """It failed, as far as the client knows, which will try another."""
+        self._handshake, self._handshake_key = (None, None), ""
+
+
+def _short(line: bytes) -> bytes:
+    """Give what must be kept of a line of the action loop: all of a short one, of a long one what its reply echoes."""
+    return line if len(line) <= KEPT_BYTES else json.dumps(_echo(line)).encode()
+
+
+def _echo(line: bytes) -> Json:
+    message = parse(line) if b"request_id" in line else None
+    return {"request_id": message["request_id"]} if isinstance(message, dict) and "request_id" in message else {}
+
+
+def parse(line: bytes) -> Any:
+    """Read a line of JSON; None where it is none."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_id(value: object) -> bool:
+    """Tell whether *value* can be the id of a JSON-RPC request: the daemon answers others with the id null."""
+    return isinstance(value, str | int) and not isinstance(value, bool)
