@@ -1,8 +1,8 @@
 """A soak: N clients with mixed commands, faults at random, M minutes, a seed; at the end, was anything lost?
 
-Each client keeps a book of its own: what was acknowledged, what was deleted, and what is in doubt because the answer was
-CONNECTION_ERROR. The checks at the end hold the book against the memory: acknowledged is there, once, by id and by tag;
-removed for good is not; sidecar and MongoDB agree; no daemon's memory grew; nobody waited for ever.
+Each client keeps a book of what was acknowledged, deleted or left in doubt (`soak_users`); faults come every few seconds
+(`soak_faults`), but for the last part, in which the daemon's memory and open files are watched; the checks at the end hold the
+books against the memory, MongoDB and the files (`soak_checks`).
 """
 
 from __future__ import annotations
@@ -11,295 +11,122 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import os
 import random
+import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.processes import Client, Installation, rss_bytes
+from scripts.soak_checks import check
+from scripts.soak_faults import Faults, own_disk, send_signal
+from scripts.soak_users import MIB, PATIENCE_S, Shared, User
+from tests.processes import Installation, rss_bytes
 
 Json = dict[str, Any]
-MIB = 1 << 20
-PATIENCE_S = 90.0  # no request takes this long, whatever happens at the same moment
-GROWTH_BYTES = 200 * MIB  # a daemon may grow by this after its first seconds: caches fill, memories come
-_WORDS = (
-    "heron", "badger", "lynx", "otter", "falcon", "Lisbon", "Oslo", "Kyoto", "Quito", "tea", "coffee", "bread", "rain", "snow",
-)  # fmt: skip
+CALM_SHARE, CALM_S = 0.2, 20.0  # of the time, at the end, without faults; at least so long
+WARM_S = 8.0  # a daemon's first seconds: its model loads, its caches fill
+LIFE_GROWTH_BYTES = 200 * MIB  # a daemon may grow by this after its first seconds: memories come
+CALM_GROWTH_BYTES = 64 * MIB
+FILES_GROWTH = 40  # open files: a client more or less, a generation that is being written
 
 
 @dataclasses.dataclass
-class Book:
-    """What one client knows of its memories."""
+class Watched:
+    """What one daemon used: after its first seconds, and last."""
 
-    live: dict[str, set[str]] = dataclasses.field(default_factory=dict)  # id to the texts that it may have
-    hidden: dict[str, set[str]] = dataclasses.field(default_factory=dict)
-    removed: set[str] = dataclasses.field(default_factory=set)
-    doubtful: dict[str, set[str]] = dataclasses.field(default_factory=dict)  # deleted or restored, perhaps
-    unknown: set[str] = dataclasses.field(default_factory=set)  # texts whose storing was not answered OK
+    since: float
+    first_bytes: int = 0
+    last_bytes: int = 0
+    first_files: int = 0
+    last_files: int = 0
 
 
-@dataclasses.dataclass
 class Soak:
-    """One run."""
+    """One run over one home."""
 
-    installation: Installation
-    seed: int
-    faults: list[str]
-    over: threading.Event = dataclasses.field(default_factory=threading.Event)
-    wrong: list[str] = dataclasses.field(default_factory=list)
-    counts: Counter[str] = dataclasses.field(default_factory=Counter)
-    slowest_s: float = 0.0
-    memory: dict[int, tuple[float, int, int]] = dataclasses.field(default_factory=dict)  # pid to since, first, last
+    def __init__(self, shared: Shared, faults: Faults, chosen: list[str]) -> None:
+        self.shared, self._faults, self._chosen = shared, faults, chosen
+        self._installation = shared.installation
+        self._watched: dict[int, Watched] = {}
+        self._calm_watched: Watched | None = None
+        self._calm_pid: int | None = None
 
-    def run(self, clients: int, seconds: float) -> list[Book]:
-        """Let *clients* work for some time under faults; gives their books."""
-        users = [User(self, number) for number in range(clients)]
-        threads = [threading.Thread(target=user.work, name=f"user {user.number}") for user in users]
-        threads += [threading.Thread(target=self._do_harm), threading.Thread(target=self._watch_memory)]
+    def run(self, clients: int, seconds: float) -> list[User]:
+        """Let *clients* work for some time, most of it under faults; gives them with their books."""
+        users = [User(self.shared, number) for number in range(clients)]
+        threads = [threading.Thread(target=user.work, name=f"client {user.number}") for user in users]
+        threads += [threading.Thread(target=self._do_harm, name="faults")]
+        threads += [threading.Thread(target=self._watch, name="the watch")]
         for thread in threads:
             thread.start()
-        self.over.wait(seconds)
-        self.over.set()
+        calm_s = max(seconds * CALM_SHARE, min(CALM_S, seconds / 2))
+        self.shared.over.wait(seconds - calm_s)
+        self.shared.calm.set()
+        self.shared.over.wait(calm_s)
+        self.shared.over.set()
         for thread in threads:
             thread.join(2 * PATIENCE_S)
             if thread.is_alive():
-                self.wrong.append(f"{thread.name} hangs")
-        return [user.book for user in users]
+                self.shared.wrong.append(f"{thread.name} hangs")
+        return users
+
+    def figures(self) -> Json:
+        """Tell what the daemons used; what is too much goes to ``wrong``."""
+        grown = {pid: one.last_bytes - one.first_bytes for pid, one in self._watched.items() if one.first_bytes}
+        for pid, more in grown.items():
+            if more > LIFE_GROWTH_BYTES:
+                self.shared.wrong.append(f"daemon {pid} grew by {more / MIB:.0f} MiB")
+        calm = self._calm_watched
+        if calm is not None and calm.last_bytes - calm.first_bytes > CALM_GROWTH_BYTES:
+            self.shared.wrong.append(f"the last daemon grew by {(calm.last_bytes - calm.first_bytes) / MIB:.0f} MiB")
+        if calm is not None and calm.last_files - calm.first_files > FILES_GROWTH:
+            self.shared.wrong.append(f"the last daemon has {calm.last_files} open files, {calm.first_files} before")
+        slowest_s, slowest = self.shared.slowest
+        return {
+            "daemons_seen": len(self._watched),
+            "most_mib": round(max((one.last_bytes for one in self._watched.values()), default=0) / MIB, 1),
+            "most_growth_mib": round(max(grown.values(), default=0) / MIB, 1),
+            "calm_growth_mib": round((calm.last_bytes - calm.first_bytes) / MIB, 1) if calm is not None else None,
+            "open_files": [calm.first_files, calm.last_files] if calm is not None else None,
+            "slowest_request": f"{slowest_s:.1f} s, {slowest}",
+        }
 
     def _do_harm(self) -> None:
-        dice = random.Random(f"{self.seed} faults")
-        harms: dict[str, Callable[[], None]] = {
-            "kill-daemon": lambda: _signal(self.installation.daemon_pid(), signal.SIGKILL),
-            "stop-daemon": lambda: _signal(self.installation.daemon_pid(), signal.SIGTERM),
-            "kill-mongod": lambda: _signal(self.installation.mongod_pid(), signal.SIGKILL),
-            "freeze-mongod": lambda: _freeze(self.installation.mongod_pid(), dice.uniform(0.5, 8)),
-            "freeze-daemon": lambda: _freeze(self.installation.daemon_pid(), dice.uniform(0.5, 4)),
-            "kill-everything": self.installation.kill_everything,
-            "damage-sidecar": self._damage_sidecar,
-        }
-        chosen = [name for name in harms if name in self.faults or "all" in self.faults]
-        while chosen and not self.over.wait(dice.uniform(4, 12)):
-            name = dice.choice(chosen)
-            self.counts[f"fault {name}"] += 1
+        dice = random.Random(f"{self.shared.seed} faults")
+        harms = self._faults.all
+        while self._chosen and not self.shared.calm.wait(dice.uniform(4, 12)):
+            name = dice.choice(self._chosen)
+            self.shared.counts[f"fault {name}"] += 1
             try:
                 harms[name]()
             except Exception as problem:
-                self.wrong.append(f"the fault {name} failed: {problem!r}")
+                self.shared.wrong.append(f"the fault {name} failed: {problem!r}")
+        if self._chosen:  # what was just removed for good is to leave the files all the same
+            send_signal(self._installation.daemon_pid(), signal.SIGKILL)
 
-    def _damage_sidecar(self) -> None:
-        with contextlib.suppress(OSError):
-            for file in (self.installation.home / "sidecars").rglob("*"):
-                if file.is_file() and file.stat().st_size > 1000:
-                    os.truncate(file, file.stat().st_size // 2)
-        _signal(self.installation.daemon_pid(), signal.SIGKILL)
-
-    def _watch_memory(self) -> None:
-        while not self.over.wait(1):
-            pid = self.installation.daemon_pid()
+    def _watch(self) -> None:
+        while not self.shared.over.wait(1):
+            pid = self._installation.daemon_pid()
+            if pid is None:
+                continue
             with contextlib.suppress(OSError):
-                if pid is not None:
-                    now = time.monotonic()
-                    since, first, _ = self.memory.get(pid, (now, 0, 0))
-                    used = rss_bytes(pid)
-                    self.memory[pid] = (since, first or (used if now - since > 8 else 0), used)
+                _note(self._watched.setdefault(pid, Watched(time.monotonic())), pid)
+                if self.shared.calm.is_set():
+                    if self._calm_watched is None or pid != self._calm_pid:
+                        self._calm_watched, self._calm_pid = Watched(time.monotonic()), pid
+                    _note(self._calm_watched, pid)
 
 
-class User:
-    """One client with its book."""
-
-    def __init__(self, soak: Soak, number: int) -> None:
-        self.soak, self.number, self.book = soak, number, Book()
-        self._dice = random.Random(f"{soak.seed} {number}")
-        self._scope, self._tag = f"Client {number}", f"client-{number}"
-        self._client = self._new_client()
-        self._stored = 0
-
-    def work(self) -> None:
-        """Send one request after the other until the soak is over."""
-        steps = [self._store] * 9 + [self._read] * 3 + [self._recall] * 4 + [self._update] * 2
-        steps += [self._hide, self._remove, self._bring_back, self._list, self._leave]
-        while not self.soak.over.is_set():
-            self._dice.choice(steps)()
-        with contextlib.suppress(Exception):
-            self._client.close()
-
-    def _ask(self, action: str, **fields: Any) -> Json:
-        began = time.monotonic()
-        try:
-            self._client.send({"action": action, **fields})
-            reply = self._client.reply(PATIENCE_S)
-        except (AssertionError, OSError) as problem:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._client.process.wait(5)
-            if self._client.process.poll() is None:
-                self.soak.wrong.append(f"{action} of client {self.number} hangs: {problem}")
-            elif self._client.process.returncode not in (-signal.SIGKILL, 1):
-                self.soak.wrong.append(f"client {self.number} ended: {problem}")
-            self._client.kill()
-            self._client = self._new_client()
-            reply = {"status": "ERROR", "error_code": "CONNECTION_ERROR", "error": str(problem)}
-        self.soak.slowest_s = max(self.soak.slowest_s, time.monotonic() - began)
-        self.soak.counts[f"{action} {reply.get('error_code', 'OK')}"] += 1
-        if reply["status"] != "OK" and reply["error_code"] not in ("CONNECTION_ERROR", "NOT_FOUND", "EMBEDDING_ERROR"):
-            self.soak.wrong.append(f"{action} {fields}: {reply}"[:500])
-        return reply
-
-    def _new_client(self) -> Client:
-        return self.soak.installation.serve("--scope", self._scope)
-
-    def _some(self, of: dict[str, set[str]]) -> str | None:
-        return self._dice.choice(list(of)) if of else None
-
-    def _text(self) -> str:
-        self._stored += 1
-        return f"{self._scope} no. {self._stored}: {' '.join(self._dice.choices(_WORDS, k=8))}"
-
-    def _store(self) -> None:
-        text = self._text()
-        reply = self._ask("store_memory", content=text, tags=[self._tag])
-        if reply["status"] == "OK":
-            self.book.live[reply["memory_id"]] = {text}
-            if reply["scope"] != self._scope:
-                self.soak.wrong.append(f"stored into {reply['scope']} and not into {self._scope}")
-        else:
-            self.book.unknown.add(text)
-
-    def _read(self) -> None:
-        if memory_id := self._some(self.book.live):
-            reply = self._ask("get_memory", memory_id=memory_id)
-            if reply["status"] == "OK" and reply["memory"]["text"] not in self.book.live[memory_id]:
-                self.soak.wrong.append(f"{memory_id} says {reply['memory']['text']!r}")
-            elif reply.get("error_code") == "NOT_FOUND":
-                self.soak.wrong.append(f"{memory_id} was acknowledged and is not found")
-
-    def _recall(self) -> None:
-        reply = self._ask("retrieve_memory", query=" ".join(self._dice.choices(_WORDS, k=3)), top_k=5)
-        found = {one["memory_id"] for one in reply.get("results", ())}
-        if gone := found & (self.book.removed | self.book.hidden.keys()):
-            self.soak.wrong.append(f"{gone} was deleted and is recalled")
-
-    def _update(self) -> None:
-        if memory_id := self._some(self.book.live):
-            text = self._text()
-            reply = self._ask("update_memory", memory_id=memory_id, content=text)
-            self.book.live[memory_id] = {text} if reply["status"] == "OK" else self.book.live[memory_id] | {text}
-
-    def _hide(self) -> None:
-        self._delete("soft")
-
-    def _remove(self) -> None:
-        self._delete("hard")
-
-    def _delete(self, mode: str) -> None:
-        if memory_id := self._some(self.book.live):
-            reply = self._ask("delete_memory", target={"memory_id": memory_id}, forget_mode=mode)
-            texts = self.book.live.pop(memory_id)
-            if reply["status"] != "OK":
-                self.book.doubtful[memory_id] = texts
-            elif reply["deleted_count"] != 1:
-                self.soak.wrong.append(f"{memory_id} was acknowledged and there was nothing to delete: {reply}")
-            elif mode == "soft":
-                self.book.hidden[memory_id] = texts
-            else:
-                self.book.removed.add(memory_id)
-
-    def _bring_back(self) -> None:
-        if memory_id := self._some(self.book.hidden):
-            reply = self._ask("restore_memory", memory_id=memory_id)
-            texts = self.book.hidden.pop(memory_id)
-            if reply["status"] == "OK":
-                self.book.live[memory_id] = texts
-            elif reply["error_code"] == "NOT_FOUND":
-                self.soak.wrong.append(f"{memory_id} was hidden and cannot be brought back: {reply}")
-            else:
-                self.book.doubtful[memory_id] = texts
-
-    def _list(self) -> None:
-        self._ask("search_by_tag", tag=self._tag, limit=20)
-
-    def _leave(self) -> None:
-        """Die now and then in the middle of a request, as a window does that is closed."""
-        if self._dice.random() < 0.2:
-            text = self._text()
-            self.book.unknown.add(text)
-            with contextlib.suppress(OSError):
-                self._client.send({"action": "store_memory", "content": text, "tags": [self._tag]})
-            self._client.kill()
-            self._client = self._new_client()
-
-
-def check(soak: Soak, books: list[Book]) -> Json:
-    """Hold the books against the memory; faults go to ``soak.wrong``. Gives figures."""
-    client = soak.installation.serve()
-
-    def ask(action: str, **fields: Any) -> Json:
-        for _ in range(20):
-            reply = client.ask(action, **fields)
-            if reply.get("error_code") != "CONNECTION_ERROR":
-                return reply
-            time.sleep(1)
-        raise AssertionError(f"{action} is not answered when all is calm: {reply}")
-
-    for number, book in enumerate(books):
-        tagged: dict[str, str] = {}
-        cursor: str | None = None
-        while True:
-            page = ask("search_by_tag", tag=f"client-{number}", limit=500, cursor=cursor)
-            tagged |= {one["memory_id"]: one["text"] for one in page["results"]}
-            if (cursor := page["next_cursor"]) is None:
-                break
-        for memory_id, texts in book.live.items():
-            reply = ask("get_memory", memory_id=memory_id)
-            if reply["status"] != "OK" or reply["memory"]["text"] not in texts:
-                soak.wrong.append(f"LOST: {memory_id} {texts}: {reply}"[:500])
-            if memory_id not in tagged:
-                soak.wrong.append(f"LOST by tag: {memory_id} {texts}")
-        for memory_id in book.removed | book.hidden.keys():
-            if memory_id in tagged or ask("get_memory", memory_id=memory_id)["status"] == "OK":
-                soak.wrong.append(f"{memory_id} was deleted and is there")
-        for memory_id in book.removed:
-            if ask("restore_memory", memory_id=memory_id)["status"] == "OK":
-                soak.wrong.append(f"{memory_id} was removed for good and came back")
-        known = book.live.keys() | book.doubtful.keys()
-        for memory_id, text in tagged.items():
-            if memory_id not in known and text not in book.unknown:
-                soak.wrong.append(f"{memory_id} is there and nobody stored it: {text!r}")
-        if doubled := [text for text, times in Counter(tagged.values()).items() if times > 1]:
-            soak.wrong.append(f"stored twice: {doubled}")
-        for memory_id in list(book.live)[:10]:
-            hits = ask(
-                "retrieve_memory", query=tagged.get(memory_id, "?"), filter={"scope": f"Client {number}"}, top_k=10
-            )
-            if memory_id not in {one["memory_id"] for one in hits["results"]}:
-                soak.wrong.append(f"{memory_id} is not found by its own words")
-    stats = ask("get_memory_stats")["stats"]
-    if stats["sidecar"]["count"] != stats["total_memories"]:
-        soak.wrong.append(f"the sidecar has {stats['sidecar']['count']}, MongoDB {stats['total_memories']}")
-    compared = ask("optimize_memory", operations=["check_sidecar"])
-    if compared["counts"]["check_sidecar"]:
-        soak.wrong.append(f"the sidecar was not level with MongoDB: {compared}")
-    grown = {pid: last - first for pid, (_, first, last) in soak.memory.items() if first}
-    for pid, more in grown.items():
-        if more > GROWTH_BYTES:
-            soak.wrong.append(f"daemon {pid} grew by {more / MIB:.0f} MiB")
-    return {
-        "acknowledged": sum(len(book.live) + len(book.hidden) + len(book.removed) for book in books),
-        "live": sum(len(book.live) for book in books),
-        "removed": sum(len(book.removed) for book in books),
-        "in_doubt": sum(len(book.doubtful) + len(book.unknown) for book in books),
-        "total_memories": stats["total_memories"],
-        "daemons_seen": len(soak.memory),
-        "most_growth_mib": round(max(grown.values(), default=0) / MIB, 1),
-        "slowest_request_s": round(soak.slowest_s, 1),
-    }
+def _note(watched: Watched, pid: int) -> None:
+    used, files = rss_bytes(pid), len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    if not watched.first_bytes and time.monotonic() - watched.since > WARM_S:
+        watched.first_bytes, watched.first_files = used, files
+    if watched.first_bytes:
+        watched.last_bytes, watched.last_files = used, files
 
 
 def main() -> int:
@@ -309,36 +136,61 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=None, help="default: drawn, and told")
     parser.add_argument("--faults", default="all", help="all, none, or names with commas between them")
+    parser.add_argument("--keep", type=Path, default=None, help="a folder for the logs of a run that went wrong")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
     print(f"soak: {options.clients} clients, {options.minutes:g} minutes, seed {seed}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix="im-soak-") as folder:
-        home = Path(folder) / "home"
-        environ = {"INFINITE_MEMORY_MONGODB__TIMEOUT_S": "2", "INFINITE_MEMORY_SIDECAR__SAVE_EVERY_S": "5"}
+    environ = {"INFINITE_MEMORY_MONGODB__TIMEOUT_S": "2", "INFINITE_MEMORY_SIDECAR__SAVE_EVERY_S": "5"}
+    with tempfile.TemporaryDirectory(prefix="im-soak-") as name, own_disk(Path(name)) as disk:
+        folder = Path(name)
+        foreign = _foreign_sidecars(folder / "other")
+        home = (disk or folder) / "home"
+        home.mkdir()
+        (folder / "logs").mkdir()
+        (home / "logs").symlink_to(folder / "logs")  # or a full disk would keep us from learning what went wrong
         with Installation(home, environ) as installation:
-            soak = Soak(installation, seed, options.faults.split(","))
-            books = soak.run(options.clients, 60 * options.minutes)
+            shared = Shared(installation, seed)
+            faults = Faults(installation, random.Random(f"{seed} harm"), foreign, disk)
+            chosen = _chosen(options.faults, list(faults.all), parser)
+            soak = Soak(shared, faults, chosen)
+            users = soak.run(options.clients, 60 * options.minutes)
+            faults.close()
+            figures = soak.figures()
             try:
-                figures = check(soak, books)
+                figures |= check(shared, users)
             except AssertionError as problem:
-                soak.wrong.append(f"the checks did not end: {problem}")
-                figures = {}
-    report = {"seed": seed, **figures, "requests": dict(sorted(soak.counts.items())), "wrong": soak.wrong}
+                shared.wrong.append(f"the checks did not end: {problem}")
+            if shared.wrong and options.keep is not None:
+                _keep(installation, options.keep)
+    report = {"seed": seed, **figures, "counts": dict(sorted(shared.counts.items())), "wrong": shared.wrong}
     print(json.dumps(report, indent=2, ensure_ascii=False))
-    return 1 if soak.wrong else 0
+    return 1 if shared.wrong else 0
 
 
-def _signal(pid: int | None, number: int) -> None:
-    if pid is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
+def _chosen(named: str, known: list[str], parser: argparse.ArgumentParser) -> list[str]:
+    if named in ("all", "none"):
+        return known if named == "all" else []
+    chosen = named.split(",")
+    if unknown := set(chosen) - set(known):
+        parser.error(f"no such fault here: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    return chosen
 
 
-def _freeze(pid: int | None, seconds: float) -> None:
-    if pid is not None:
-        _signal(pid, signal.SIGSTOP)
-        time.sleep(seconds)
-        _signal(pid, signal.SIGCONT)
+def _foreign_sidecars(home: Path) -> Path:
+    """Make the sidecars of another home."""
+    with Installation(home) as other:
+        for number in range(20):
+            assert other.call("store_memory", content=f"somebody else's no. {number}")["status"] == "OK"
+        assert other.command("daemon", "stop").returncode == 0
+    return home / "sidecars"
+
+
+def _keep(installation: Installation, folder: Path) -> None:
+    shutil.copytree(installation.home / "logs", folder / "logs", dirs_exist_ok=True)
+    for client in installation.clients:
+        if said := client.errors():
+            with (folder / "clients.err").open("a", encoding="utf-8") as file:
+                file.write(f"client {client.process.pid} ended with {client.process.poll()}:\n{said}\n")
 
 
 if __name__ == "__main__":
