@@ -122,7 +122,13 @@ class App(AbstractAsyncContextManager["App"]):
         index.on_change = self.watch.note
         embeddings.start()
         index.start()
-        engine = Engine(Parts(store, index, embeddings, scopes, config, self._clock, self._backup_folder()))
+        reranker = None
+        if config.recall.reranker:
+            from infinite_memory.embedding.reranker import Reranker
+
+            reranker = Reranker(config.recall.reranker)
+        parts = Parts(store, index, embeddings, scopes, config, self._clock, self._backup_folder(), reranker)
+        engine = Engine(parts)
         self.jobs = Jobs(engine, find_zone(config.time.zone, os.environ))
         self.jobs.start()
         return engine

@@ -92,6 +92,9 @@ class RecallSettings:
     model_wait_s: float = _setting(
         2.0, "How long a recall waits for a loading model before it goes by words alone, in seconds", low=0.0
     )
+    reranker: str | None = _setting(
+        None, "Name or path of a cross-encoder that orders the best hits anew; needs the sentence-transformers extra"
+    )
 
 
 @dataclass(frozen=True, slots=True)

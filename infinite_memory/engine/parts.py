@@ -14,6 +14,7 @@ from infinite_memory.engine.clock import Clock, system_clock
 from infinite_memory.models import Filter, Match, MemoryId, MemoryRecord, Scope
 
 if TYPE_CHECKING:
+    from infinite_memory.embedding.reranker import Reranker
     from infinite_memory.engine.embeddings import Embeddings
     from infinite_memory.engine.index import Index
     from infinite_memory.engine.scopes import ScopeBook
@@ -31,6 +32,7 @@ class Parts:
     config: Config
     clock: Clock = system_clock
     backup_folder: Path | None = None
+    reranker: Reranker | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ T = TypeVar("T")
 SLACK = 8  # hits asked for beyond k, so that a few repeated texts need no second search
 POOL = 50  # candidates of each kind; 30 and all of them rank alike
 LONG_CHARS = 500  # where no vector tells how many windows a text has, one of more characters may have several
+RERANKED = 50  # candidates that a re-ranker, where one is set, reads again
+RERANKED_CHARS = 4000  # of each; a cross-encoder reads some 500 tokens
 WIDEN = 4  # factor by which the search grows when collapsing left room
 IN_THREAD = 20_000  # memories from which on searching would hold up the loop
 
@@ -61,12 +63,16 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The best of a search, read; every candidate in order, and every memory read. ``exhausted`` where there are no more candidates."""
+    """The best of a search, read; every candidate in order, and every memory read. ``exhausted`` where there are no more candidates.
+
+    ``note`` tells why the re-ranker that is set was not used.
+    """
 
     matches: list[Match]
     candidates: list[Candidate]
     memories: dict[MemoryId, MemoryRecord]
     exhausted: bool
+    note: str | None = None
 
 
 class Recalling:
@@ -91,9 +97,10 @@ class Recalling:
             ScopeNotFoundError: a scope of *where* does not exist.
         """
         scopes, search = await self._prepare(query, where, mode)
-        matches, _ = await self._answers(query, search, k)
+        matches, ranked = await self._answers(query, search, k)
         good = [match for match in matches if match.confidence >= min_confidence]
-        return Found(tuple(await self._with_windows(good, search)), scopes, search.note)
+        note = "; ".join(one for one in (search.note, ranked.note) if one) or None
+        return Found(tuple(await self._with_windows(good, search)), scopes, note)
 
     async def _answers(
         self, query: str, search: Search, k: int, beside: Sequence[MemoryId] = ()
@@ -198,8 +205,19 @@ class Recalling:
         candidates, exhausted = await _maybe_in_thread(search.sidecar, lambda: _gather(search, pool, beside))
         share = _SHARES[search.mode] if search.vector is not None else 0.0
         ordered = [one for one, _ in rank(candidates, share)]
-        best = ordered[:wanted]
+        reranker = None if alone or search.mode not in (Mode.HYBRID, Mode.SEMANTIC) else self.parts.reranker
+        best = ordered[: wanted if reranker is None else max(wanted, RERANKED)]
         found = await self._read(search.sidecar, list(dict.fromkeys([*(one.memory_id for one in best), *beside])))
+        note = None
+        if reranker is not None:
+            readable = [one for one in best if one.memory_id in found]
+            try:
+                texts = [found[one.memory_id].text[:RERANKED_CHARS] for one in readable]
+                scores = await asyncio.to_thread(reranker.scores, query, texts)
+                best = [one for _, one in sorted(zip(scores, readable, strict=True), key=lambda pair: -pair[0])]
+            except EmbeddingError as problem:
+                note = f"in the order before re-ranking: {problem}"
+            best = best[:wanted]
         asked = content_hash(query)
         matches: list[Match] = []
         lowest = 1.0
@@ -212,7 +230,7 @@ class Recalling:
             sure = confidence_in(one.cosine, coverage, one.verbatim, place)
             lowest = min(lowest, SAME_TEXT if memory.content_hash == asked else sure)
             matches.append(Match(memory, lowest, windows=one.windows))
-        return Ranked(matches, ordered, found, exhausted and len(ordered) <= wanted)
+        return Ranked(matches, ordered, found, exhausted and len(ordered) <= wanted, note)
 
     async def _with_windows(self, matches: Sequence[Match], search: Search) -> list[Match]:
         """Tell of long memories which stretch matched; only those are read with their vectors."""

@@ -1,0 +1,68 @@
+"""The optional cross-encoder: reads question and memory together and says how well the one answers the other.
+
+Through sentence-transformers, an optional extra; off unless ``recall.reranker`` names a model. Far dearer than comparing vectors, so
+only the best candidates of a recall are read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infinite_memory.embedding.sentence import EXTRA
+from infinite_memory.errors import EmbeddingError
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+_log = logging.getLogger(__name__)
+
+
+class Reranker:
+    """A cross-encoder of sentence-transformers by the name or path of its folder. Threads may share it; they take turns."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self._lock = threading.Lock()
+        self._loaded: CrossEncoder | None = None
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Score how well each text answers *query*: higher is better, comparable within one call.
+
+        Raises:
+            EmbeddingError: the model is not here, or failed.
+        """
+        with self._lock:
+            model = self._load()
+            try:
+                made: Any = model.predict([(query, text) for text in texts], show_progress_bar=False)
+            except (RuntimeError, ValueError, OSError, IndexError) as exc:
+                raise EmbeddingError(f"the re-ranker {self.model!r} failed to run: {exc}") from exc
+        if getattr(made, "ndim", 1) != 1:
+            raise EmbeddingError(f"the re-ranker {self.model!r} gives more than one number for a pair; choose another")
+        return [float(one) for one in made]
+
+    def _load(self) -> CrossEncoder:
+        if self._loaded is None:
+            try:
+                from sentence_transformers import CrossEncoder
+            except ImportError as exc:
+                raise EmbeddingError(
+                    f"the re-ranker {self.model!r} needs sentence-transformers: install torch, then run {EXTRA}"
+                ) from exc
+            folder = Path(self.model).expanduser()
+            try:
+                self._loaded = CrossEncoder(
+                    str(folder) if folder.is_dir() else self.model, device="cpu", local_files_only=True
+                )
+            except (RuntimeError, ValueError, OSError, KeyError, TypeError) as exc:
+                _log.error(
+                    "the re-ranker %s cannot be loaded", self.model, exc_info=exc, extra={"event": "reranker_broken"}
+                )
+                raise EmbeddingError(
+                    f"the re-ranker {self.model!r} is not on this machine or cannot be loaded; the log has the cause"
+                ) from exc
+        return self._loaded
