@@ -76,21 +76,18 @@ class Product:
 
 
 @contextlib.contextmanager
-def product(memories: Sequence[Mapping[str, Any]], home: Path | None) -> Iterator[tuple[Product, dict[str, str]]]:
-    """Run the product with *memories* stored; gives it and the data's id of each memory's own. A *home* is filled once."""
-    with tempfile.TemporaryDirectory(prefix="recall-") as made:
-        folder = home or Path(made)
-        stored = folder / "stored.json"
-        running = Product(folder)
-        try:
-            if stored.is_file():
-                known = json.loads(stored.read_text("utf-8"))
-            else:
-                known = store(running, memories)
-                stored.write_text(json.dumps(known), "utf-8")
-            yield running, known
-        finally:
-            running.close()
+def product(memories: Sequence[Mapping[str, Any]], home: Path) -> Iterator[tuple[Product, dict[str, str]]]:
+    """Run the product with *memories* in *home*, which is filled once; gives it and the data's id of each memory's own."""
+    stored = home / "stored.json"
+    running = Product(home)
+    try:
+        if not stored.is_file():
+            stored.write_text(json.dumps(store(running, memories)), "utf-8")
+        known = json.loads(stored.read_text("utf-8"))
+        running.ask(action="retrieve_memory", query="ready?", filter={"scope": "ALL"})
+        yield running, known
+    finally:
+        running.close()
 
 
 def store(running: Product, memories: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -241,9 +238,12 @@ def main() -> None:
     runs: dict[str, Ranked] = {} if arguments.no_plain else plain(memories, queries, arguments.everywhere)
     for name, ranked in runs.items():
         show(name, queries, ranked)
-    with product(memories, arguments.home) as (running, known):
+    with tempfile.TemporaryDirectory(prefix="recall-") as made:
+        home = arguments.home or Path(made)
         for mode in arguments.modes.split(","):
-            ranked, sure, cpu_ms = ours(running, known, queries, mode, arguments.everywhere)
+            # A process of its own for each mode: none finds the questions embedded already.
+            with product(memories, home) as (running, known):
+                ranked, sure, cpu_ms = ours(running, known, queries, mode, arguments.everywhere)
             runs[mode] = ranked
             show(mode, queries, ranked)
             print(f"{mode:<14}{cpu_ms:.1f} ms of CPU a question")
