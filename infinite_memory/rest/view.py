@@ -176,7 +176,7 @@ class View(Engine):
         return await super().get_scope(name)
 
     async def figures(self) -> Figures:
-        """Count what is seen; of the rest of the memory nothing is told."""
+        """Count what is seen; what is left of the whole memory's figures is about its parts, and the API tells none of it."""
         sidecar = await self.parts.index.sidecar()
         scopes, narrow = await self._resolve(Where(None))
         by_scope = {
@@ -184,11 +184,9 @@ class View(Engine):
         }
         hidden = await self.parts.store.deleted_ids([one.scope_id for one in scopes], None)
         total = sum(by_scope.values())
-        return Figures(
-            total=total, by_scope=by_scope, archived={}, conversations=sidecar.count_conversations(narrow),
-            soft_deleted=len(await self._shown(hidden)), facts=0, pending=0, last_backup=None, size_bytes=0, server="",
-            deployment="", model=self.parts.config.embedding.model, model_state=self.parts.embeddings.state,
-            model_failure=None, space=None, sidecar_state=self.parts.index.state, sidecar_count=total,
+        return dataclasses.replace(
+            await super().figures(), total=total, by_scope=by_scope, archived={}, conversations=sidecar.count_conversations(narrow),
+            soft_deleted=len(await self._shown(hidden)), facts=0, pending=0, last_backup=None, size_bytes=0, sidecar_count=total,
         )  # fmt: skip
 
     async def _refused(self, *_: Any, **__: Any) -> Any:
