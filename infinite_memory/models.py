@@ -121,6 +121,34 @@ class MemoryRecord:
         return tag_keys(self.tags, self.speaker, self.conversation_id)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """What a sidecar keeps of one live memory: all that filters ask for, and its vectors, but no text."""
+
+    memory_id: MemoryId
+    scope_id: ScopeId
+    revision: int
+    occurred_at: dt.datetime
+    created_at: dt.datetime
+    tag_keys: frozenset[str]
+    source: str
+    type: str | None
+    speaker: str | None
+    conversation_id: str | None
+    confidence: float | None
+    importance: float | None
+    embedding: Embedding | None
+
+    @classmethod
+    def of(cls, memory: MemoryRecord) -> Row:
+        """Take from *memory* what a sidecar keeps."""
+        return cls(
+            memory.memory_id, memory.scope_id, memory.revision, memory.occurred_at, memory.created_at, memory.tag_keys,
+            memory.source, memory.type, memory.speaker, memory.conversation_id, memory.confidence, memory.importance,
+            memory.embedding,
+        )  # fmt: skip
+
+
 class TagsMode(enum.Enum):
     """How several tags narrow a search."""
 

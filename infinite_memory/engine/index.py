@@ -32,8 +32,8 @@ from infinite_memory.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
-from infinite_memory.sidecar.base import Row, Sidecar, SidecarFiles, TextIndex
+from infinite_memory.models import MemoryId, MemoryRecord, Row, ScopeId
+from infinite_memory.sidecar.base import Sidecar, SidecarFiles, TextIndex
 from infinite_memory.store.base import Change, ChangeKind, Located, Store
 
 log = logging.getLogger(__name__)

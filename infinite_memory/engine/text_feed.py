@@ -13,8 +13,8 @@ import time
 from collections.abc import Sequence
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError, StoreError
-from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
-from infinite_memory.sidecar.base import Row, Sidecar, TextFiles, TextIndex, TextRow
+from infinite_memory.models import MemoryId, MemoryRecord, Row, ScopeId
+from infinite_memory.sidecar.base import Sidecar, TextFiles, TextIndex, TextRow
 from infinite_memory.sidecar.wording import is_short
 from infinite_memory.store.base import Store
 
@@ -22,7 +22,6 @@ log = logging.getLogger(__name__)
 
 BATCH = 500  # memories read from the store at a time
 FLUSH_ROWS = 512  # changes searched by hand at most: a millisecond
-BUILD_ROWS = 8192  # changes of an index that is being built, which nobody searches: each flush costs a sync and a merge
 BULK_ROWS = (
     8_000  # of an index that nobody searches yet: each write to the files costs much the same however many it brings
 )

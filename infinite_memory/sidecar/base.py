@@ -6,45 +6,16 @@ ranking need.
 
 from __future__ import annotations
 
-import datetime as dt
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from infinite_memory.models import Embedding, Filter, MemoryId, MemoryRecord, ScopeId
+from infinite_memory.models import Filter, MemoryId, Row, ScopeId
 from infinite_memory.sidecar.weighing import Weigh
 
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Row:
-    """What a sidecar keeps of one live memory."""
-
-    memory_id: MemoryId
-    scope_id: ScopeId
-    revision: int
-    occurred_at: dt.datetime
-    created_at: dt.datetime
-    tag_keys: frozenset[str]
-    source: str
-    type: str | None
-    speaker: str | None
-    conversation_id: str | None
-    confidence: float | None
-    importance: float | None
-    embedding: Embedding | None
-
-    @classmethod
-    def of(cls, memory: MemoryRecord) -> Row:
-        """Take from *memory* what a sidecar keeps."""
-        return cls(
-            memory.memory_id, memory.scope_id, memory.revision, memory.occurred_at, memory.created_at, memory.tag_keys,
-            memory.source, memory.type, memory.speaker, memory.conversation_id, memory.confidence, memory.importance,
-            memory.embedding,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

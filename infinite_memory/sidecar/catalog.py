@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from infinite_memory.models import MILLISECOND, Filter, MemoryId, ScopeId, TagsMode, TimeRange, fold
-from infinite_memory.sidecar.base import Row
+from infinite_memory.models import MILLISECOND, Filter, MemoryId, Row, ScopeId, TagsMode, TimeRange, fold
 from infinite_memory.sidecar.columns import Column, Interner
 from infinite_memory.sidecar.keys import KEY_DTYPE, KeyMap, Keys, Slots, key_of, keys_array
 from infinite_memory.sidecar.postings import Postings, TimeOrder
@@ -126,19 +125,16 @@ class Catalog:
     def find(self, memory_id: MemoryId) -> int | None:
         """Find the slot of a memory; None when it is unknown."""
         key = key_of(memory_id)
-        return None if key is None else self._find(key)
+        return None if key is None else self.find_key(key)
 
-    def append(self, rows: Sequence[Row], windows: Sequence[int]) -> None:
+    def append(self, rows: Sequence[Row], keys: list[bytes], windows: Sequence[int]) -> None:
         """Give each row a new slot at the end, in order, and leave the slots these memories had before dead.
 
         Args:
             rows: One row for each memory at most.
+            keys: The key of each.
             windows: The number of vectors kept for each.
-
-        Raises:
-            ValueError: an id is not 24 hexadecimal digits.
         """
-        keys = [_checked_key(row.memory_id) for row in rows]
         first, tags = len(self), self.interned["tag"]
         row_tags = [sorted(tags.code(tag) for tag in row.tag_keys) for row in rows]
         ends = np.cumsum([len(one) for one in row_tags]) + len(self.tag_codes)
@@ -308,12 +304,13 @@ class Catalog:
         passes[codes] = scope_ids is not None
         return np.asarray(passes[scopes], np.bool_)
 
-    def _find(self, key: bytes) -> int | None:
+    def find_key(self, key: bytes) -> int | None:
+        """Find the slot of the memory with a key; None when it is unknown."""
         slot = self._slots.find(key)
         return slot if slot is not None and self._alive.values[slot] else None
 
     def _kill(self, key: bytes) -> bool:
-        slot = self._find(key)
+        slot = self.find_key(key)
         if slot is None:
             return False
         self._alive.values[slot] = False
@@ -347,13 +344,6 @@ class Catalog:
                 raise ValueError(f"unknown {name}")
         if count and self.column("windows").min() < 0:
             raise ValueError("a negative number of vectors")
-
-
-def _checked_key(memory_id: MemoryId) -> bytes:
-    key = key_of(memory_id)
-    if key is None:
-        raise ValueError(f"{memory_id!r} is not an id of 24 hexadecimal digits")
-    return key
 
 
 def _split(keys: Keys) -> list[bytes]:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from infinite_memory.models import Filter, MemoryId, ScopeId
-from infinite_memory.sidecar.base import Hit, Neighbours, Page, Row
+from infinite_memory.models import Filter, MemoryId, Row, ScopeId
+from infinite_memory.sidecar.base import Hit, Neighbours, Page
 from infinite_memory.sidecar.catalog import INTERNED, Catalog, Mask
 from infinite_memory.sidecar.keys import KeyedNumbers, Slots, ids_of, key_of
 from infinite_memory.sidecar.listing import Cursor, first_in_order
@@ -112,15 +112,14 @@ class FaissSidecar:
 
     def _upsert(self, batch: Sequence[Row]) -> None:
         accepted: dict[bytes, tuple[Row, Vectors | None]] = {}
-        for row in batch:
+        for row, vectors in zip(batch, self._usable_vectors(batch), strict=True):
             key = key_of(row.memory_id)
             if key is None:
                 raise ValueError(f"{row.memory_id!r} is not an id of 24 hexadecimal digits")
-            vectors = self._usable_vectors(row)
             if key in accepted:
                 known, known_vectors = accepted[key]
                 revision, is_pending = known.revision, known_vectors is None
-            elif (slot := self._catalog.find(row.memory_id)) is not None:
+            elif (slot := self._catalog.find_key(key)) is not None:
                 revision = int(self._catalog.column("revision")[slot])
                 is_pending = not self._catalog.column("windows")[slot]
             else:
@@ -131,18 +130,24 @@ class FaissSidecar:
             return
         counts = [0 if vectors is None else len(vectors) for _, vectors in accepted.values()]
         first = len(self._catalog)
-        self._catalog.append([row for row, _ in accepted.values()], counts)
+        self._catalog.append([row for row, _ in accepted.values()], list(accepted), counts)
         if any(counts):
             stacked = np.concatenate([vectors for _, vectors in accepted.values() if vectors is not None])
             self._vectors.append(np.repeat(np.arange(first, first + len(counts)), counts), numbered(counts), stacked)
 
-    def _usable_vectors(self, row: Row) -> Vectors | None:
-        if row.embedding is None or row.embedding.space != self._space:
-            return None
-        if not self._vectors.accepts(row.embedding.vectors):
-            log.warning("the vectors of memory %s are unusable", row.memory_id, extra={"event": "vectors_unusable"})
-            return None
-        return row.embedding.vectors
+    def _usable_vectors(self, batch: Sequence[Row]) -> list[Vectors | None]:
+        """Give the vectors of each row; None where there are none of this space, or unusable ones."""
+        given = [
+            row.embedding.vectors if row.embedding is not None and row.embedding.space == self._space else None
+            for row in batch
+        ]
+        if self._vectors.accepts_all([vectors for vectors in given if vectors is not None]):
+            return given
+        for at, (row, vectors) in enumerate(zip(batch, given, strict=True)):
+            if vectors is not None and not self._vectors.accepts_all([vectors]):
+                log.warning("the vectors of memory %s are unusable", row.memory_id, extra={"event": "vectors_unusable"})
+                given[at] = None
+        return given
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
         """Take memories out; unknown ids are ignored."""

@@ -51,6 +51,7 @@ class KeyMap:
         self._keys: Keys = np.empty(0, KEY_DTYPE)
         self._slots: NDArray[np.int32] = np.empty(0, np.int32)
         self._recent: dict[bytes, int] = {}
+        self._last = b""  # the highest key of the array: ids made by one process rise, and need not be looked for there
 
     @classmethod
     def of(cls, keys: Keys) -> KeyMap:
@@ -58,6 +59,7 @@ class KeyMap:
         made = cls()
         order = np.argsort(keys)
         made._keys, made._slots = keys[order], order.astype(np.int32)
+        made._last = made._keys[-1:].tobytes()
         return made
 
     def find(self, key: bytes) -> int | None:
@@ -87,8 +89,10 @@ class KeyMap:
             self._merge()
 
     def _position(self, key: bytes) -> int | None:
+        if key > self._last:
+            return None
         wanted = np.frombuffer(key, dtype=KEY_DTYPE)
-        at = int(np.searchsorted(self._keys, wanted)[0])
+        at = int(self._keys.searchsorted(wanted)[0])
         return at if at < len(self._keys) and self._keys[at : at + 1] == wanted else None
 
     def _merge(self) -> None:
@@ -98,6 +102,7 @@ class KeyMap:
         places = np.searchsorted(self._keys, keys[order])
         self._keys = np.insert(self._keys, places, keys[order])
         self._slots = np.insert(self._slots, places, slots[order])
+        self._last = self._keys[-1:].tobytes()
         self._recent = {}
 
 

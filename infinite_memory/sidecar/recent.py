@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from infinite_memory.models import Filter, ScopeId, TagsMode, fold
-from infinite_memory.sidecar.base import Phrase, Row, TextRow
+from infinite_memory.models import Filter, Row, ScopeId, TagsMode, fold
+from infinite_memory.sidecar.base import Phrase, TextRow
 
 K1, B = 1.2, 0.75  # those of the index's own BM25, which cannot be changed
 

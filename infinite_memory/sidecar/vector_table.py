@@ -127,11 +127,12 @@ class VectorTable:
             self._slots.size_bytes + self._windows.size_bytes + sum(one.codes.nbytes for one in self.segments) + coarse
         )
 
-    def accepts(self, vectors: Vectors) -> bool:
-        """Tell whether *vectors* has the form ``(n, dim)``, n at least 1, and values that half precision can hold."""
-        return (
-            vectors.ndim == 2 and len(vectors) > 0 and vectors.shape[1] == self.dim and bool((abs(vectors) < 2).all())
-        )
+    def accepts_all(self, given: Sequence[Vectors]) -> bool:
+        """Tell whether each has the form ``(n, dim)``, n at least 1, and values that half precision can hold."""
+        for vectors in given:
+            if vectors.ndim != 2 or not len(vectors) or vectors.shape[1] != self.dim:
+                return False
+        return not given or bool((abs(np.concatenate(given)) < 2).all())
 
     def append(self, slots: Slots, windows: NDArray[Any], vectors: Vectors | Codes) -> None:
         """Append rows.
@@ -335,10 +336,8 @@ class _Search:
     def _exact(self, start: int, count: int) -> tuple[Slots, Scores]:
         """Search the rows from *start* on, all of them."""
         slots = self._table.slots[start:]
-        if self._marked is not None or start == 0:
-            allowed = self._marks()[start:]
-        else:
-            allowed = self._allowed.test(slots)
+        has_marks = self._marked is not None or start == 0
+        allowed = self._marks()[start:] if has_marks else self._allowed.test(slots)
         all_rows: list[Slots] = [np.empty(0, np.int64)]
         all_scores: list[Scores] = [np.empty(0, np.float64)]
         is_open = bool(allowed.all())

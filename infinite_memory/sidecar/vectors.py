@@ -3,11 +3,12 @@
 Exact: vectors are plain float16 arrays. FAISS (`IndexScalarQuantizer`, QT_fp16, inner product; rows are unit length, so
 that is the cosine) is laid over an array as a view for the time of one search, which costs ten microseconds.
 
-Coarse: a `Quantiser` turns four dimensions (two of short vectors) into four bits (``PQ96x4`` at 384 dimensions, 48 bytes a vector), and FAISS's
-fast scan goes over a million of those in 1.6 ms of CPU where the exact search takes 28. What it finds is a pool that
-the caller scores exactly. Why the codes are kept flat and packed for a search: packing costs 1.7 ms for 65,000 rows
-and 45 ms for a million, so a filter may pack just the rows that pass and be searched as if there were no others,
-however it goes with the meaning; and codes that are plain rows can be saved, taken out and put together as rows are.
+Coarse: a `Quantiser` turns four dimensions (two of short vectors) into four bits: ``PQ96x4``, 48 bytes a vector, at 384
+dimensions. FAISS's fast scan goes over a million of those in 1.6 ms of CPU where the exact search takes 28. What it
+finds is a pool that the caller scores exactly. Why the codes are kept flat and packed for a search: packing costs 1.7
+ms for 65,000 rows and 45 ms for a million, so a filter may pack just the rows that pass and be searched as if there
+were no others, however it goes with the meaning; and codes that are plain rows can be saved, taken out and put together
+as rows are.
 
 Why a bitmap for every filter of an exact search: over 100,000 vectors of 384 dimensions FAISS with a bitmap takes 0.4 ms
 at 1 % allowed and 2.4 ms at 10 %; gathering the allowed rows into NumPy takes 0.6 ms and 18 ms, and wins only below

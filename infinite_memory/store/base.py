@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId
+from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Row, Scope, ScopeId
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.facts import Facts
 from infinite_memory.store.links import Links
@@ -210,6 +210,9 @@ class Store(Protocol):
         """List the earlier versions of a memory, oldest first, without vectors."""
 
     # reading everything
+
+    def rows(self) -> AsyncGenerator[list[Row], None]:
+        """Go through what a sidecar keeps of every live memory, many at a time, scope by scope and by id; reads no texts."""
 
     def stream(self, scope_ids: Collection[ScopeId] | None = None) -> AsyncIterator[MemoryRecord]:
         """Give every live memory of some scopes (None: of all, archived too), with vectors, in no order."""

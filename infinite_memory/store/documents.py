@@ -19,7 +19,7 @@ from bson import Binary, Int64, ObjectId, Timestamp
 from bson.errors import InvalidId
 
 from infinite_memory.errors import InvalidRequestError, shown
-from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId, Window, floor_to_millisecond
+from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Row, Scope, ScopeId, Window, floor_to_millisecond
 
 Document = dict[str, Any]
 
@@ -115,6 +115,24 @@ def from_document(document: Mapping[str, Any], scope_id: ScopeId) -> MemoryRecor
         embedding=embedding_from_document(document["embedding"]) if document.get("embedding") else None,
         **{name: document.get(name) for name in _OPTIONAL},
     )
+
+
+ROW_SHAPE = dict.fromkeys(
+    ("_id", "revision", "occurred_at", "created_at", "tag_keys", "source", "type", "speaker", "conversation_id", "confidence",
+     "importance", "embedding"), 1,
+)  # fmt: skip
+"""The fields that `row_from_document` reads."""
+
+
+def row_from_document(document: Mapping[str, Any], scope_id: ScopeId) -> Row:
+    """Read from a document of `ROW_SHAPE` what a sidecar keeps."""
+    get = document.get
+    embedding = get("embedding")
+    return Row(
+        MemoryId(str(document["_id"])), scope_id, int(document["revision"]), document["occurred_at"], document["created_at"],
+        frozenset(get("tag_keys", ())), document["source"], get("type"), get("speaker"), get("conversation_id"),
+        get("confidence"), get("importance"), embedding_from_document(embedding) if embedding else None,
+    )  # fmt: skip
 
 
 def embedding_to_document(embedding: Embedding) -> Document:

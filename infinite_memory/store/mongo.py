@@ -26,7 +26,7 @@ from bson import ObjectId
 from pymongo.errors import BulkWriteError
 
 from infinite_memory.errors import InfiniteMemoryError, MemoryChangedError, MemoryNotFoundError
-from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, fold
+from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Row, Scope, ScopeId, floor_to_millisecond, fold
 from infinite_memory.store import changes, documents, schema
 from infinite_memory.store.base import Change, Located, Store, StoreInfo, Version
 from infinite_memory.store.connection import Connection, Database, UriSource
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 _BATCH = 1000
 _STREAM_PAGE = 500
 _VERSION_PAGE = 20_000
+_ROW_PAGE = 2000
 _PARALLEL = 8
 """Operations under way at once when all scopes are asked; more only queue up in the server."""
 
@@ -382,6 +383,18 @@ class MongoStore(Store):
             async for page in self._pages(scope_id, None, _STREAM_PAGE):
                 for document in page:
                     yield documents.from_document(document, scope_id)
+
+    async def rows(self) -> AsyncGenerator[list[Row], None]:
+        for scope_id in await self._scopes.ids():
+            pages = self._pages(scope_id, documents.ROW_SHAPE, _ROW_PAGE)
+            coming = asyncio.ensure_future(anext(pages, None))
+            try:
+                while page := await coming:
+                    coming = asyncio.ensure_future(anext(pages, None))  # read while this page is worked on
+                    yield [documents.row_from_document(document, scope_id) for document in page]
+            finally:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
 
     async def versions(self) -> AsyncIterator[Version]:
         for scope_id in await self._scopes.ids():

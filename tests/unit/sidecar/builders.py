@@ -8,8 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from infinite_memory.models import Embedding, MemoryId, ScopeId, Window
-from infinite_memory.sidecar.base import Row
+from infinite_memory.models import Embedding, MemoryId, Row, ScopeId, Window
 from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
 
 SPACE = "test-model/16/fp32"

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infinite_memory.models import Filter, MemoryId, TagsMode, TimeRange, fold
-from infinite_memory.sidecar.base import Row
+from infinite_memory.models import Filter, MemoryId, Row, TagsMode, TimeRange, fold
 from tests.unit.sidecar.builders import START, make_row, make_sidecar, memory_id, scope_id, unit_vectors
 
 ROWS = [

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infinite_memory.models import Filter, MemoryId
+from infinite_memory.models import Filter, MemoryId, Row
 from infinite_memory.sidecar import vector_table
-from infinite_memory.sidecar.base import Row
 from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
 from tests.unit.sidecar.builders import (
     DIM,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from infinite_memory.errors import SidecarDamagedError
-from infinite_memory.models import Filter, MemoryId, TagsMode, TimeRange
-from infinite_memory.sidecar.base import Row, Spelling, TextRow
+from infinite_memory.models import Filter, MemoryId, Row, TagsMode, TimeRange
+from infinite_memory.sidecar.base import Spelling, TextRow
 from infinite_memory.sidecar.text import TantivyText
 from infinite_memory.sidecar.text_files import TantivyTextFiles
 from tests.unit.sidecar.builders import DATABASE, START, memory_id, scope_id
