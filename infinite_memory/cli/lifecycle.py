@@ -59,7 +59,14 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     scopes.add_parser(commands, common)
     importing = commands.add_parser("import", parents=[common], help="read what was exported here or elsewhere")
-    importing.add_argument("path", type=Path, metavar="PATH", help="a file or a folder")
+    what = importing.add_mutually_exclusive_group(required=True)
+    what.add_argument("path", nargs="?", type=Path, metavar="PATH", help="a file or a folder")
+    what.add_argument(
+        "--mongodb",
+        metavar="URI",
+        help="the server of an older InfiniteMemoryMCP's database; - reads the URI from standard input",
+    )
+    importing.add_argument("--database", metavar="NAME", help="with --mongodb: the database; default: the URI's")
     importing.add_argument("--format", metavar="NAME", help="what it is; default: found by looking")
     importing.add_argument("--into-scope", metavar="NAME", help="where everything goes")
     importing.add_argument("--dry-run", action="store_true", help="only tell what would be added")
@@ -140,7 +147,12 @@ def export(options: argparse.Namespace, ask: Ask) -> int:
 
 def import_(options: argparse.Namespace, ask: Ask) -> int:
     """Import a file or folder, and tell what was added and what was not."""
-    request: Json = {"action": "import_memory", "path": str(options.path.absolute()), "dry_run": options.dry_run}
+    request: Json = {"action": "import_memory", "dry_run": options.dry_run}
+    if options.mongodb is not None:
+        uri = sys.stdin.readline().strip() if options.mongodb == "-" else options.mongodb
+        request |= {"mongodb_uri": uri} | ({"database": options.database} if options.database else {})
+    else:
+        request["path"] = str(options.path.absolute())
     request |= {"format": options.format} if options.format else {}
     request |= {"scope": options.into_scope} if options.into_scope else {}
     reply = ask(request)
@@ -150,6 +162,9 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
     print(
         f"{reply['format']}: {reply['added']:,} {would}added, {reply['present']:,} were there, {reply['skipped']:,} skipped"
     )
+    if beside := reply.get("also_added"):
+        said = ", ".join(f"{count:,} {kind}" for kind, count in beside.items())
+        print(f"  {'would also be' if options.dry_run else 'also'} added: {said}")
     for one in reply.get("skipped_entries", []):
         print(f"  skipped {one['entry']}: {one['why']}", file=sys.stderr)
     return 0

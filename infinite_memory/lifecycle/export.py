@@ -1,7 +1,8 @@
 """Exports: what a memory holds, as text that other programs and people read.
 
-JSON Lines is the form that loses nothing but vectors; Markdown and CSV are made from its lines. An export shows one moment, as a
-backup does. Memories that were forgotten softly are left out unless asked for; those removed for good are nowhere.
+JSON Lines is the form that loses nothing but vectors, which a model makes again, and the ids of scopes; Markdown and CSV are made
+from its lines. An export shows one moment, as a backup does. Memories that were forgotten softly are left out unless asked for;
+those removed for good are nowhere.
 """
 
 from __future__ import annotations
@@ -19,13 +20,20 @@ from typing import Any
 
 from infinite_memory import __version__
 from infinite_memory.engine.parts import Parts
+from infinite_memory.lifecycle.backup import Progress
 from infinite_memory.lifecycle.folder import stem_of, unwritable, written_beside
-from infinite_memory.lifecycle.records import header_to_json, memory_to_json, plain, scope_to_json
+from infinite_memory.lifecycle.records import (
+    fact_to_json,
+    header_to_json,
+    link_to_json,
+    memory_to_json,
+    revision_to_json,
+    scope_to_json,
+)
 from infinite_memory.models import Scope, ScopeId
-from infinite_memory.store.copies import FACTS, LINKS, MEMORIES_PREFIX, REVISIONS, SCOPES, Snapshot
+from infinite_memory.store.copies import FACTS, LINKS, MEMORIES_PREFIX, REVISIONS, SCOPES, Chunk, Copies, Snapshot
 
 Json = dict[str, Any]
-_KINDS = {REVISIONS: "revision", FACTS: "fact", LINKS: "link"}
 _COLUMNS = (
     "memory_id", "scope", "timestamp", "text", "tags", "source", "type", "title", "importance", "confidence", "speaker",
     "conversation_id", "created_at", "updated_at", "deleted_at", "metadata",
@@ -59,6 +67,7 @@ async def export(
     form: ExportFormat = ExportFormat.JSONL,
     scope: str | None = None,
     deleted: bool = False,
+    progress: Progress | None = None,
 ) -> Exported:
     """Write an export into *folder*, under a name that no file has.
 
@@ -77,8 +86,11 @@ async def export(
         try:
             async with parts.store.copies.snapshot() as snapshot:
                 lines = [header_to_json(now, __version__)]
+                total = sum(snapshot.head.totals.values())
                 async for found in _records(parts, snapshot, only, deleted=deleted):
                     counts.update(one["kind"] for one in found)
+                    if progress is not None:
+                        progress(counts.total(), total)
                     lines += found
                     if form is ExportFormat.JSONL:
                         await asyncio.to_thread(target.file.write, _to_lines(lines))
@@ -113,8 +125,8 @@ async def _records(
                 ]
                 shown |= {one.memory_id for one in memories}
                 yield [memory_to_json(one, scope.name) for one in memories]
-        elif chunk.collection in _KINDS:
-            yield _belonging(_KINDS[chunk.collection], copies.documents_of(chunk), scopes, shown)
+        elif chunk.collection in (REVISIONS, FACTS, LINKS):
+            yield await asyncio.to_thread(_belonging, copies, chunk, scopes, shown)
 
 
 def _scope(document: Json) -> Scope:
@@ -124,16 +136,24 @@ def _scope(document: Json) -> Scope:
     )  # fmt: skip
 
 
-def _belonging(kind: str, documents: Iterable[Json], scopes: Mapping[str, Scope], shown: set[str]) -> list[Json]:
-    """Write revisions of the memories that are shown, facts and links of the scopes that are."""
-    found = []
-    for document in documents:
-        scope = scopes.get(document.get("scope_id", ""))
-        if scope is None or (kind == "revision" and document.get("memory_id") not in shown):
-            continue
-        inner = {key: plain(value) for key, value in document.items() if key not in ("_id", "scope_id")}
-        found.append({"kind": kind, "scope": scope.name} | inner)
-    return found
+def _belonging(copies: Copies, chunk: Chunk, scopes: Mapping[str, Scope], shown: set[str]) -> list[Json]:
+    """Write revisions of the memories that are shown, links between them, and facts of the scopes that are."""
+    if chunk.collection == REVISIONS:
+        versions = copies.revisions_of(chunk)
+        return [
+            revision_to_json(one, scopes[one.scope_id].name)
+            for one in versions
+            if one.memory_id in shown and one.scope_id in scopes
+        ]
+    if chunk.collection == FACTS:
+        facts = copies.facts_of(chunk)
+        return [fact_to_json(one, scopes[one.scope_id].name) for one in facts if one.scope_id in scopes]
+    links = copies.links_of(chunk)
+    return [
+        link_to_json(one, scopes[scope_id].name)
+        for one, scope_id in links
+        if scope_id in scopes and {one.from_id, one.to_id} <= shown
+    ]
 
 
 def rendered(lines: Iterable[Json], form: ExportFormat) -> Iterator[str]:

@@ -8,41 +8,66 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import csv
 import dataclasses
 import hashlib
-import re
+import json
+import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from infinite_memory.engine.parts import Parts
 from infinite_memory.engine.pending import embedded_text
 from infinite_memory.engine.remember import content_hash
 from infinite_memory.engine.scopes import GLOBAL, check_name
-from infinite_memory.errors import EmbeddingError, InfiniteMemoryError, InvalidRequestError
-from infinite_memory.lifecycle.importers import Incoming, Refused, find_format
-from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, floor_to_millisecond
+from infinite_memory.errors import (
+    EmbeddingError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    ScopeArchivedError,
+    ScopeExistsError,
+    ScopeNotFoundError,
+)
+from infinite_memory.lifecycle.history import History
+from infinite_memory.lifecycle.importers import (
+    Entry,
+    Incoming,
+    IncomingScope,
+    IncomingVersion,
+    Refused,
+    find_format,
+    forget_files,
+    is_our_id,
+)
+from infinite_memory.lifecycle.importers.older import NAME as OLDER
+from infinite_memory.lifecycle.importers.older import read_older
+from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, fold
+from infinite_memory.store.older import OlderDatabase
 
 BATCH = 100  # memories embedded and stored together: a cut-off import repeats at most this many
 REFUSALS_TOLD = 100
-_OUR_ID = re.compile(r"[0-9a-f]{24}")
+MOST_BYTES = 8 << 20  # of one memory with all that is said about it: half of what MongoDB takes
+MOST_LEVELS = 50
 _NAME_CHARS = 256
-T = TypeVar("T")
+_INT64 = 1 << 63
 
 Progress = Callable[[int], None]
 
 
 @dataclass(slots=True)
 class Imported:
-    """What an import did, or would do. ``refused`` lists the first of what was left out."""
+    """What an import did, or would do. ``refused`` lists the first of what was left out; ``also`` counts what came beside memories."""
 
     form: str
     added: int = 0
     present: int = 0
     refused_count: int = 0
     refused: list[Refused] = field(default_factory=list)
+    also: Counter[str] = field(default_factory=Counter)
 
     def refuse(self, one: Refused) -> None:
         """Note an entry that is not taken."""
@@ -72,33 +97,133 @@ async def import_path(
         StoreUnavailableError: MongoDB cannot be reached; what was imported until now stays.
     """
     await parts.index.sidecar()
-    chosen = await asyncio.to_thread(find_format, path, form)
-    done = Imported(chosen.name)
-    work = _Import(parts, scope, dry_run=dry_run)
-    entries = chosen.read(path)
-    while batch := await asyncio.to_thread(_next_batch, entries):
-        await work.take(batch, done)
-        if progress is not None:
-            progress(done.added + done.present + done.refused_count)
-    await work.finish()
-    return done
+    try:
+        chosen = await asyncio.to_thread(find_format, path, form)
+        work = _Import(parts, scope, Imported(chosen.name), dry_run=dry_run)
+        return await work.run(chosen.read(path), progress)
+    finally:
+        forget_files()
+
+
+async def import_older(
+    parts: Parts,
+    uri: str,
+    database: str | None,
+    *,
+    scope: str | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Imported:
+    """Import the MongoDB database of the older InfiniteMemoryMCP, which is only read.
+
+    Raises:
+        InvalidRequestError: it cannot be reached, or is no such database.
+        StoreUnavailableError: our own MongoDB cannot be reached; what was imported until now stays.
+    """
+    await parts.index.sidecar()
+    with await asyncio.to_thread(lambda: OlderDatabase(uri, database)) as older:
+        return await _Import(parts, scope, Imported(OLDER), dry_run=dry_run).run(read_older(older), progress)
 
 
 class _Import:
     """One import under way."""
 
-    def __init__(self, parts: Parts, scope: str | None, *, dry_run: bool) -> None:
-        self._parts, self._scope, self._dry_run = parts, scope, dry_run
+    def __init__(self, parts: Parts, scope: str | None, done: Imported, *, dry_run: bool) -> None:
+        self._parts, self._scope, self._done, self._dry_run = parts, scope, done, dry_run
         self._seen: set[MemoryId] = set()
-        self._made: dict[str, Incoming] = {}
+        self._archived: set[str] = set()  # scopes that are put away where they come from, by folded name
+        self._planned: set[str] = set()  # scopes that a dry run would make
+        self._revisions: dict[MemoryId, int] = {}  # of what was added
+        self._history = History(parts, self._scope_of, self._version, self._revisions, done.refuse, dry_run=dry_run)
 
-    async def take(self, batch: list[Incoming | Refused], done: Imported) -> None:
-        wanted: dict[MemoryId, Incoming] = {}
+    async def run(self, entries: Iterator[Entry], progress: Progress | None) -> Imported:
+        """Take everything that a reader gives."""
+        done, read = self._done, 0
+        while batch := await asyncio.to_thread(_next_batch, entries):
+            await self._take(batch)
+            read += len(batch)
+            if progress is not None:
+                progress(read)
+        await self._history.finish()
+        done.also += self._history.added
+        return done
+
+    async def _take(self, batch: list[Entry]) -> None:
+        memories, beside = [], []
         for one in batch:
             if isinstance(one, Refused):
-                done.refuse(one)
-            elif (fault := self._fault(one)) is not None:
-                done.refuse(Refused(one.title or one.text[:40], fault))
+                self._done.refuse(one)
+            elif isinstance(one, IncomingScope):
+                await self._take_scope(one)
+            elif isinstance(one, Incoming):
+                memories.append(one)
+            else:
+                beside.append(one)
+        await self._take_memories(memories)
+        await self._history.take(beside)
+
+    async def _take_scope(self, one: IncomingScope) -> None:
+        """Make a scope as it was; one that is there stays as it is."""
+        if self._scope is not None:
+            return
+        name = one.name.strip()[:_NAME_CHARS]
+        try:
+            check_name(name)
+            name.encode()
+        except (InfiniteMemoryError, UnicodeEncodeError) as problem:
+            self._done.refuse(Refused(f"scope {name[:40]!r}", str(problem)))
+            return
+        if one.archived_at is not None:
+            self._archived.add(fold(name))
+        scope = await self._find(name)
+        if scope is None and fold(name) not in self._planned:
+            self._done.also["scopes"] += 1
+            self._planned.add(fold(name))
+            if not self._dry_run:
+                made_at = one.created_at or self._parts.clock()
+                with contextlib.suppress(ScopeExistsError):  # somebody made it at this moment
+                    scope = await self._parts.store.create_scope(name, one.description, made_at)
+        if scope is None or self._dry_run:
+            return
+        if one.archived_at is not None and scope.archived_at is None and await self._is_empty(scope):
+            await self._parts.store.set_scope_archived(scope.scope_id, one.archived_at)
+        await self._parts.scopes.refresh()
+        self._parts.index.scopes_changed()
+
+    async def _is_empty(self, scope: Scope) -> bool:
+        store = self._parts.store
+        live = (await store.count_live()).get(scope.scope_id, 0)
+        return not live and not await store.deleted_ids([scope.scope_id], None)
+
+    async def _find(self, name: str) -> Scope | None:
+        with contextlib.suppress(ScopeNotFoundError):
+            return await self._parts.scopes.get(name)
+        return None
+
+    async def _scope_of(self, name: str) -> Scope | None:
+        """Give the scope into which what comes from *name* goes; None where a dry run would make it.
+
+        Raises:
+            ScopeArchivedError: it was put away here, and not where it comes from.
+            InvalidRequestError: its name is reserved.
+        """
+        name = (self._scope or name).strip()[:_NAME_CHARS]
+        check_name(name)
+        scope = await self._find(name)
+        if scope is None and self._dry_run:
+            return None
+        if scope is None or scope.archived_at is None:
+            return scope or await self._parts.scopes.get_open(name, create=True)
+        if self._scope is not None or fold(name) not in self._archived:
+            raise ScopeArchivedError(scope.name)
+        return scope
+
+    async def _take_memories(self, batch: list[Incoming]) -> None:
+        done = self._done
+        wanted: dict[MemoryId, Incoming] = {}
+        for one in batch:
+            if (fault := self._fault(one)) is not None:
+                done.refuse(Refused(_named(one), fault))
             elif (memory_id := id_of(one)) in self._seen:
                 done.present += 1
             else:
@@ -106,57 +231,47 @@ class _Import:
                 wanted[memory_id] = one
         there = await self._parts.store.locate(list(wanted)) if wanted else {}
         done.present += len(there)
-        new = {memory_id: one for memory_id, one in wanted.items() if memory_id not in there}
-        if self._dry_run:
-            done.added += len(new)
-            return
         memories = []
-        for memory_id, one in new.items():
+        for memory_id, one in wanted.items():
+            if memory_id in there:
+                continue
             try:
-                memories.append(self._memory(memory_id, one, await self._open_scope(one)))
+                scope = await self._scope_of(one.scope or GLOBAL)
             except InfiniteMemoryError as problem:
-                done.refuse(Refused(one.title or one.text[:40], str(problem)))
-        await self._keep(memories)
+                done.refuse(Refused(_named(one), str(problem)))
+                continue
+            memories.append(self._memory(memory_id, one, scope.scope_id if scope else ScopeId("")))
+        if not self._dry_run:
+            await self._keep(memories)
         done.added += len(memories)
-
-    async def finish(self) -> None:
-        """Put away again what was archived where it came from, and was made here."""
-        for name, one in self._made.items():
-            if one.archived_at is not None:
-                scope = await self._parts.scopes.get(name)
-                await self._parts.store.set_scope_archived(scope.scope_id, one.archived_at)
-        if self._made:
-            await self._parts.scopes.refresh()
-            self._parts.index.scopes_changed()
+        self._revisions |= {one.memory_id: one.revision for one in memories}
 
     def _fault(self, one: Incoming) -> str | None:
-        limits = self._parts.config.limits
+        """Tell why a memory cannot be stored; None when it can."""
+        limit = self._parts.config.limits.text_bytes
         if not one.text.strip():
             return "has no text"
         try:
             size = len(one.text.encode())
+            about = (one.scope, one.title, one.type, one.status, one.speaker, one.conversation_id, one.source, one.tags)
+            everything = (about, one.owners, one.metadata, one.structured)
+            _check_storable(everything, 0)
+            whole = size + len(json.dumps(everything, ensure_ascii=False, default=str).encode())
         except UnicodeEncodeError:
             return "is no valid text"
-        return f"its text has {size:,} bytes, the limit is {limits.text_bytes:,}" if size > limits.text_bytes else None
+        except ValueError as problem:
+            return str(problem)
+        if size > limit:
+            return f"its text has {size:,} bytes, the limit is {limit:,}"
+        return f"it has {whole:,} bytes, the limit is {MOST_BYTES:,}" if whole > MOST_BYTES else None
 
-    async def _open_scope(self, one: Incoming) -> Scope:
-        name = (self._scope or one.scope or GLOBAL).strip()[:_NAME_CHARS]
-        check_name(name)
-        known = {scope.name for scope in self._parts.scopes.all()}
-        scope = await self._parts.scopes.get_open(name, create=True)
-        if scope.name not in known:
-            self._made[scope.name] = one
-            if one.scope_description:
-                await self._parts.store.change_scope(scope.scope_id, description=one.scope_description)
-        return scope
-
-    def _memory(self, memory_id: MemoryId, one: Incoming, scope: Scope) -> MemoryRecord:
+    def _memory(self, memory_id: MemoryId, one: Incoming, scope_id: ScopeId) -> MemoryRecord:
         now = floor_to_millisecond(self._parts.clock())
         created_at = floor_to_millisecond(one.created_at) if one.created_at else now
         occurred_at = floor_to_millisecond(one.occurred_at) if one.occurred_at else created_at
         return MemoryRecord(
             memory_id=memory_id,
-            scope_id=scope.scope_id,
+            scope_id=scope_id,
             text=one.text,
             source=one.source,
             occurred_at=occurred_at,
@@ -175,8 +290,12 @@ class _Import:
             structured=one.structured,
             occurrences=one.occurrences or (occurred_at,),
             content_hash=content_hash(one.text),
+            revision=one.revision or 1,
             deleted_at=one.deleted_at,
         )
+
+    def _version(self, memory_id: MemoryId, one: IncomingVersion, scope_id: ScopeId) -> MemoryRecord:
+        return dataclasses.replace(self._memory(memory_id, one.memory, scope_id), revision=one.revision)
 
     async def _keep(self, memories: list[MemoryRecord]) -> None:
         if not memories:
@@ -191,15 +310,37 @@ class _Import:
 
 def id_of(one: Incoming) -> MemoryId:
     """Give the id that an incoming memory has each time it is read: ours, or one made from its key and time."""
-    if one.memory_id is not None and _OUR_ID.fullmatch(one.memory_id):
+    if one.memory_id is not None and is_our_id(one.memory_id):
         return MemoryId(one.memory_id)
     seconds = int(one.occurred_at.timestamp()) if one.occurred_at else 0
     digest = hashlib.sha256(one.key.encode("utf-8", "surrogatepass")).digest()
     return MemoryId((min(max(seconds, 0), 0xFFFFFFFF).to_bytes(4, "big") + digest[:8]).hex())
 
 
-def _next_batch(entries: Iterator[Incoming | Refused]) -> list[Incoming | Refused]:
+def _named(one: Incoming) -> str:
+    return (one.title or one.text)[:40].encode("utf-8", "replace").decode()
+
+
+def _check_storable(value: Any, depth: int) -> None:
+    """Refuse what MongoDB cannot hold.
+
+    Raises:
+        ValueError: there is such a thing; says what.
+    """
+    if depth > MOST_LEVELS:
+        raise ValueError(f"it is nested deeper than {MOST_LEVELS} levels")
+    if isinstance(value, dict):
+        for one in value.values():
+            _check_storable(one, depth + 1)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            _check_storable(one, depth + 1)
+    elif isinstance(value, int) and not -_INT64 <= value < _INT64:
+        raise ValueError("it holds an integer of more than 64 bits")
+
+
+def _next_batch(entries: Iterator[Entry]) -> list[Entry]:
     try:
         return list(islice(entries, BATCH))
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InvalidRequestError("path", f"cannot be read: {problem}") from problem
+    except (OSError, UnicodeDecodeError, csv.Error, sqlite3.Error) as problem:
+        raise InvalidRequestError("path", f"cannot be read to its end: {problem}") from problem

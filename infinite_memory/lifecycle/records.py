@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from infinite_memory.models import MemoryRecord, Scope
+from infinite_memory.models import Fact, Link, MemoryRecord, Scope
 
 Json = dict[str, Any]
 
@@ -74,6 +74,40 @@ def memory_to_json(memory: MemoryRecord, scope_name: str) -> Json:
     if memory.deleted_at is not None:
         found["deleted_at"] = instant_to_text(memory.deleted_at)
     return found
+
+
+def revision_to_json(version: MemoryRecord, scope_name: str) -> Json:
+    """Write an earlier version of a memory: all that it was then, under the memory's id and that version's number."""
+    return memory_to_json(version, scope_name) | {"kind": "revision"}
+
+
+def fact_to_json(fact: Fact, scope_name: str) -> Json:
+    """Write a fact; without ``valid_to`` it still holds."""
+    found: Json = {
+        "kind": "fact",
+        "fact_id": fact.fact_id,
+        "scope": scope_name,
+        "subject": fact.subject,
+        "predicate": fact.predicate,
+        "object": fact.object,
+        "valid_from": instant_to_text(fact.valid_from),
+        "confidence": fact.confidence,
+    }
+    if fact.valid_to is not None:
+        found["valid_to"] = instant_to_text(fact.valid_to)
+    return found | ({"provenance": fact.provenance} if fact.provenance is not None else {})
+
+
+def link_to_json(link: Link, scope_name: str) -> Json:
+    """Write a link; the scope is that of the memory in which it begins."""
+    return {
+        "kind": "link",
+        "scope": scope_name,
+        "from_id": link.from_id,
+        "to_id": link.to_id,
+        "relation": link.relation,
+        "created_at": instant_to_text(link.created_at),
+    }
 
 
 def plain(value: Any) -> Any:

@@ -145,7 +145,8 @@ async def _stage(reader: BackupReader, restore: Restore, progress: Progress | No
     try:
         while (part := await following) is not None:
             following = read()
-            await restore.take(Chunk(part.collection, part.count, part.documents))
+            taking = asyncio.create_task(restore.take(Chunk(part.collection, part.count, part.documents)))
+            await finished(taking)  # or the server would go on with it after all was cleared away
             done += part.count
             if progress is not None:
                 progress(done, 0)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from infinite_memory.models import MemoryRecord, ScopeId
+from infinite_memory.models import Fact, FactId, Link, MemoryRecord, ScopeId
 
 SCOPES, MEMORIES_PREFIX, REVISIONS, FACTS, LINKS, META = "scopes", "mem_", "revisions", "facts", "links", "meta"
 
@@ -45,7 +45,7 @@ class Snapshot(Protocol):
     head: SnapshotHead
 
     def chunks(self) -> AsyncIterator[Chunk]:
-        """Give everything that travels, ``scopes`` first, in chunks of a few MiB.
+        """Give everything that travels, ``scopes`` first and memories next, in chunks of a few MiB.
 
         Raises:
             StoreError: the server no longer has that moment; take a new snapshot.
@@ -130,6 +130,31 @@ class Copies(Protocol):
 
     def documents_of(self, chunk: Chunk) -> list[dict[str, Any]]:
         """Read the documents of any other chunk; ids are in text."""
+
+    def revisions_of(self, chunk: Chunk) -> list[MemoryRecord]:
+        """Read the earlier versions of a chunk of ``revisions``, without vectors."""
+
+    def facts_of(self, chunk: Chunk) -> list[Fact]:
+        """Read the facts of a chunk of ``facts``."""
+
+    def links_of(self, chunk: Chunk) -> list[tuple[Link, ScopeId]]:
+        """Read the links of a chunk of ``links``, each with the scope of the memory in which it begins."""
+
+    async def add_revisions(self, versions: Sequence[MemoryRecord], *, dry_run: bool = False) -> int:
+        """Add earlier versions of memories; those that are there stay. Gives how many are new; a dry run only counts them."""
+
+    async def add_facts(self, facts: Sequence[Fact], *, dry_run: bool = False) -> list[Fact]:
+        """Add facts under their own ids, as they were; those that are there stay.
+
+        Returns:
+            Those that were not taken, for another object of the same subject and predicate holds here.
+        """
+
+    async def find_facts(self, facts: Sequence[Fact]) -> set[FactId]:
+        """Give the ids of those facts that are there."""
+
+    async def add_links(self, links: Sequence[tuple[Link, ScopeId]], *, dry_run: bool = False) -> int:
+        """Add links; those that are there stay. Gives how many are new; a dry run only counts them."""
 
     async def merge_scopes(self, source: ScopeId, target: ScopeId) -> int:
         """Move every memory of a scope into another, under its own id, and mark the emptied one for `Store.drop_scope`.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
 from infinite_memory.errors import SchemaTooNewError
-from infinite_memory.models import MemoryRecord, ScopeId, fold
-from infinite_memory.store import schema, snapshots
+from infinite_memory.models import Fact, FactId, Link, MemoryRecord, ScopeId, fold
+from infinite_memory.store import mongo_additions, mongo_facts, mongo_links, schema, snapshots
 from infinite_memory.store.connection import Connection
 from infinite_memory.store.copies import Chunk, Copies, Restore, RestorePlan, Snapshot
 from infinite_memory.store.documents import object_id
@@ -52,6 +53,28 @@ class MongoCopies(Copies):
 
     def documents_of(self, chunk: Chunk) -> list[dict[str, Any]]:
         return snapshots.documents_of(chunk)
+
+    def revisions_of(self, chunk: Chunk) -> list[MemoryRecord]:
+        return snapshots.revisions_of(chunk)
+
+    def facts_of(self, chunk: Chunk) -> list[Fact]:
+        return [mongo_facts.from_document(one) for one in snapshots.decoded(chunk.documents)]
+
+    def links_of(self, chunk: Chunk) -> list[tuple[Link, ScopeId]]:
+        found = snapshots.decoded(chunk.documents)
+        return [(mongo_links.from_document(one), ScopeId(str(one["scope_id"]))) for one in found]
+
+    async def add_revisions(self, versions: Sequence[MemoryRecord], *, dry_run: bool = False) -> int:
+        return await mongo_additions.add_revisions(self._connection, versions, dry_run=dry_run)
+
+    async def add_facts(self, facts: Sequence[Fact], *, dry_run: bool = False) -> list[Fact]:
+        return await mongo_additions.add_facts(self._connection, facts, dry_run=dry_run)
+
+    async def find_facts(self, facts: Sequence[Fact]) -> set[FactId]:
+        return await mongo_additions.find_facts(self._connection, facts)
+
+    async def add_links(self, links: Sequence[tuple[Link, ScopeId]], *, dry_run: bool = False) -> int:
+        return await mongo_additions.add_links(self._connection, links, dry_run=dry_run)
 
     async def merge_scopes(self, source: ScopeId, target: ScopeId) -> int:
         async with self._connection.operation(factor=60) as database:

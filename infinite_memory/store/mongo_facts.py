@@ -76,7 +76,7 @@ class MongoFacts(Facts):
 
     async def _list(self, wanted: Document, order: list[tuple[str, int]]) -> list[Fact]:
         async with self._connection.operation() as database:
-            return [_from_document(one) async for one in database[schema.FACTS].find(wanted).sort(order)]
+            return [from_document(one) async for one in database[schema.FACTS].find(wanted).sort(order)]
 
     async def count(self, scope_ids: Collection[ScopeId] | None = None, *, active: bool = True) -> int:
         wanted: Document = {} if scope_ids is None else {"scope_id": {"$in": [object_id(one) for one in scope_ids]}}
@@ -98,7 +98,7 @@ async def _replace(facts: AsyncCollection[Document], fact: Fact, session: AsyncC
     if held is not None and held["object"] == fact.object:
         known = {"confidence": fact.confidence, "provenance": fact.provenance}
         await facts.update_one({"_id": held["_id"]}, {"$set": known}, session=session)
-        return Asserted(_from_document(held | known), FactOutcome.CONFIRMED)
+        return Asserted(from_document(held | known), FactOutcome.CONFIRMED)
     begins_at = floor_to_millisecond(fact.valid_from)
     if newest is not None:
         begins_at = max(begins_at, newest.get("valid_to") or newest["valid_from"] + MILLISECOND)
@@ -115,8 +115,8 @@ async def _replace(facts: AsyncCollection[Document], fact: Fact, session: AsyncC
             await _open_again(facts, held["_id"])
         raise
     if held is None:
-        return Asserted(_from_document(document), FactOutcome.ASSERTED)
-    return Asserted(_from_document(document), FactOutcome.REPLACED, _from_document(held | {"valid_to": begins_at}))
+        return Asserted(from_document(document), FactOutcome.ASSERTED)
+    return Asserted(from_document(document), FactOutcome.REPLACED, from_document(held | {"valid_to": begins_at}))
 
 
 async def _open_again(facts: AsyncCollection[Document], key: ObjectId) -> None:
@@ -143,7 +143,16 @@ def _to_document(fact: Fact, begins_at: dt.datetime) -> Document:
     }
 
 
-def _from_document(document: Mapping[str, Any]) -> Fact:
+def whole_document(fact: Fact) -> Document:
+    """Write a fact under its own id, as it was: closed where it has an end."""
+    document = _to_document(fact, floor_to_millisecond(fact.valid_from)) | {"_id": object_id(fact.fact_id)}
+    if fact.valid_to is not None:
+        document |= {"active": False, "valid_to": floor_to_millisecond(fact.valid_to)}
+    return document
+
+
+def from_document(document: Mapping[str, Any]) -> Fact:
+    """Read a fact from its document."""
     return Fact(
         FactId(str(document["_id"])),
         ScopeId(str(document["scope_id"])),

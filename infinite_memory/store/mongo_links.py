@@ -6,7 +6,8 @@ A document's ``_id`` is made of its ends and its relation, so that two who link 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
@@ -18,6 +19,8 @@ from infinite_memory.store.links import Links
 
 _BATCH = 1000
 
+Document = dict[str, Any]
+
 
 class MongoLinks(Links):
     """See `Links`."""
@@ -26,14 +29,7 @@ class MongoLinks(Links):
         self._connection = connection
 
     async def put(self, link: Link, scope_id: ScopeId) -> bool:
-        document = {
-            "_id": _key(link),
-            "scope_id": object_id(scope_id),
-            "from_id": object_id(link.from_id),
-            "to_id": object_id(link.to_id),
-            "relation": link.relation,
-            "created_at": floor_to_millisecond(link.created_at),
-        }
+        document = to_document(link, scope_id)
         async with self._connection.operation() as database:
             try:
                 await database[schema.LINKS].insert_one(document)
@@ -48,12 +44,30 @@ class MongoLinks(Links):
             wanted = {"$in": keys[start : start + _BATCH]}
             async with self._connection.operation() as database:
                 async for one in database[schema.LINKS].find({"$or": [{"from_id": wanted}, {"to_id": wanted}]}):
-                    ends = MemoryId(str(one["from_id"])), MemoryId(str(one["to_id"]))
-                    found[str(one["_id"])] = Link(*ends, one["relation"], one["created_at"])
+                    found[str(one["_id"])] = from_document(one)
         return sorted(found.values(), key=lambda one: (one.created_at, one.from_id, one.to_id, one.relation))
 
 
-def _key(link: Link) -> str:
+def to_document(link: Link, scope_id: ScopeId) -> Document:
+    """Write a link as it is stored."""
+    return {
+        "_id": link_key(link),
+        "scope_id": object_id(scope_id),
+        "from_id": object_id(link.from_id),
+        "to_id": object_id(link.to_id),
+        "relation": link.relation,
+        "created_at": floor_to_millisecond(link.created_at),
+    }
+
+
+def from_document(document: Mapping[str, Any]) -> Link:
+    """Read a link from its document."""
+    ends = MemoryId(str(document["from_id"])), MemoryId(str(document["to_id"]))
+    return Link(*ends, document["relation"], document["created_at"])
+
+
+def link_key(link: Link) -> str:
+    """Give the id of a link, made of its ends and its relation."""
     return hashlib.sha256(
         "\0".join((link.from_id, link.to_id, link.relation)).encode("utf-8", "surrogatepass")
     ).hexdigest()

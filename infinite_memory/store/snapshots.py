@@ -57,7 +57,7 @@ class MongoSnapshot(Snapshot):
         self._connection, self._session, self._names, self.head = connection, session, names, head
 
     async def chunks(self) -> AsyncIterator[Chunk]:
-        """Give everything, ``scopes`` first, in chunks of a few MiB.
+        """Give everything, ``scopes`` first and memories next, in chunks of a few MiB.
 
         Raises:
             StoreError: the server no longer has that moment, or a collection was replaced meanwhile; take a new snapshot.
@@ -130,7 +130,8 @@ async def open_snapshot(connection: Connection) -> AsyncIterator[MongoSnapshot]:
         hello = await database.client.admin.command("hello")
         names = sorted(filter(_travels, await database.list_collection_names()))
     is_consistent = "setName" in hello or hello.get("msg") == "isdbgrid"
-    names.sort(key=lambda name: name != schema.SCOPES)  # scopes first: they say what the others are
+    # Scopes first, for they say what the others are; then memories, for what belongs to one is read after it.
+    names.sort(key=lambda name: (name != schema.SCOPES, MEMORIES.fullmatch(name) is None))
     session = None
     try:
         if is_consistent:
@@ -159,6 +160,11 @@ def memories_of(chunk: Chunk) -> list[MemoryRecord]:
         return []
     scope_id = ScopeId(found[1])
     return [documents.from_document(one, scope_id) for one in decoded(chunk.documents)]
+
+
+def revisions_of(chunk: Chunk) -> list[MemoryRecord]:
+    """Read the earlier versions of memories in a chunk, without vectors."""
+    return [documents.from_document(one["document"], ScopeId(str(one["scope_id"]))) for one in decoded(chunk.documents)]
 
 
 def documents_of(chunk: Chunk) -> list[dict[str, Any]]:

@@ -30,6 +30,8 @@ from infinite_memory.store import schema
 from infinite_memory.store.connection import Connection, Database
 from infinite_memory.store.copies import Chunk, Restore, Restored, RestoreMode, RestorePlan
 from infinite_memory.store.drivers import aggregate
+from infinite_memory.store.mongo_links import from_document as link_from_document
+from infinite_memory.store.mongo_links import link_key
 from infinite_memory.store.snapshots import (
     LOCAL_PREFIXES,
     LOCAL_VALUES,
@@ -78,6 +80,7 @@ class MongoRestore(Restore):
         self._added: set[ObjectId] = set()
         self._staged: Counter[str] = Counter()
         self._skipped = 0
+        self._links: list[Chunk] = []
         self._told_at = time.monotonic()
 
     @property
@@ -104,6 +107,8 @@ class MongoRestore(Restore):
                 await self._take_scopes(decoded(chunk.documents))
             elif (found := MEMORIES.fullmatch(chunk.collection)) is not None:
                 await self._take_memories(found[1], chunk.documents)
+            elif chunk.collection == schema.LINKS and self._only:
+                self._links.append(chunk)  # their ends get other ids, which are known once all memories are
             elif chunk.collection in (schema.REVISIONS, schema.FACTS, schema.LINKS):
                 await self._take_belonging(chunk)
             elif not _is_plain(chunk.collection) or chunk.collection in (schema.TOMBSTONES, schema.TOKENS):
@@ -188,6 +193,8 @@ class MongoRestore(Restore):
                         document[field] = self._id_of.get(document[field], document[field])
                 if isinstance(inner := document.get("document"), dict):
                     inner["_id"] = self._id_of.get(inner["_id"], inner["_id"])
+                if chunk.collection == schema.LINKS:
+                    document["_id"] = link_key(link_from_document(document))
             kept.append(bson.encode(document))
         await self._stage(chunk.collection, kept)
 
@@ -196,6 +203,8 @@ class MongoRestore(Restore):
             raise ScopeNotFoundError(self._plan.only_scope or "")
         if self._plan.mode is RestoreMode.REPLACE and not self._only and not self._new_scopes:
             raise BackupError("the backup holds no scope")
+        for chunk in self._links:
+            await self._take_belonging(chunk)
         memories = sum(count for name, count in self._staged.items() if MEMORIES.fullmatch(name))
         dropped = self._scopes_gone()
         async with self._connection.operation(factor=60) as database:
@@ -292,6 +301,18 @@ async def finish_interrupted(database: Database, *, polled: bool) -> None:
         elif _now() - journal["at"] > ABANDONED:
             log.info("removing what an abandoned restore had staged", extra={"event": "restore_abandoned"})
             await _clear(database, restore_id)
+    await _drop_orphans(database)
+
+
+async def _drop_orphans(database: Database) -> None:
+    """Remove what was staged by a restore that is not known any more: its last write met its clearing away."""
+    names = await database.list_collection_names(filter={"name": {"$regex": f"^{STAGED}"}})
+    if not names:
+        return
+    known = {one["_id"] async for one in database[schema.META].find({"_id": {"$regex": r"^restore\."}}, {"_id": 1})}
+    for name in names:
+        if (found := _STAGED_NAME.fullmatch(name)) and f"{_JOURNAL}{found[1]}" not in known:
+            await database[name].drop()
 
 
 async def is_restoring(database: Database) -> bool:

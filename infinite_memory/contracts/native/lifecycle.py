@@ -7,10 +7,11 @@ from pathlib import Path
 
 from infinite_memory.contracts.base import ChoiceField, FlagField, Json, NameField, Reply, TextField
 from infinite_memory.contracts.native.table import TABLE, Call
+from infinite_memory.errors import InvalidRequestError
 from infinite_memory.lifecycle.backup import Backup, Backups, Listed
 from infinite_memory.lifecycle.export import ExportFormat, export
 from infinite_memory.lifecycle.importers import FORMATS
-from infinite_memory.lifecycle.importing import import_path
+from infinite_memory.lifecycle.importing import import_older, import_path
 from infinite_memory.lifecycle.restore import Restoring
 from infinite_memory.lifecycle.rotation import scheduled_backup
 from infinite_memory.store.copies import RestoreMode
@@ -106,6 +107,7 @@ async def export_memory(call: Call) -> Reply:
         form=call.fields["format"],
         scope=call.fields.find_text("scope"),
         deleted=call.fields.flag("include_deleted"),
+        progress=call.progress,
     )
     return {
         "export_file": done.file.name,
@@ -117,24 +119,46 @@ async def export_memory(call: Call) -> Reply:
 
 @TABLE.command(
     "import_memory",
-    TextField(name="path", about="A file or folder on this machine", required=True, limit="query_chars"),
+    TextField(name="path", about="A file or folder on this machine", limit="query_chars"),
     ChoiceField(name="format", about="What it is; default: found by looking", choices=ImportFormat),
+    TextField(
+        name="mongodb_uri", about="Instead of a path: the server of an older InfiniteMemoryMCP's database", limit="query_chars"
+    ),
+    TextField(name="database", about="With mongodb_uri: the database's name; default: the URI's", limit="query_chars"),
     NameField(name="scope", about="Where everything goes; default: where our own exports say, else Global"),
     FlagField(name="dry_run", about="Only tell what would be added", default=False),
     title="Import", idempotent=True,
 )  # fmt: skip
 async def import_memory(call: Call) -> Reply:
-    """Import memories: our own exports (JSON Lines, CSV, Markdown), or what other memories and assistants export. Importing
-    the same twice adds nothing. Use it only when the user asks for it."""
-    form: ImportFormat | None = call.fields["format"]
-    done = await import_path(
-        call.engine.parts,
-        Path(call.fields.text("path")).expanduser(),
-        form=form.value if form is not None else None,
-        scope=call.fields.find_text("scope"),
-        dry_run=call.fields.flag("dry_run"),
-    )
+    """Import memories: our own exports (JSON Lines, CSV, Markdown), what other memories and assistants export, or the MongoDB
+    database of an older InfiniteMemoryMCP. Importing the same twice adds nothing. Use it only when the user asks for it."""
+    fields, parts = call.fields, call.engine.parts
+    path, uri = fields.find_text("path"), fields.find_text("mongodb_uri")
+    form: ImportFormat | None = fields["format"]
+    scope, dry_run = fields.find_text("scope"), fields.flag("dry_run")
+    if (path is None) == (uri is None):
+        raise InvalidRequestError("path", "give either path or mongodb_uri")
+    for name, beside, goes in (("database", uri, "mongodb_uri"), ("format", path, "path")):
+        if name in fields and beside is None:
+            raise InvalidRequestError(name, f"goes with {goes}")
+    if uri is not None:
+        done = await import_older(
+            parts,
+            uri,
+            fields.find_text("database"),
+            scope=scope,
+            dry_run=dry_run,
+            progress=lambda read: call.progress(read, 0),
+        )
+    else:
+        named = form.value if form is not None else None
+        done = await import_path(
+            parts, Path(path or "").expanduser(), form=named, scope=scope, dry_run=dry_run,
+            progress=lambda read: call.progress(read, 0),
+        )  # fmt: skip
     reply: Reply = {"format": done.form, "added": done.added, "present": done.present, "skipped": done.refused_count}
+    if beside_memories := {kind: count for kind, count in done.also.items() if count}:
+        reply["also_added"] = beside_memories
     if done.refused:
         reply["skipped_entries"] = [{"entry": one.where, "why": one.why} for one in done.refused]
     return reply | ({"dry_run": True} if call.fields.flag("dry_run") else {})

@@ -12,9 +12,22 @@ from pathlib import Path
 
 from infinite_memory.errors import InvalidRequestError
 from infinite_memory.lifecycle.importers import assistants, own, servers, sqlite_service
-from infinite_memory.lifecycle.importers.incoming import Incoming, Refused
+from infinite_memory.lifecycle.importers.incoming import (
+    Entry,
+    Incoming,
+    IncomingFact,
+    IncomingLink,
+    IncomingScope,
+    IncomingVersion,
+    Refused,
+    fault_of_json,
+    forget_files,
+    is_our_id,
+)
 
-Reader = Callable[[Path], Iterator[Incoming | Refused]]
+Reader = Callable[[Path], Iterator[Entry]]
+
+_TEXTS = frozenset({".json", ".jsonl", ".csv", ".md"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +61,51 @@ def find_format(path: Path, name: str | None = None) -> Format:
     """Give the format of that name, or the first that *path* is in.
 
     Raises:
-        InvalidRequestError: there is no such file, or it is in none of them.
+        InvalidRequestError: there is no such file, or it is in none of them, or not in the one that is named.
     """
-    if not path.exists():
+    if not (path.is_file() or path.is_dir()):
         raise InvalidRequestError("path", f"there is no file or folder {path.name!r}")
-    if name is not None:
-        return next(one for one in FORMATS if one.name == name)
     for one in FORMATS:
-        if one.matches(path):
+        if name in (None, one.name) and one.matches(path):
             return one
+    if (fault := _fault(path)) is not None:
+        raise InvalidRequestError("path", f"{path.name!r} {fault}")
+    if name is not None:
+        raise InvalidRequestError("path", f"{path.name!r} is not in the form {name}")
     known = ", ".join(one.name for one in FORMATS)
     raise InvalidRequestError("path", f"{path.name!r} is in no form that can be imported; known: {known}")
 
 
-__all__ = ["FORMATS", "Format", "Incoming", "Refused", "find_format"]
+def _fault(path: Path) -> str | None:
+    """Tell what is the matter with a file that should be in one of the forms, as far as it can be told."""
+    if path.is_dir():
+        return None
+    try:
+        with path.open("rb") as file:
+            if file.read(4) == b"PK\x03\x04":
+                return "is a zip archive; unpack it, and name the file or folder in it"
+        if path.suffix in _TEXTS:
+            with path.open(encoding="utf-8-sig") as text:
+                while text.read(1 << 20):
+                    pass
+    except UnicodeDecodeError:
+        return "is no text in UTF-8"
+    except OSError as problem:
+        return f"cannot be read: {problem.strerror}"
+    return fault_of_json(path) if path.suffix == ".json" else None
+
+
+__all__ = [
+    "FORMATS",
+    "Entry",
+    "Format",
+    "Incoming",
+    "IncomingFact",
+    "IncomingLink",
+    "IncomingScope",
+    "IncomingVersion",
+    "Refused",
+    "find_format",
+    "forget_files",
+    "is_our_id",
+]

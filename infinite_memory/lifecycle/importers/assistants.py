@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.lifecycle.importers.incoming import Incoming, Refused, instant_of, load_json, text_of
+from infinite_memory.lifecycle.importers.incoming import Incoming, Refused, instant_of, load_json, object_of, text_of
 
 Json = dict[str, Any]
 
@@ -29,8 +29,8 @@ def read_chatgpt(path: Path) -> Iterator[Incoming | Refused]:
         for message in messages:
             if not isinstance(message, dict):
                 continue
-            role = (message.get("author") or {}).get("role")
-            parts = (message.get("content") or {}).get("parts")
+            role = object_of(message.get("author")).get("role")
+            parts = object_of(message.get("content")).get("parts")
             text = "\n".join(part for part in parts if isinstance(part, str)) if isinstance(parts, list) else ""
             if role not in ("user", "assistant") or not text.strip():
                 continue

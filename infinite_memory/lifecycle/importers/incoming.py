@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 _MILLISECONDS_FROM = 100_000_000_000  # seconds of that size are in the year 5138; milliseconds are in 1973
+
+
+_LONGEST_FIRST = 32 << 20  # of a line that may tell what a file is
+_OUR_ID = re.compile(r"[0-9a-f]{24}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +43,51 @@ class Incoming:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     structured: Any = None
     occurrences: tuple[dt.datetime, ...] = ()
+    revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingScope:
+    """A scope to be."""
+
+    name: str
+    description: str = ""
+    created_at: dt.datetime | None = None
     archived_at: dt.datetime | None = None
-    scope_description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingVersion:
+    """An earlier version of a memory that bears one of our ids: what it was then, and that version's number."""
+
+    memory: Incoming
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingFact:
+    """A fact to be, under an id of ours."""
+
+    fact_id: str
+    scope: str
+    subject: str
+    predicate: str
+    object: str
+    valid_from: dt.datetime
+    valid_to: dt.datetime | None
+    confidence: float
+    provenance: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingLink:
+    """A link to be, between memories that bear ids of ours."""
+
+    scope: str
+    from_id: str
+    to_id: str
+    relation: str
+    created_at: dt.datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +106,14 @@ def instant_of(value: Any) -> dt.datetime | None:
         if isinstance(value, int | float):
             return dt.datetime.fromtimestamp(value / 1000 if value > _MILLISECONDS_FROM else value, dt.UTC)
         found = dt.datetime.fromisoformat(str(value).strip())
+        return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
+
+
+def is_our_id(text: str) -> bool:
+    """Tell whether a text is an id such as ours: 24 hexadecimal digits."""
+    return _OUR_ID.fullmatch(text) is not None
 
 
 def tags_of(value: Any) -> tuple[str, ...]:
@@ -78,23 +132,48 @@ def object_of(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, dict) else {}
 
 
 def load_json(path: Path) -> Any:
-    """Read a JSON file; None when it is none."""
+    """Read a JSON file; None when it is none. The last one is kept until `forget_files`, for several look at it."""
     try:
-        return json.loads(path.read_text("utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
+        known = path.stat()
+        return _parsed(path, known.st_mtime_ns, known.st_size)[0]
+    except OSError:
         return None
+
+
+def fault_of_json(path: Path) -> str | None:
+    """Tell why a file is no JSON; None when it is."""
+    known = path.stat()
+    return _parsed(path, known.st_mtime_ns, known.st_size)[1]
+
+
+def forget_files() -> None:
+    """Let go of what `load_json` kept."""
+    _parsed.cache_clear()
+
+
+@functools.lru_cache(maxsize=1)
+def _parsed(path: Path, _changed: int, _size: int) -> tuple[Any, str | None]:
+    try:
+        return json.loads(path.read_text("utf-8-sig")), None
+    except json.JSONDecodeError as problem:
+        return None, f"is no JSON: line {problem.lineno}, column {problem.colno}: {problem.msg}"
+    except (ValueError, RecursionError) as problem:
+        return None, "is nested too deep" if isinstance(problem, RecursionError) else "is no text in UTF-8"
 
 
 def first_object(path: Path) -> dict[str, Any]:
     """Read the first line of a JSON Lines file; an empty object when it is none."""
     try:
         with path.open(encoding="utf-8-sig") as lines:
-            return object_of(next(lines, ""))
+            return object_of(lines.readline(_LONGEST_FIRST))
     except (OSError, UnicodeDecodeError):
         return {}
+
+
+Entry = Incoming | IncomingScope | IncomingVersion | IncomingFact | IncomingLink | Refused

@@ -6,15 +6,22 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from infinite_memory.lifecycle.importers.incoming import (
+    Entry,
     Incoming,
+    IncomingFact,
+    IncomingLink,
+    IncomingScope,
+    IncomingVersion,
     Refused,
     first_object,
     instant_of,
+    is_our_id,
     object_of,
     tags_of,
     text_of,
@@ -22,6 +29,7 @@ from infinite_memory.lifecycle.importers.incoming import (
 from infinite_memory.lifecycle.records import EXPORT_FORMAT, EXPORT_VERSION
 
 Json = dict[str, Any]
+_MOST_REVISIONS = 1 << 31
 _ENTRY = re.compile(r"^## (\S+Z)(?:: (.*))?$")
 _ID = re.compile(r"^- id: ([0-9a-f]{24})$", re.MULTILINE)
 _ABOUT = re.compile(r"^- (source|tags|speaker|conversation_id): (.*)$", re.MULTILINE)
@@ -32,58 +40,106 @@ def is_export(path: Path) -> bool:
     return path.is_file() and first_object(path).get("format") == EXPORT_FORMAT
 
 
-def read_export(path: Path) -> Iterator[Incoming | Refused]:
-    """Read every memory of an export. Revisions, facts and links are named as refused: a backup carries them."""
-    scopes: dict[str, Json] = {}
-    others: dict[str, int] = {}
+def read_export(path: Path) -> Iterator[Entry]:
+    """Read an export: scopes, memories, their earlier versions, facts and links."""
+    unknown: Counter[str] = Counter()
     with path.open(encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
                 record = json.loads(line)
-                kind = record["kind"]
+                kind = str(record["kind"])
             except (ValueError, TypeError, KeyError, RecursionError):
                 yield Refused(f"line {number}", "is no line of an export")
                 continue
-            if kind == "header" and record.get("version", 0) > EXPORT_VERSION:
-                yield Refused(f"line {number}", f"the export has version {record['version']}, which is newer; update")
-                return
-            if kind == "scope":
-                scopes[record.get("name", "")] = record
-            elif kind == "memory":
-                yield _memory(record, number, scopes.get(record.get("scope", ""), {}))
-            elif kind != "header":
-                others[kind] = others.get(kind, 0) + 1
-    for kind, count in others.items():
-        yield Refused(f"{count} {kind}s", "are carried by backups, not by imports")
+            if kind == "header":
+                version = record.get("version", 0)
+                if not isinstance(version, int) or version > EXPORT_VERSION:
+                    yield Refused(f"line {number}", f"the export has version {version}, which is newer; update")
+                    return
+            elif (read := _READERS.get(kind)) is not None:
+                yield read(record, f"line {number}")
+            else:
+                unknown[kind[:40]] += 1
+    for kind, count in unknown.items():
+        yield Refused(f"{count} lines of kind {kind}", "are not known to this version")
 
 
-def _memory(record: Json, number: int, scope: Json) -> Incoming | Refused:
+def _scope(record: Json, where: str) -> IncomingScope | Refused:
+    name = text_of(record.get("name"))
+    if name is None:
+        return Refused(where, "is a scope without a name")
+    about, times = record.get("description"), (record.get("created_at"), record.get("archived_at"))
+    return IncomingScope(name, about if isinstance(about, str) else "", *map(instant_of, times))
+
+
+def _memory(record: Json, where: str) -> Incoming | Refused:
     text = text_of(record.get("text"))
     if text is None:
-        return Refused(f"line {number}", "has no text")
-    occurrences = [instant_of(one) for one in record.get("occurrences", [])]
+        return Refused(where, "has no text")
+    times = record.get("occurrences")
+    occurrences = [instant_of(one) for one in (times if isinstance(times, list) else [])]
+    memory_id, revision = record.get("memory_id"), record.get("revision")
     return Incoming(
-        key=str(record.get("memory_id", number)),
+        key=str(memory_id or text),
         text=text,
-        scope=record.get("scope"),
-        memory_id=record.get("memory_id"),
+        scope=text_of(record.get("scope")),
+        memory_id=memory_id if isinstance(memory_id, str) else None,
         occurred_at=instant_of(record.get("timestamp")),
         created_at=instant_of(record.get("created_at")),
         updated_at=instant_of(record.get("updated_at")),
         deleted_at=instant_of(record.get("deleted_at")),
-        source=record.get("source") or "import",
+        source=text_of(record.get("source")) or "import",
         tags=tags_of(record.get("tags")),
         owners={str(key): str(value) for key, value in object_of(record.get("owners")).items()},
         metadata=object_of(record.get("metadata")),
         structured=record.get("structured"),
         occurrences=tuple(one for one in occurrences if one is not None),
-        archived_at=instant_of(scope.get("archived_at")),
-        scope_description=scope.get("description") or "",
+        revision=revision if isinstance(revision, int) and 0 < revision < _MOST_REVISIONS else None,
         **{name: text_of(record.get(name)) for name in ("type", "title", "status", "speaker", "conversation_id")},  # type: ignore[arg-type]
         **{name: _number(record.get(name)) for name in ("importance", "confidence")},  # type: ignore[arg-type]
     )
+
+
+def _version(record: Json, where: str) -> IncomingVersion | Refused:
+    memory = _memory(record, where)
+    if isinstance(memory, Refused):
+        return memory
+    if memory.memory_id is None or not is_our_id(memory.memory_id) or memory.revision is None:
+        return Refused(where, "does not say which version of which memory it is")
+    return IncomingVersion(memory, memory.revision)
+
+
+def _fact(record: Json, where: str) -> IncomingFact | Refused:
+    said = [text_of(record.get(name)) for name in ("fact_id", "scope", "subject", "predicate", "object")]
+    begins, ends = instant_of(record.get("valid_from")), instant_of(record.get("valid_to"))
+    fact_id, scope, subject, predicate, object_ = said
+    if not (fact_id and is_our_id(fact_id) and scope and subject and predicate and object_ and begins):
+        return Refused(where, "is no whole fact")
+    known = _number(record.get("confidence"))
+    provenance = text_of(record.get("provenance"))
+    return IncomingFact(
+        fact_id, scope, subject, predicate, object_, begins, ends, 1.0 if known is None else known, provenance
+    )
+
+
+def _link(record: Json, where: str) -> IncomingLink | Refused:
+    ends = [text_of(record.get(name)) for name in ("from_id", "to_id")]
+    scope, relation, at = (
+        text_of(record.get("scope")),
+        text_of(record.get("relation")),
+        instant_of(record.get("created_at")),
+    )
+    from_id, to_id = ends
+    if not (scope and relation and at and from_id and to_id and is_our_id(from_id) and is_our_id(to_id)):
+        return Refused(where, "is no whole link")
+    return IncomingLink(scope, from_id, to_id, relation, at)
+
+
+_READERS: dict[str, Callable[[Json, str], Entry]] = {
+    "scope": _scope, "memory": _memory, "revision": _version, "fact": _fact, "link": _link,
+}  # fmt: skip
 
 
 def is_csv(path: Path) -> bool:
@@ -100,7 +156,7 @@ def read_csv(path: Path) -> Iterator[Incoming | Refused]:
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with path.open(encoding="utf-8-sig", newline="") as lines:
         for number, row in enumerate(csv.DictReader(lines), 2):
-            yield _memory({key: value for key, value in row.items() if key and value}, number, {})
+            yield _memory({key: value for key, value in row.items() if key and value}, f"line {number}")
 
 
 def is_markdown(path: Path) -> bool:

@@ -37,7 +37,8 @@ def read_graph(path: Path) -> Iterator[Incoming | Refused]:
             record = object_of(line)
             if record.get("type") == "entity" and text_of(record.get("name")):
                 name, kind = record["name"], text_of(record.get("entityType"))
-                for observation in record.get("observations") or [f"{name} is a {kind or 'thing'}"]:
+                said = record.get("observations")
+                for observation in (said if isinstance(said, list) else []) or [f"{name} is a {kind or 'thing'}"]:
                     if text := text_of(observation):
                         yield Incoming(
                             key=f"server-memory {name}\0{text}", text=f"{name}: {text}" if name not in text else text,

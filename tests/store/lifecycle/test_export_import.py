@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sqlite3
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from infinite_memory.models import Fact, FactId, Link, MemoryId, ScopeId
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Json, Memory, Open
 
@@ -178,20 +180,65 @@ async def some_memories(memory: Memory) -> None:
     await memory.store('comma, "quotes"\tand tabs', conversation_id="c1")
 
 
+async def history(memory: Memory) -> Json:
+    """Read what belongs to memories: versions, facts, links, scopes."""
+    parts = memory.engine.parts
+    listed = await memory.ok("list_memories", filter={"scope": "ALL"}, limit=100)
+    ids = [one["memory_id"] for one in listed["results"]]
+    versions = {one: (await memory.ok("get_memory", memory_id=one)).get("revisions") for one in ids}
+    facts = [
+        dataclasses.replace(one, scope_id=ScopeId(scope.name))
+        for scope in parts.scopes.all()
+        for one in await parts.store.facts.history(scope.scope_id, "Ada", "lives in")
+    ]
+    scopes = [(one.name, one.description, one.created_at, one.archived_at) for one in parts.scopes.all()]
+    kept = sorted(one for one in scopes if one[0] != "Global")
+    return {"versions": versions, "facts": facts, "links": await parts.store.links.of(ids), "scopes": kept}
+
+
+async def some_history(memory: Memory) -> str:
+    """Store what belongs to memories beside them; gives the id of one that is hidden."""
+    parts = memory.engine.parts
+    hidden = await memory.store("hidden")
+    await memory.ok("delete_memory", target={"memory_id": hidden})
+    changed = await memory.store("first", "Work — 会議", tags=["v1"])
+    await memory.ok("update_memory", memory_id=changed, content="second", tags=["v2"])
+    await memory.ok("update_memory", memory_id=changed, content="third")
+    other = await memory.store("away", "Archive")
+    await memory.ok("create_memory_scope", scope_name="Empty", description="nothing in it")
+    await memory.ok("delete_memory", target={"scope": "Archive"})
+    scope = await parts.scopes.get("Work — 会議")
+    now = parts.clock()
+    for place in ("Rome", "Oslo"):
+        await parts.store.facts.put(
+            Fact(FactId(""), scope.scope_id, "Ada", "lives in", place, now, provenance="a letter")
+        )
+    await parts.store.links.put(Link(MemoryId(changed), MemoryId(other), "follows", now), scope.scope_id)
+    return hidden
+
+
 def test_our_own_lines_lose_nothing(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory("old") as old:
             await some_memories(old)
-            hidden = await old.store("hidden")
-            await old.ok("delete_memory", target={"memory_id": hidden})
-            before = await everything(old)
+            hidden = await some_history(old)
+            before = await everything(old), await history(old)
             written = await old.ok("export_memory", include_deleted=True)
         async with open_memory("new") as new:
+            promised = await new.ok("import_memory", path=written["path"], dry_run=True)
+            assert [one.name for one in new.engine.parts.scopes.all()] == ["Global"]
             done = await new.ok("import_memory", path=written["path"])
-            assert (done["format"], done["added"], done["skipped"]) == ("infinite-memory", 4, 0)
-            assert await everything(new) == before
+            assert (done["format"], done["added"], done["skipped"]) == ("infinite-memory", 6, 0)
+            assert done["also_added"] == {"scopes": 3, "revisions": 2, "facts": 2, "links": 1}
+            assert promised == done | {"dry_run": True}
+            assert (await everything(new), await history(new)) == before
             await new.ok("restore_memory", memory_id=hidden)
-            assert (await new.ok("import_memory", path=written["path"]))["added"] == 0
+            again = await new.ok("import_memory", path=written["path"])
+            assert (again["added"], again["skipped"], again.get("also_added")) == (0, 0, None)
+            changed = before[1]["links"][0].from_id
+            await new.ok("update_memory", memory_id=changed, content="fourth")
+            kept = (await new.ok("get_memory", memory_id=changed))["revisions"]
+            assert [one["text"] for one in kept] == ["first", "second", "third"]
 
     run(work())
 
