@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOME_VARIABLE = "INFINITE_MEMORY_HOME"
+SOCKET_PATH_LIMIT = 100  # bytes; sockaddr_un holds 108 on Linux and 104 on macOS
 _CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -76,6 +77,59 @@ def make_own_folder(folder: Path) -> None:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise PermissionError(errno.EPERM, f"{folder} should be a folder of this user, and is not")
     folder.chmod(0o700)
+
+
+def place_of_socket(folder: Path, name: str) -> Path:
+    """Choose the folder of a socket called *name*: *folder*, or one of its own in the user's runtime folder if the path is too long.
+
+    Raises:
+        OSError: no path is short enough.
+    """
+    if len(os.fsencode(folder / name)) <= SOCKET_PATH_LIMIT:
+        return folder
+    import hashlib  # here: only some need these, and a client is to be small
+    import tempfile
+
+    digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    mine = f"infinite-memory-{os.getuid()}"
+    bases = [Path(base) for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp") if base]
+    for base in (base for base in bases if base.is_absolute() and base.is_dir()):
+        # The second where somebody else took the first: all may write here.
+        for place in (base / mine / digest, base / f"{mine}-{digest}"):
+            fits = len(os.fsencode(place / name)) <= SOCKET_PATH_LIMIT
+            if fits and _is_free_or_own(place.parent if place.parent != base else place):
+                return place
+    raise OSError(
+        errno.ENAMETOOLONG,
+        f"there is no path for a socket of {folder}; set XDG_RUNTIME_DIR to a short path of your own",
+    )
+
+
+def _is_free_or_own(folder: Path) -> bool:
+    try:
+        found = folder.lstat()
+    except OSError:
+        return True
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+
+
+def make_socket_folder(folder: Path) -> None:
+    """Make the folder that `place_of_socket` chose in the user's runtime folder.
+
+    Raises:
+        OSError: as in `make_own_folder`.
+    """
+    if folder.parent.name == f"infinite-memory-{os.getuid()}":
+        make_own_folder(folder.parent)
+    make_own_folder(folder)
+
+
+def remove_socket_folder(folder: Path) -> None:
+    """Take away a folder that `place_of_socket` chose in the user's runtime folder, if nothing is in it any more."""
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+        if folder.parent.name == f"infinite-memory-{os.getuid()}":
+            folder.parent.rmdir()  # unless other homes have theirs in it
 
 
 def _platform_data_folder(environ: Mapping[str, str]) -> Path:

@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.home import make_own_folder
+from infinite_memory.home import make_socket_folder, place_of_socket, remove_socket_folder
 
 CONTROL = b"\x1e"
 PROTOCOL = 1  # of the greeting; raised when an older side would misunderstand
-SOCKET_PATH_LIMIT = 100  # bytes; sockaddr_un holds 108 on Linux and 104 on macOS
+SOCKET_NAME = "daemon.sock"
 BACKLOG = 256
 _LOCK_AGAIN_S = 0.02
 
@@ -50,20 +50,12 @@ def start_lock_path(home: Path) -> Path:
 
 
 def socket_path(home: Path) -> Path:
-    """Where the Unix socket of *home* lies; the same for every process of the user."""
-    path = home / "daemon.sock"
-    if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
-        return path
-    import hashlib  # here and below: what only some need is imported by them, for a client is to be small
-    import tempfile
+    """Where the Unix socket of *home* lies; for clients the daemon's record counts, whose environment may be another.
 
-    name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and Path(runtime).is_dir():
-        path = Path(runtime) / f"infinite-memory-{os.getuid()}" / f"{name}.sock"
-        if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
-            return path
-    return Path(tempfile.gettempdir()) / f"infinite-memory-{os.getuid()}" / f"{name}.sock"
+    Raises:
+        OSError: no path is short enough.
+    """
+    return place_of_socket(home, SOCKET_NAME) / SOCKET_NAME
 
 
 def listen(home: Path, transport: str) -> tuple[socket.socket, Json]:
@@ -97,7 +89,7 @@ def _make_private(folder: Path, home: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
     else:
-        make_own_folder(folder)
+        make_socket_folder(folder)
 
 
 def write_record(home: Path, record: Json) -> None:
@@ -126,6 +118,8 @@ def remove_record(home: Path, record: Json) -> None:
             if path is not None:
                 with contextlib.suppress(OSError):
                     path.unlink()
+        if "socket" in record and (folder := Path(record["socket"]).parent) != home:
+            remove_socket_folder(folder)
 
 
 def connect(home: Path, timeout_s: float) -> socket.socket | None:

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from infinite_memory.errors import StoreUnavailableError
-from infinite_memory.store.mongod import LocalMongo, find_binary
+from infinite_memory.store.mongod import LocalMongo
+from infinite_memory.store.mongod_binary import find_binary
 
 if TYPE_CHECKING:
     from infinite_memory.store.mongo import MongoStore

@@ -25,7 +25,7 @@ import pytest
 
 from infinite_memory.embedding.manifest import DEFAULT_MODEL, folder_of, is_exported
 from infinite_memory.errors import StoreUnavailableError
-from infinite_memory.store.mongod import find_binary
+from infinite_memory.store.mongod_binary import find_binary
 
 Json = dict[str, Any]
 

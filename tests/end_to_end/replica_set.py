@@ -15,7 +15,7 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from infinite_memory.store.mongod import find_binary
+from infinite_memory.store.mongod_binary import find_binary
 from tests.processes import until
 
 NAME = "three"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 from infinite_memory.errors import StoreUnavailableError
-from infinite_memory.store import mongod, wire
+from infinite_memory.home import place_of_socket
+from infinite_memory.store import mongod, mongod_log, mongod_process, wire
 from infinite_memory.store.mongo import MongoStore
 from infinite_memory.store.mongod import LocalMongo
 from tests.mongo_server import run
@@ -121,23 +125,40 @@ def test_a_home_whose_path_is_too_long_for_a_socket_works(tmp_path: Path) -> Non
         home = tmp_path / ("long " * 20) / ("name" * 20)
         mongo = make(home)
         try:
-            await store_answers(await mongo.start())
+            uri = await mongo.start()
+            await store_answers(uri)
             assert (home / "mongodb" / "WiredTiger").exists()
         finally:
             await mongo.stop()
+        assert not Path(unquote(uri.removeprefix("mongodb://").partition("/")[0])).parent.exists(), (
+            "nothing is left behind"
+        )
 
     run(scenario())
 
 
 def test_a_socket_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    data = tmp_path / ("x" * 120)
-    folder = mongod._socket_folder(data)
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    folder.rmdir()
+    runtime = Path(tempfile.mkdtemp(prefix="im-run-", dir="/tmp"))  # short, as the system's own is
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    mongo = make(tmp_path / ("x" * 120))
+    folder = place_of_socket(tmp_path / ("x" * 120) / "mongodb", mongod.SOCKET_NAME)
+    assert folder.is_relative_to(runtime)
+    folder.parent.mkdir()
     folder.symlink_to(tmp_path)
-    with pytest.raises(StoreUnavailableError, match="folder of this user"):
-        mongod._socket_folder(data)
+    try:
+        with pytest.raises(StoreUnavailableError, match="folder of this user"):
+            run(mongo.start())
+    finally:
+        shutil.rmtree(runtime)
+
+
+def test_a_path_that_is_too_long_everywhere_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(_folder: Path, _name: str) -> Path:
+        raise OSError(36, "no path is short enough")
+
+    monkeypatch.setattr(mongod, "place_of_socket", nowhere)
+    with pytest.raises(StoreUnavailableError, match="cannot be started: no path is short enough"):
+        run(make(tmp_path).start())
 
 
 def test_a_home_that_was_moved_works(tmp_path: Path) -> None:
@@ -236,7 +257,7 @@ def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
 
 
 def test_a_frozen_server_is_killed_when_it_does_not_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mongod, "_STOP_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(mongod_process, "STOP_TIMEOUT_S", 0.5)
 
     async def scenario() -> None:
         mongo = make(tmp_path)
@@ -251,8 +272,8 @@ def test_a_frozen_server_is_killed_when_it_does_not_stop(tmp_path: Path, monkeyp
 
 
 def test_its_log_stays_small_and_holds_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mongod, "_LOG_LIMIT_BYTES", 2000)
-    monkeypatch.setattr(mongod, "_LOG_CHECK_S", 0.0)
+    monkeypatch.setattr(mongod_log, "LIMIT_BYTES", 2000)
+    monkeypatch.setattr(mongod_log, "CHECK_S", 0.0)
 
     async def scenario() -> None:
         mongo = make(tmp_path)

@@ -53,6 +53,25 @@ def test_a_home_too_deep_for_a_socket_has_it_elsewhere(tmp_path: Path, monkeypat
     assert local_socket.socket_path(Path("/m")) == Path("/m/daemon.sock")
 
 
+def test_sockets_of_several_homes_share_one_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Path(tempfile.mkdtemp(prefix="im-"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(shared))
+    homes = [tmp_path / ("x" * 120) / name for name in ("one", "two")]
+    found = []
+    for home in homes:
+        home.mkdir(parents=True)
+        listening, address = local_socket.listen(home, "unix")
+        local_socket.write_record(home, {"pid": 1} | address)
+        found.append((listening, {"pid": 1} | address))
+    assert len({record["socket"] for _, record in found}) == 2
+    for home, (listening, record) in zip(homes, found, strict=True):
+        assert [one.name for one in shared.iterdir()] == [f"infinite-memory-{os.getuid()}"]
+        listening.close()
+        local_socket.remove_record(home, record)
+    assert not list(shared.iterdir()), "the last one took the folder away"
+    shared.rmdir()
+
+
 def test_a_runtime_folder_that_is_not_there_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
     assert not local_socket.socket_path(Path("/" + "x" * 120)).is_relative_to(tmp_path / "missing")
@@ -116,12 +135,33 @@ def test_a_link_in_the_place_of_a_shared_socket_folder_is_refused(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(shared))
     deep = tmp_path / ("x" * 60) / ("y" * 60)
     folder = local_socket.socket_path(deep).parent
-    assert folder.parent == shared
+    assert folder.parent.parent == shared
+    folder.parent.mkdir(mode=0o700)
     (tmp_path / "elsewhere").mkdir(mode=0o755)
     folder.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="should be a folder of this user"):
         local_socket.listen(deep, "unix")
     assert stat.S_IMODE((tmp_path / "elsewhere").stat().st_mode) == 0o755
+    shutil.rmtree(shared)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and owners are POSIX")
+def test_somebody_who_takes_the_shared_name_keeps_nobody_from_a_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = Path(tempfile.mkdtemp(prefix="im-"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(shared))
+    (shared / f"infinite-memory-{os.getuid()}").symlink_to(tmp_path)
+    deep = tmp_path / ("x" * 60) / ("y" * 60)
+    deep.mkdir(parents=True)
+    listening, address = local_socket.listen(deep, "unix")
+    with listening:
+        assert Path(address["socket"]).is_relative_to(shared)
+        assert stat.S_IMODE(Path(address["socket"]).parent.stat().st_mode) == 0o700
+        assert not list(tmp_path.glob("*.sock"))
+        local_socket.write_record(deep, {"pid": 1} | address)
+        local_socket.remove_record(deep, {"pid": 1} | address)
+    assert [one.name for one in shared.iterdir()] == [f"infinite-memory-{os.getuid()}"], "nothing is left behind"
     shutil.rmtree(shared)
 
 

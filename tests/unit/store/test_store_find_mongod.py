@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infinite_memory.errors import StoreUnavailableError
-from infinite_memory.store.mongod import find_binary
+from infinite_memory.store.mongod_binary import find_binary
 
 
 def make_binary(file: Path, mode: int = 0o755) -> Path:
