@@ -25,15 +25,17 @@ from infinite_memory.app import App, check_model, new_session
 from infinite_memory.config import Config, known_settings, load_config
 from infinite_memory.contracts.base import Checking
 from infinite_memory.contracts.native import Session
+from infinite_memory.contracts.native.table import Progress, untold
 from infinite_memory.contracts.siblings import NATIVE, SIBLINGS
 from infinite_memory.errors import ConfigError, DaemonError, InfiniteMemoryError, shown
 from infinite_memory.home import Home
-from infinite_memory.logs import open_log
+from infinite_memory.logs import bound_printed, open_log, show_crashes
 from infinite_memory.model_port.choose import configured_model
 from infinite_memory.protocols.companion import open_companion
 from infinite_memory.protocols.http import HttpServer, RestParts
 from infinite_memory.protocols.json_text import format_line
 from infinite_memory.protocols.mcp import McpSession
+from infinite_memory.protocols.progress import ProgressLines
 from infinite_memory.protocols.session import serve_session
 
 log = logging.getLogger(__name__)
@@ -112,6 +114,7 @@ class Daemon:
         while not self.stop.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stop.wait(), IDLE_CHECK_S)
+            bound_printed(self.home)
             if (local_socket.read_record(self.home.path) or {}).get("pid") != self.record["pid"]:
                 log.warning(
                     "the home was removed or taken over: nobody can reach this daemon", extra={"event": "daemon_lost"}
@@ -214,7 +217,17 @@ class Daemon:
                 return
             answer = {"ok": True, "version": __version__, "pid": os.getpid(), "notes": notes}
             await link.write(format_line(answer | {"line_bytes": session.limits.line_bytes}))
+            session.progress = self._progress(greeting, link)
             await self._serve_session(session, link, open_rpc, lines=greeting.get("contract", NATIVE) == NATIVE)
+
+    @staticmethod
+    def _progress(greeting: Mapping[str, Any], link: Connection) -> Progress:
+        """Give what tells a client of progress, if it wants that; beside the replies, in lines of their own."""
+
+        async def tell(state: Mapping[str, Any]) -> None:
+            await link.write(local_socket.CONTROL + format_line(dict(state)))
+
+        return ProgressLines(tell) if greeting.get("progress") is True else untold
 
     def _contract(self, greeting: Mapping[str, Any], session: Session) -> Callable[[], McpSession]:
         """Give what begins a conversation in the contract that a client asks for.
@@ -340,6 +353,7 @@ def run(config: Config, home: Home, *, wait: bool = True) -> int:
     try:
         home.make()
         open_log(home, config.log)
+        show_crashes()
         return _run_alone(config, home, wait=wait)
     except OSError as problem:
         log.debug("the daemon ends", exc_info=True, extra={"event": "daemon_failed"})

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
+from pathlib import Path
 
+from infinite_memory.home import Home
 from infinite_memory.logs import EventFormatter
 
 FORMATTER = EventFormatter("%(levelname)s %(message)s")
@@ -27,3 +30,39 @@ def test_a_traceback_comes_after_the_event() -> None:
         lines = FORMATTER.format(record(event="failed", exc_info=sys.exc_info())).splitlines()
     assert lines[0].endswith("event=failed")
     assert lines[-1] == "ValueError: no"
+
+
+PRINTS = """\
+import pathlib, sys
+from infinite_memory.home import Home
+from infinite_memory.logs import bound_printed
+home = Home(pathlib.Path(sys.argv[1]), True)
+for number in range(int(sys.argv[2])):
+    print("x" * 999, file=sys.stderr if number % 2 else sys.stdout, flush=True)
+    bound_printed(home, limit_bytes=10_000)
+print("the last words", file=sys.stderr)
+"""
+
+
+def printed_by(home: Path, lines: int, into: Path) -> None:
+    with into.open("wb") as file:
+        command = [sys.executable, "-c", PRINTS, str(home), str(lines)]
+        subprocess.run(command, stdout=file, stderr=file, check=True, timeout=60)
+
+
+def test_what_is_printed_stays_small_and_its_end_is_kept(tmp_path: Path) -> None:
+    logs = Home(tmp_path, True).logs
+    logs.mkdir()
+    printed_by(tmp_path, 100, logs / "daemon.out")
+    assert {one.name for one in logs.iterdir()} == {"daemon.out", "daemon.out.1"}
+    assert all(one.stat().st_size < 12_000 for one in logs.iterdir())
+    assert (logs / "daemon.out").read_text().endswith("the last words\n")
+
+
+def test_what_is_printed_elsewhere_is_left_alone(tmp_path: Path) -> None:
+    logs = Home(tmp_path, True).logs
+    logs.mkdir()
+    (logs / "daemon.out").write_text("y" * 50_000)
+    printed_by(tmp_path, 30, tmp_path / "elsewhere")
+    assert (logs / "daemon.out").stat().st_size == 50_000
+    assert (tmp_path / "elsewhere").stat().st_size > 30_000
