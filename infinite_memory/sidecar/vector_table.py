@@ -314,8 +314,10 @@ class _Search:
                 rows = rows[coarse.among(rows).search(self._query, pool)]
         beyond, scores = self._exact(coarse.count, wanted)
         rows = np.sort(rows)
-        near = self._table.read(rows).astype(np.float32) @ self._query
-        return _ordered(np.concatenate((rows, beyond)), np.concatenate((_rounded(near), scores)), wanted)
+        if len(rows):
+            near, places = search_exactly(self._table.read(rows), self._query[None], min(wanted, len(rows)), None)
+            beyond, scores = np.concatenate((rows[places], beyond)), np.concatenate((_rounded(near), scores))
+        return _ordered(beyond, scores, wanted)
 
     def _tried(self, coarse: Coarse, pool: int) -> Slots | None:
         """Take the best of all rows and leave out those that may not be found; None when too few are left."""

@@ -10,9 +10,8 @@ ms for 65,000 rows and 45 ms for a million, so a filter may pack just the rows t
 were no others, however it goes with the meaning; and codes that are plain rows can be saved, taken out and put together
 as rows are.
 
-Why a bitmap for every filter of an exact search: over 100,000 vectors of 384 dimensions FAISS with a bitmap takes 0.4 ms
-at 1 % allowed and 2.4 ms at 10 %; gathering the allowed rows into NumPy takes 0.6 ms and 18 ms, and wins only below
-0.2 %, by 0.1 ms.
+Why a bitmap for the filter of an exact search over more than a few rows: over 100,000 vectors FAISS with a bitmap takes
+0.4 ms at 1 % allowed and 2.4 ms at 10 %.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from infinite_memory.sidecar.keys import Slots
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
-FEW_ROWS = 256
-"""So many rows are multiplied at once; waking FAISS's threads for them costs more, above all on a busy machine."""
+FEW_ROWS = 1024
+"""So many rows are copied out and searched; more are searched where they lie."""
 
 SAMPLE_ROWS = 30_000
 """Vectors that a quantiser is trained on, 0.6 s of a core; more change neither recall nor speed."""
@@ -50,16 +49,18 @@ _SHORT_DIM = 256
 def search_exactly(
     codes: Codes, query: Vectors, count: int, selected: Mask | None
 ) -> tuple[NDArray[np.float32], Slots]:
-    """Find the *count* best rows of *codes*; of few selected rows all are given. Rows that fill up a short result are -1.
+    """Find the *count* best rows of *codes*. Rows that fill up a short result are -1.
 
     Args:
         query: float32, shape ``(1, dim)``.
         selected: A mark for each row, or None for all.
     """
-    if selected is not None and len(few := np.flatnonzero(selected)) <= FEW_ROWS:
-        return codes[few].astype(np.float32) @ query[0], few
-    index = _view(codes)
     _on_one_thread()
+    if selected is not None and len(few := np.flatnonzero(selected)) <= FEW_ROWS:
+        gathered = codes[few]  # not multiplied by NumPy: its BLAS wakes a thread for each core, which takes ten times as long
+        scores, rows = _view(gathered).search(query, min(count, len(few)))
+        return scores[0], few[rows[0]]
+    index = _view(codes)
     if selected is None:
         scores, rows = index.search(query, count)
     else:
