@@ -1,17 +1,19 @@
 """The embedding model as the engine sees it: loaded beside everything else, shared by all requests, allowed to fail.
 
-Requests that arrive together are embedded together: while one batch is computed, the next one gathers. The model runs in one
-worker thread, because two were measured to be slower under load on two cores. A question asked twice is embedded once.
+Requests that arrive together are embedded together: while one batch is computed, the next one gathers. Single requests share one
+worker, because two were measured to be slower under load on two cores; full batches, as an import brings them, go to a worker for
+each core. A question asked twice is embedded once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from infinite_memory.embedding.base import Embedder
 from infinite_memory.errors import EmbeddingError
@@ -26,6 +28,7 @@ CACHED_QUERIES = 1024  # 1.5 kB each at 384 dimensions
 BATCH_TEXTS = (
     16  # texts handed to the model in one go: a question waits for half a second at most, behind the longest texts
 )
+MOST_WORKERS = 4  # each takes some 30 MB while it computes
 RETRY_S = 30.0  # a model that failed to load is tried again after this long
 
 
@@ -34,9 +37,10 @@ class Embeddings:
 
     def __init__(self, embedder: Embedder, wait_s: float) -> None:
         self._embedder, self._wait_s = embedder, wait_s
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="embedding")
+        self._most_workers = max(1, min(MOST_WORKERS, os.cpu_count() or 1))
+        self._threads = ThreadPoolExecutor(self._most_workers, thread_name_prefix="embedding")
         self._waiting: list[tuple[list[str], asyncio.Future[Vectors]]] = []
-        self._worker: asyncio.Task[None] | None = None
+        self._workers: set[asyncio.Task[None]] = set()
         self._loading: asyncio.Task[None] | None = None
         self._failed_at: float | None = None
         self._queries: OrderedDict[str, Vectors] = OrderedDict()
@@ -69,7 +73,7 @@ class Embeddings:
 
     async def close(self) -> None:
         """Let the batch under way finish, refuse what waits."""
-        for task in (self._worker, self._loading):
+        for task in (*self._workers, self._loading):
             if task is not None and not task.done():
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -118,14 +122,11 @@ class Embeddings:
         Raises:
             EmbeddingError: the model cannot be used.
         """
-        import numpy as np  # beside the model, never at the start of a process
-
         await self.ready()
         loop = asyncio.get_running_loop()
         windows = await loop.run_in_executor(None, lambda: [self._embedder.windows(text) for text in texts])
         pieces = [text[one.start : one.end] for text, cut in zip(texts, windows, strict=True) for one in cut]
-        # One slice after the other, so that whoever asks meanwhile waits for one slice and not for all of them.
-        vectors: Vectors = np.concatenate([await self._embed(piece) for piece in _slices(pieces)])
+        vectors = await self._embed_all(pieces)
         made, at = [], 0
         for cut in windows:
             made.append(Embedding(self.space, tuple(cut), vectors[at : at + len(cut)]))
@@ -154,37 +155,63 @@ class Embeddings:
     def _fail(self, why: str) -> None:
         self.failure, self._failed_at = why, asyncio.get_running_loop().time()
 
+    async def _embed_all(self, texts: Sequence[str]) -> Vectors:
+        """Embed many texts, those of similar length together.
+
+        A slice for each worker at a time, so that whoever asks meanwhile waits for one slice and not for all of them.
+        """
+        import numpy as np  # beside the model, never at the start of a process
+
+        order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
+        slices = [order[at : at + BATCH_TEXTS] for at in range(0, len(order), BATCH_TEXTS)]
+        vectors = np.empty((len(texts), self.dim), np.float32)
+        coming = iter(slices)
+
+        async def take() -> None:
+            for chosen in coming:
+                vectors[chosen] = await self._embed([texts[at] for at in chosen])
+
+        await _all_or_first_failure([take() for _ in range(min(self._most_workers, len(slices)))])
+        return vectors
+
     async def _embed(self, texts: list[str], *, first: bool = False) -> Vectors:
         future: asyncio.Future[Vectors] = asyncio.get_running_loop().create_future()
         self._waiting.insert(0 if first else len(self._waiting), (texts, future))
-        if self._worker is None or self._worker.done():
-            self._worker = asyncio.create_task(self._work())
+        if not self._workers or (len(texts) >= BATCH_TEXTS and len(self._workers) < self._most_workers):
+            worker = asyncio.create_task(self._work())
+            self._workers.add(worker)
         return await future
 
     async def _work(self) -> None:
         """Take all that waits, up to a batch, embed it, hand it out; until nothing waits."""
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            batch: list[tuple[list[str], asyncio.Future[Vectors]]] = []
-            count = 0
-            while self._waiting and (not batch or count + len(self._waiting[0][0]) <= BATCH_TEXTS):
-                batch.append(self._waiting.pop(0))
-                count += len(batch[-1][0])
-            texts = [text for wanted, _ in batch for text in wanted]
-            try:
-                vectors = await loop.run_in_executor(self._threads, self._embedder.embed, texts)
-            except EmbeddingError as problem:
-                _refuse(batch, str(problem))
-                continue
-            except Exception as problem:  # the outermost loop of this job: those who wait must hear of it
-                log.exception("embedding failed", extra={"event": "embedding_failed"})
-                _refuse(batch, f"the embedding model failed ({type(problem).__name__}); see the log")
-                continue
-            at = 0
-            for wanted, future in batch:
-                if not future.done():
-                    future.set_result(vectors[at : at + len(wanted)])
-                at += len(wanted)
+        try:
+            while self._waiting:
+                await self._embed_batch()
+        finally:
+            # Here and not by a callback: whoever comes next must find that nobody works any more.
+            self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    async def _embed_batch(self) -> None:
+        batch: list[tuple[list[str], asyncio.Future[Vectors]]] = []
+        count = 0
+        while self._waiting and (not batch or count + len(self._waiting[0][0]) <= BATCH_TEXTS):
+            batch.append(self._waiting.pop(0))
+            count += len(batch[-1][0])
+        texts = [text for wanted, _ in batch for text in wanted]
+        try:
+            vectors = await asyncio.get_running_loop().run_in_executor(self._threads, self._embedder.embed, texts)
+        except EmbeddingError as problem:
+            _refuse(batch, str(problem))
+            return
+        except Exception as problem:  # the outermost loop of this job: those who wait must hear of it
+            log.exception("embedding failed", extra={"event": "embedding_failed"})
+            _refuse(batch, f"the embedding model failed ({type(problem).__name__}); see the log")
+            return
+        at = 0
+        for wanted, future in batch:
+            if not future.done():
+                future.set_result(vectors[at : at + len(wanted)])
+            at += len(wanted)
 
 
 def _refuse(batch: Sequence[tuple[list[str], asyncio.Future[Vectors]]], why: str) -> None:
@@ -193,5 +220,12 @@ def _refuse(batch: Sequence[tuple[list[str], asyncio.Future[Vectors]]], why: str
             future.set_exception(EmbeddingError(why))
 
 
-def _slices(texts: list[str]) -> list[list[str]]:
-    return [texts[at : at + BATCH_TEXTS] for at in range(0, len(texts), BATCH_TEXTS)]
+async def _all_or_first_failure(works: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run *works* together; the first failure ends the others."""
+    tasks = [asyncio.ensure_future(one) for one in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
