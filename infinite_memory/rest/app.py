@@ -24,7 +24,7 @@ from infinite_memory.rest.gate import Gate
 from infinite_memory.rest.metrics import CONTENT_TYPE, Metrics
 from infinite_memory.rest.openapi import TOKEN, completed, operation, responses
 from infinite_memory.rest.page import HEADERS, PAGE
-from infinite_memory.rest.routes import ROUTES, Route, Whose
+from infinite_memory.rest.routes import ROUTES, Route, Whose, methods_at
 from infinite_memory.rest.tokens import Grant
 
 log = logging.getLogger(__name__)
@@ -228,6 +228,7 @@ async def _no_route(_: Request, __: Exception) -> Response:
     return JSONResponse(error_form("NOT_FOUND", "there is nothing at this address; see /openapi.json"), 404)
 
 
-async def _no_method(_: Request, problem: Exception) -> Response:
-    headers = getattr(problem, "headers", None)
+async def _no_method(request: Request, _: Exception) -> Response:
+    """Refuse a method; says all that the address has, of which the framework knows those of one route only."""
+    headers = {"Allow": ", ".join(sorted(methods_at(request.url.path)) or ["GET"])}
     return JSONResponse(error_form("METHOD_NOT_ALLOWED", "this address has no such method"), 405, headers)

@@ -173,3 +173,15 @@ ROUTES: tuple[Route, ...] = (
         service.create_backup, {201: "Backup"}, Whose.FULL, writes=True, body=_native("backup_memory"),
     ),
 )  # fmt: skip
+
+
+def methods_at(path: str) -> set[str]:
+    """List the methods of the table's routes at an address; none where it has no route."""
+    parts = path.split("/")
+    return {route.method for route in ROUTES if _fits(route.path.split("/"), parts)}
+
+
+def _fits(pattern: list[str], parts: list[str]) -> bool:
+    return len(pattern) == len(parts) and all(
+        one.startswith("{") or one == part for one, part in zip(pattern, parts, strict=True)
+    )

@@ -1,0 +1,388 @@
+"""The HTTP API as its users meet it: what each route gives, and how each refusal looks."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infinite_memory.rest.page import PAGE
+from tests.http_client import Api, make_token, owner, refused, serving
+from tests.processes import ROOT, Installation, need_parts, until
+
+DOCUMENT = (ROOT / "docs" / "http.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A home with HTTP on."""
+    need_parts()
+    path = tmp_path_factory.mktemp("http") / "home"
+    with Installation(path, {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_LIMITS__LINE_BYTES": "200000"}) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def api(home: Installation) -> Iterator[Api]:
+    """The owner's way in; each test has users and scopes of its own."""
+    with serving(home) as web:
+        yield owner(home, web)
+
+
+# memories
+
+
+def test_a_memory_of_a_user_is_stored_read_changed_and_forgotten(api: Api) -> None:
+    reply = api.ask("POST", "memories", {"content": "I like tea", "user_id": "ann", "tags": "drinks, hot",
+                                         "metadata": {"shop": 3}, "timestamp": "2024-05-01", "memory_type": "Factual"})  # fmt: skip
+    made = reply.json()
+    assert reply.status_code == 201
+    assert made["outcome"] == "stored"
+    assert (made["user_id"], made["tags"], made["metadata"]) == ("ann", ["drinks", "hot"], {"shop": 3})
+    assert made["timestamp"] == "2024-05-01T00:00:00.000Z"
+    assert made["memory_type"] == "Factual"
+    again = api.ask("POST", "memories", {"content": "I like tea.", "user_id": "ann"})
+    assert (again.status_code, again.json()["outcome"], again.json()["memory_id"]) == (
+        200,
+        "duplicate",
+        made["memory_id"],
+    )
+    one = f"memories/{made['memory_id']}"
+    assert api.get(one)["content"] == "I like tea"
+    assert api.get(f"memories/mem_{made['memory_id']}")["memory_id"] == made["memory_id"]
+    changed = api.ask("PATCH", one, {"content": "I like coffee", "metadata": {"shop": None, "cup": "big"}}).json()
+    assert (changed["content"], changed["metadata"], changed["revision"]) == ("I like coffee", {"cup": "big"}, 2)
+    told = api.get(f"{one}/history")
+    assert told["memory"]["content"] == "I like coffee"
+    assert [(old["content"], old["revision"]) for old in told["revisions"]] == [("I like tea", 1)]
+    assert api.ask("DELETE", one).json() == {
+        "deleted_count": 1, "memory_ids": [made["memory_id"]], "forget_mode": "soft"}  # fmt: skip
+    assert refused(api.ask("GET", one))[:2] == (404, "MEMORY_NOT_FOUND")
+    assert refused(api.ask("DELETE", one))[:2] == (404, "MEMORY_NOT_FOUND")
+    assert api.post(f"{one}/restore")["outcome"] == "restored"
+    assert api.ask("DELETE", one, query={"forget_mode": "hard"}).json()["deleted_count"] == 1
+    assert refused(api.ask("POST", f"{one}/restore", {}))[:2] == (404, "MEMORY_NOT_FOUND")
+
+
+def test_what_was_changed_and_is_said_again_is_another_memory(api: Api) -> None:
+    first = api.post("memories", content="I live in Rome", user_id="bea")
+    api.ask("PATCH", f"memories/{first['memory_id']}", {"content": "I live in Oslo"})
+    second = api.post("memories", content="I live in Rome", user_id="bea")
+    assert second["outcome"] == "stored"
+    assert second["memory_id"] != first["memory_id"]
+    third = api.post("memories", content="i live in rome", user_id="bea")
+    assert (third["outcome"], third["memory_id"]) == ("duplicate", second["memory_id"])
+    assert {one["content"] for one in api.get("memories", user_id="bea")["memories"]} == {
+        "I live in Oslo",
+        "I live in Rome",
+    }
+
+
+def test_a_memory_of_a_scope_keeps_what_the_native_contract_keeps(api: Api) -> None:
+    about = {"title": "Colours", "speaker": "Cy", "importance": 7, "type": "note", "free": [1, {"a": None}]}
+    made = api.post("memories", content="Blue it is", scope="Paint", tags=["colour"], metadata=about)
+    assert (made["scope"], made["title"], made["speaker"], made["importance"]) == ("Paint", "Colours", "Cy", 7)
+    assert made["metadata"]["free"] == [1, {"a": None}]
+    assert made["user_id"] is None
+    listed = api.get("memories", scope="Paint", tags="colour", speaker="cy", min_importance=5)
+    assert [one["memory_id"] for one in listed["memories"]] == [made["memory_id"]]
+    assert api.get("memories", scope="Paint", tags="other")["total"] == 0
+
+
+def test_pages_follow_each_other(api: Api) -> None:
+    for number in range(5):
+        api.post("memories", content=f"page {number}", scope="Pages")
+    seen: list[str] = []
+    cursor: dict[str, Any] = {}
+    while True:
+        page = api.get("memories", scope="Pages", limit=2, **cursor)
+        seen += [one["content"] for one in page["memories"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = {"cursor": page["next_cursor"]}
+    assert seen == [f"page {number}" for number in (4, 3, 2, 1, 0)]
+
+
+def test_many_are_forgotten_by_their_tag_and_all_of_a_user_by_the_user(api: Api) -> None:
+    for number in range(3):
+        api.post("memories", content=f"thing {number}", user_id="dot", tags=["old"] if number else [])
+    would = api.ask("DELETE", "memories", query={"user_id": "dot", "tag": "old", "dry_run": "true"}).json()
+    assert (would["deleted_count"], would["would_delete"]) == (0, 2)
+    assert {one["content"] for one in would["memories"]} == {"thing 1", "thing 2"}
+    assert api.ask("DELETE", "memories", query={"user_id": "dot", "tag": "old"}).json()["deleted_count"] == 2
+    assert api.ask("DELETE", "memories", query={"user_id": "dot", "forget_mode": "hard"}).json()["deleted_count"] == 3
+    assert api.get("stats", user_id="dot")["stats"]["total_memories"] == 0
+    assert refused(api.ask("DELETE", "memories"))[:2] == (400, "INVALID_REQUEST")
+    assert refused(api.ask("DELETE", "memories", query={"scope": "Pages"})) == (400, "INVALID_REQUEST", "scope")
+
+
+# asking
+
+
+def test_search_goes_by_meaning_words_and_time(api: Api) -> None:
+    api.post(
+        "memories", content="The budget meeting is on Friday", user_id="eve", agent_id="clerk", timestamp="2024-03-04"
+    )
+    api.post("memories", content="My cat is called Mimi", user_id="eve", tags=["pets"], timestamp="2024-04-05")
+    best = api.post("search", query="what is the name of my pet?", user_id="eve", limit=1)
+    assert [one["content"] for one in best["results"]] == ["My cat is called Mimi"]
+    assert 0 <= best["results"][0]["confidence"] <= 1
+    tagged = api.post("search", query="anything", user_id="eve", filter={"tags": ["pets"]})
+    assert [one["tags"] for one in tagged["results"]] == [["pets"]]
+    then = api.post("search", query="meeting", user_id="eve", time_query="in March 2024")
+    assert [one["content"] for one in then["results"]] == ["The budget meeting is on Friday"]
+    listed = api.post("search", range={"from": "2024-04-01", "to": "2024-04-30"}, user_id="eve")
+    assert [one["content"] for one in listed["results"]] == ["My cat is called Mimi"]
+    assert listed["time_frame"]["from"].startswith("2024-04-01")
+    clerk = api.post("search", query="meeting", user_id="eve", agent_id="clerk", search_type="bm25")
+    assert [(one["agent_id"], one["tags"]) for one in clerk["results"]] == [("clerk", [])]
+    assert (
+        refused(api.ask("POST", "search", {"query": "x", "user_id": "eve", "agent_id": "none"}))[1] == "AGENT_NOT_FOUND"
+    )
+
+
+def test_chat_prompt_and_agents_know_the_user(api: Api) -> None:
+    api.post("memories", content="I prefer dark mode", user_id="fay", agent_id="painter", memory_type="Factual")
+    said = api.post("chat", message="which mode do I prefer?", user_id="fay", agent_id="painter")
+    assert said["generated"] is False
+    assert [one["content"] for one in said["memories_used"]] == ["I prefer dark mode"]
+    assert "dark mode" in api.post("prompt", user_id="fay")["system_prompt"]
+    made = api.post("agents", agent_id="planner", user_id="fay", description="plans")
+    assert (made["memory_count"], made["name"]) == (0, "Planner")
+    listed = {one["agent_id"]: one for one in api.get("agents", user_id="fay")["agents"]}
+    assert listed.keys() == {"painter", "planner"}
+    assert (listed["painter"]["memory_count"], listed["planner"]["description"]) == (1, "plans")
+    assert api.post("search", query="mode", user_id="fay", agent_id="planner")["results"] == []
+    assert refused(api.ask("POST", "agents", {"agent_id": "planner", "user_id": "fay"}))[:2] == (409, "ALREADY_EXISTS")
+    assert refused(api.ask("POST", "chat", {"message": "hello"})) == (400, "INVALID_REQUEST", "user_id")
+
+
+def test_scopes_figures_and_backups_are_told(api: Api) -> None:
+    assert api.post("scopes", scope_name="Garden", description="plants")["outcome"] == "created"
+    assert "Garden" in {one["scope_name"] for one in api.get("scopes")["scopes"]}
+    assert refused(api.ask("POST", "scopes", {"scope_name": "garden"}))[:2] == (409, "SCOPE_EXISTS")
+    assert "Garden" in api.get("stats")["stats"]["scopes"]
+    made = api.post("backups")
+    assert made["backup_file"] in {one["backup_file"] for one in api.get("backups")["backups"]}
+    assert "tokens" not in made["counts"]
+
+
+def test_metrics_count_requests_and_name_nothing_of_anybody(api: Api) -> None:
+    api.post("memories", content="secretword", user_id="gil-the-user")
+    reply = api.ask("GET", "/metrics")
+    assert reply.headers["content-type"].startswith("text/plain")
+    assert 'infinite_memory_http_requests_total{method="POST",route="/api/v1/memories",status="201"}' in reply.text
+    assert re.search(r"^infinite_memory_memories \d", reply.text, re.MULTILINE)
+    assert "gil-the-user" not in reply.text
+
+
+def test_the_page_needs_no_network(api: Api) -> None:
+    page = Api(api.web, None).ask("GET", "/docs")
+    assert page.text == PAGE
+    assert re.findall(r"https?://|src=|@import", PAGE) == []
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+# refusals
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "query", "field"),
+    [
+        ("POST", "memories", {}, {}, "content"),
+        ("POST", "memories", {"content": " "}, {}, "content"),
+        ("POST", "memories", {"content": "x", "tags": [1]}, {}, "tags[0]"),
+        ("POST", "memories", {"content": "x", "metadata": {"importance": 11}}, {}, "metadata.importance"),
+        ("POST", "memories", {"content": "x", "user_id": "u", "memory_type": "Odd"}, {}, "memory_type"),
+        ("POST", "memories", {"content": "x", "user_id": "u", "scope_type": "run"}, {}, "run_id"),
+        ("POST", "search", {}, {}, "query"),
+        ("POST", "search", {"query": "x", "limit": 0}, {}, "limit"),
+        ("POST", "search", {"query": "x", "time_query": "no time here"}, {}, "time_query"),
+        ("POST", "search", {"query": "x", "filter": {"min_importance": "much"}}, {}, "filter.min_importance"),
+        ("POST", "search", {"query": {"$ne": ""}}, {}, "query"),
+        ("GET", "memories", None, {"limit": "many"}, "limit"),
+        ("GET", "memories", None, {"tags_mode": "some"}, "tags_mode"),
+        ("GET", "memories", None, {"from": "2024-02-31"}, "from"),
+        ("GET", "memories", None, {"cursor": "nonsense"}, "cursor"),
+        ("DELETE", "memories", None, {"tag": "x", "dry_run": "maybe"}, "dry_run"),
+        ("POST", "chat", {"user_id": "u"}, {}, "message"),
+        ("POST", "agents", {"name": "x"}, {}, "agent_id"),
+        ("POST", "scopes", {}, {}, "scope_name"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(api: Api, method: str, path: str, body: Any, query: dict[str, str], field: str) -> None:
+    assert refused(api.ask(method, path, body, query)) == (400, "INVALID_REQUEST", field)
+
+
+@pytest.mark.parametrize("body", ["{", "[]", "null", '"text"', '{"content": 1e999}', '{"content": "a", "content": "b"}',
+                                  '{"content": "\\ud800"}', "\xff"])  # fmt: skip
+def test_a_body_that_is_no_strict_json_object_is_refused(api: Api, body: str) -> None:
+    headers = {"Authorization": f"Bearer {api.token}", "Content-Type": "application/json"}
+    reply = api.web.post("/api/v1/memories", content=body.encode("latin-1"), headers=headers)
+    assert refused(reply)[:2] == (400, "INVALID_REQUEST")
+
+
+def test_bodies_keep_to_their_type_and_their_size(api: Api) -> None:
+    headers = {"Authorization": f"Bearer {api.token}", "Content-Type": "text/plain"}
+    assert refused(api.web.post("/api/v1/memories", content=b"{}", headers=headers))[:2] == (
+        415,
+        "UNSUPPORTED_MEDIA_TYPE",
+    )
+    assert refused(api.ask("POST", "memories", {"content": "x" * 300_000}))[:2] == (413, "BODY_TOO_LARGE")
+    reply = api.ask("POST", "memories", {"content": "x", "tags": ["t" * 300]})
+    assert refused(reply) == (400, "LIMIT_EXCEEDED", "tags[0]")
+    assert reply.json()["error"]["details"] == {"size": 300, "limit": 200}
+
+
+def test_addresses_methods_hosts_and_origins_that_are_none_are_refused(api: Api) -> None:
+    assert refused(api.ask("GET", "nothing"))[:2] == (404, "NOT_FOUND")
+    assert refused(api.ask("GET", "/"))[:2] == (404, "NOT_FOUND")
+    wrong = api.ask("PUT", "memories", {})
+    assert refused(wrong)[:2] == (405, "METHOD_NOT_ALLOWED")
+    assert wrong.headers["allow"] == "DELETE, GET, POST"
+    assert refused(api.ask("GET", "stats", Host="rebind.attacker.example"))[:2] == (421, "MISDIRECTED")
+    assert refused(api.ask("GET", "stats", Origin="https://attacker.example"))[:2] == (403, "FORBIDDEN")
+    assert api.ask("GET", "stats", Origin="http://localhost:3000").status_code == 200
+    assert refused(api.ask("GET", "/healthz", Host="rebind.attacker.example"))[0] == 421
+
+
+def test_a_misspelt_field_is_warned_of(api: Api) -> None:
+    told = api.post("memories", content="x", scope="Warned", tag=["a"])["warnings"]
+    assert len(told) == 1
+    assert "did you mean tags" in told[0]
+
+
+# tokens
+
+
+def test_who_has_no_token_learns_how_to_show_one(api: Api) -> None:
+    for header in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer"},
+                   {"Authorization": f"Bearer im_{'0' * 12}_{'a' * 43}"}, {"Authorization": f"Token {api.token}"}):  # fmt: skip
+        reply = Api(api.web, None).ask("GET", "stats", **header)
+        assert refused(reply)[:2] == (401, "AUTHENTICATION_FAILED")
+        assert reply.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_token_is_shown_once_and_opens_nothing_once_it_is_revoked(home: Installation, api: Api) -> None:
+    made = make_token(home, api.web, "--name", "lamp")
+    assert made.token is not None
+    assert made.get("stats")
+    listed = home.command("tokens", "list")
+    assert "lamp" in listed.stdout
+    assert made.token not in listed.stdout
+    done = home.command("tokens", "revoke", made.token)
+    assert done.returncode == 0
+    assert refused(made.ask("GET", "stats"))[:2] == (401, "AUTHENTICATION_FAILED")
+    assert home.command("tokens", "revoke", made.token).returncode == 1
+
+
+def test_a_token_stops_when_it_expires(home: Installation, api: Api) -> None:
+    soon = (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=3)).isoformat()
+    made = make_token(home, api.web, "--expires", soon)
+    until(lambda: made.ask("GET", "stats").status_code == 401, "the token has expired")
+    assert "expired" in home.command("tokens", "list").stdout
+    assert home.command("tokens", "create", "--expires", "yesterday").returncode == 1
+
+
+def test_a_token_that_only_reads_changes_nothing(home: Installation, api: Api) -> None:
+    reader = make_token(home, api.web, "--read-only")
+    kept = api.post("memories", content="stays as it is", scope="Museum")
+    for method, path, body in (
+        ("POST", "memories", {"content": "x"}), ("PATCH", f"memories/{kept['memory_id']}", {"content": "x"}),
+        ("DELETE", f"memories/{kept['memory_id']}", None), ("DELETE", "memories", None), ("POST", "backups", {}),
+        ("POST", "scopes", {"scope_name": "x"}), ("POST", "agents", {"agent_id": "x"}),
+        ("POST", f"memories/{kept['memory_id']}/restore", {}), ("POST", "chat", {"message": "x", "user_id": "x"}),
+    ):  # fmt: skip
+        reply = reader.ask(method, path, body)
+        assert refused(reply)[:2] == (403, "FORBIDDEN"), path
+        assert "insufficient_scope" in reply.headers["www-authenticate"]
+    assert reader.post("search", query="stays", scope="Museum")["total"] == 1
+    assert reader.ask("GET", "/metrics").status_code == 200
+    assert reader.ask("POST", "/mcp", {}).status_code == 403
+
+
+def test_tokens_outlast_a_restore_and_travel_in_no_backup(home: Installation, api: Api) -> None:
+    made = make_token(home, api.web, "--user", "kim")
+    made.post("memories", content="before the backup")
+    backup = api.post("backups")
+    made.post("memories", content="after the backup")
+    late = make_token(home, api.web, "--user", "kim")
+    assert home.call("restore_backup", file=backup["backup_file"], mode="replace")["status"] == "OK"
+    assert [one["content"] for one in late.get("memories")["memories"]] == ["before the backup"]
+    assert made.get("memories")["total"] == 1
+
+
+def test_a_token_bound_to_a_scope_works_in_it_alone(home: Installation, api: Api) -> None:
+    desk = make_token(home, api.web, "--scope", "Desk", "--scope", "Shelf")
+    made = desk.post("memories", content="the lamp is on the desk")
+    assert made["scope"] == "Desk"
+    desk.post("memories", content="the book is on the shelf", scope="Shelf")
+    assert desk.get("memories")["total"] == 2
+    assert desk.get("memories", scope="Shelf")["total"] == 1
+    assert refused(desk.ask("POST", "memories", {"content": "x", "scope": "Global"}))[:2] == (404, "SCOPE_NOT_FOUND")
+    assert {one["scope_name"] for one in desk.get("scopes")["scopes"]} == {"Desk", "Shelf"}
+    assert refused(desk.ask("POST", "memories", {"content": "x", "user_id": "ann"}))[:2] == (403, "FORBIDDEN")
+    assert desk.ask("DELETE", "memories", query={"scope": "Shelf"}).json()["deleted_count"] == 1
+    assert {one["scope_name"] for one in desk.get("scopes")["scopes"]} == {"Desk", "Shelf"}
+
+
+def test_too_many_requests_of_one_token_wait_and_leave_others_alone(tmp_path: Path) -> None:
+    need_parts()
+    settings = {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_HTTP__RATE": "5/hour"}
+    with Installation(tmp_path / "home", settings) as one, serving(one) as web:
+        first, second = make_token(one, web), make_token(one, web)
+        assert [first.ask("GET", "stats").status_code for _ in range(5)] == [200] * 5
+        reply = first.ask("GET", "stats")
+        assert refused(reply)[:2] == (429, "RATE_LIMIT_EXCEEDED")
+        assert 3500 < int(reply.headers["retry-after"]) <= 3600
+        assert first.ask("POST", "/mcp", {}).status_code == 429
+        assert second.ask("GET", "stats").status_code == 200
+        unknown = [Api(web, f"guess{number}").ask("GET", "stats").status_code for number in range(7)]
+        assert unknown == [401] * 5 + [429] * 2
+        assert second.ask("GET", "stats").status_code == 200
+        assert web.get("/healthz").status_code == 200
+
+
+# the document
+
+
+def test_the_document_lists_every_route_and_no_other(api: Api) -> None:
+    served = {
+        (method.upper(), path) for path, methods in api.get("/openapi.json")["paths"].items() for method in methods
+    }
+    table = DOCUMENT.split("## Routes")[1].split("## ")[0]
+    written = set(re.findall(r"^\| `(GET|POST|PATCH|DELETE) (/[^`]+)`", table, re.MULTILINE))
+    assert {(method, path.replace("{id}", "{memory_id}")) for method, path in written} == served
+
+
+def test_the_document_names_every_key_of_a_memory(api: Api) -> None:
+    shown = json.loads(DOCUMENT.split("## A memory")[1].split("```json\n")[1].split("```")[0])
+    made = api.post("memories", content="x", user_id="key", tags=["a"])
+    assert set(shown) == set(api.get(f"memories/{made['memory_id']}"))
+
+
+CURLS = [block for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL) if "curl" in block]
+
+
+@pytest.mark.parametrize("block", CURLS)
+def test_the_documents_examples_run(home: Installation, api: Api, block: str) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl")
+    environ = os.environ | {"URL": str(api.web.base_url).rstrip("/"), "TOKEN": str(api.token)}
+    done = subprocess.run(["bash", "-euc", block], env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    decoder, text, replies = json.JSONDecoder(), done.stdout.strip(), []
+    while text:
+        reply, end = decoder.raw_decode(text)
+        replies.append(reply)
+        text = text[end:].strip()
+    assert len(replies) == block.count("curl ")
+    assert all(reply.get("success", True) for reply in replies), replies
