@@ -212,10 +212,22 @@ class Told:
     def __init__(self, title: str) -> None:
         self._title = title
         self._done, self._total, self._shown = 0, 0, -CREEP
+        self._is_wanted = True
 
     def take(self, done: int, total: int) -> None:
-        """Learn how much is done, of how much; 0 for unknown."""
+        """Learn how much is done, of how much; 0 for unknown.
+
+        Raises:
+            CancelledError: nobody wants the work any more. Before Python 3.12 `asyncio.wait_for` loses a cancellation that comes when
+                what it waits for is done already, and the database's driver sends by it.
+        """
+        if not self._is_wanted:
+            raise asyncio.CancelledError
         self._done, self._total = done, total
+
+    def stop(self) -> None:
+        """Let the work end where it next tells how far it is."""
+        self._is_wanted = False
 
     def next(self, seconds: int) -> tuple[float, float | None, str]:
         """Give value, total and words of the next notification. The value has to grow each time, by the protocol."""
@@ -237,5 +249,6 @@ async def _with_progress(work: Awaitable[Json], told: Told, call: ToolCall) -> J
                 return task.result()
             seconds += 1
     except asyncio.CancelledError:
+        told.stop()
         task.cancel()
         raise
