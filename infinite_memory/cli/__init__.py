@@ -62,6 +62,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     from infinite_memory.cli.lifecycle import add_parsers as add_lifecycle
+    from infinite_memory.cli.progress import add_option
     from infinite_memory.cli.tokens import add_parser as add_tokens
 
     common = argparse.ArgumentParser(add_help=False)
@@ -108,10 +109,16 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "doctor", parents=[common], help="check database, model, index, permissions and disk"
     ).add_argument("--json", action="store_true")
-    commands.add_parser("optimize", parents=[common], help="tidy up; changes no words").add_argument(
-        "--dry-run", action="store_true"
-    )
-    commands.add_parser("reindex", parents=[common], help="build the index anew from the database")
+    optimize = commands.add_parser("optimize", parents=[common], help="tidy up; changes no words unless told to")
+    optimize.add_argument(
+        "operations", nargs="*", metavar="OPERATION",
+        help="compact, check_sidecar, purge_deleted (the default), deduplicate, merge_similar, prune or summarize",
+    )  # fmt: skip
+    optimize.add_argument("--dry-run", action="store_true", help="only tell what would be done")
+    optimize.add_argument("--json", action="store_true", help="print the reply as JSON, with what was concerned")
+    reindex = commands.add_parser("reindex", parents=[common], help="build the index anew from the database")
+    for long in (optimize, reindex):
+        add_option(long)
     add_lifecycle(commands, common)
     add_tokens(commands, common)
     connect = commands.add_parser("connect", help="enter this memory into an MCP client's configuration")

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from infinite_memory.cli.progress import asking
 from infinite_memory.cli.reach import ask, home_and_config
 from infinite_memory.errors import EmbeddingError, InfiniteMemoryError
 
@@ -73,15 +74,22 @@ def help_(options: argparse.Namespace) -> int:
 
 def optimize(options: argparse.Namespace) -> int:
     """Tidy up, and say what was done."""
-    reply = ask(options, {"action": "optimize_memory", "dry_run": options.dry_run})
-    for line in reply.get("operations", [reply.get("error")]):
+    request: Json = {"action": "optimize_memory", "dry_run": options.dry_run}
+    reply = asking(options, "optimize")(request | ({"operations": options.operations} if options.operations else {}))
+    if options.json:
+        print(json.dumps(reply, ensure_ascii=False))
+        return _code(reply)
+    if reply["status"] != "OK":
+        print(f"infinite-memory optimize: {reply['error']}", file=sys.stderr)
+        return 1
+    for line in reply["operations"]:
         print(line)
     return _code(reply)
 
 
 def reindex(options: argparse.Namespace) -> int:
     """Build the index anew from the database."""
-    reply = ask(options, {"action": "reindex"})
+    reply = asking(options, "reindex")({"action": "reindex"})
     print(f"{reply['count']:,} memories are indexed" if reply["status"] == "OK" else reply["error"])
     return _code(reply)
 

@@ -12,11 +12,11 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from infinite_memory.cli import reach, scopes
+from infinite_memory.cli.progress import add_option, asking
 from infinite_memory.errors import BackupError
 from infinite_memory.home import Home
 
@@ -71,6 +71,8 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     importing.add_argument("--into-scope", metavar="NAME", help="where everything goes")
     importing.add_argument("--dry-run", action="store_true", help="only tell what would be added")
     importing.add_argument("--json", action="store_true")
+    for one in (backup, restore, export, importing):
+        add_option(one)
 
 
 def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
@@ -195,7 +197,7 @@ def _write_pages(written: Path, folder: Path) -> None:
 
 
 def _backup(options: argparse.Namespace) -> int:
-    return backup(options, partial(reach.ask, options), reach.home_and_config(options)[0])
+    return backup(options, asking(options, "backup"), reach.home_and_config(options)[0])
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -206,15 +208,15 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _restore(options: argparse.Namespace) -> int:
-    return restore(options, partial(reach.ask, options), _folder(options)[0])
+    return restore(options, asking(options, "restore"), _folder(options)[0])
 
 
 def _export(options: argparse.Namespace) -> int:
-    return export(options, partial(reach.ask, options))
+    return export(options, asking(options, "export"))
 
 
 def _import(options: argparse.Namespace) -> int:
-    return import_(options, partial(reach.ask, options))
+    return import_(options, asking(options, "import"))
 
 
 def _folder(options: argparse.Namespace) -> tuple[Path, Config]:

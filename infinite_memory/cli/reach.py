@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from infinite_memory.errors import ConfigError, DaemonError
@@ -85,8 +86,11 @@ def contract_options(options: argparse.Namespace) -> dict[str, str]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def ask(options: argparse.Namespace, request: Json) -> Json:
+def ask(options: argparse.Namespace, request: Json, progress: Callable[[int, int], None] | None = None) -> Json:
     """Send one request of the native contract to the home's daemon, started if there is none; gives the reply.
+
+    Args:
+        progress: Is told meanwhile how much is done, of how much (0: unknown).
 
     Raises:
         DaemonError: it could not be reached, or went before it answered.
@@ -94,7 +98,8 @@ def ask(options: argparse.Namespace, request: Json) -> Json:
     """
     from infinite_memory.greeting import greet
 
-    link, _ = greet(find_home(os.environ).path, greeting_of(options))
+    wanted = {"progress": True} if progress is not None else {}
+    link, _ = greet(find_home(os.environ).path, greeting_of(options) | wanted)
     with link, link.makefile("rwb") as stream:
         stream.write(json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
         stream.flush()
@@ -102,6 +107,9 @@ def ask(options: argparse.Namespace, request: Json) -> Json:
             if not line.startswith(b"\x1e"):
                 reply: Json = json.loads(line)
                 return reply
+            told = json.loads(line[1:]).get("progress")
+            if progress is not None and told is not None:
+                progress(told["done"], told["total"])
     raise DaemonError("the daemon stopped before it answered; the request may or may not have been carried out")
 
 

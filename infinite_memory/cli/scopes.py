@@ -50,6 +50,7 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     export = actions.add_parser("export", parents=[common], help="write one scope as text to standard output")
     export.add_argument("name")
     export.add_argument("--format", choices=("jsonl", "markdown", "csv"), default="jsonl")
+    export.add_argument("--include-deleted", action="store_true", help="softly forgotten memories too")
 
 
 def scopes(options: argparse.Namespace, ask: Ask) -> int:
@@ -59,7 +60,7 @@ def scopes(options: argparse.Namespace, ask: Ask) -> int:
     if options.what == "export":
         from infinite_memory.cli.lifecycle import export
 
-        options.only_scope, options.include_deleted, options.output = options.name, False, None
+        options.only_scope, options.output = options.name, None
         return export(options, ask)
     request, done = _request(options)
     if getattr(options, "dry_run", False):

@@ -89,7 +89,7 @@ class Restoring:
             try:
                 await _stage(reader, restore, progress)
                 replaces = mode is RestoreMode.REPLACE and only_scope is None
-                putting = asyncio.create_task(self._put(restore, given, replaces=replaces), name="restore")
+                putting = asyncio.create_task(self._put(restore, given, progress, replaces=replaces), name="restore")
                 done, saved = await finished(putting)
             finally:
                 with contextlib.suppress(StoreError):  # what is staged harms nobody, and is removed later
@@ -98,7 +98,7 @@ class Restoring:
         return RestoreReport(file, mode, done, saved)
 
     async def _put(
-        self, restore: Restore, given: RestoreMode | None, *, replaces: bool
+        self, restore: Restore, given: RestoreMode | None, progress: Progress | None, *, replaces: bool
     ) -> tuple[Restored, Backup | None]:
         """Put everything into place, then bring schema, scopes and index level with it."""
         parts, copies = self._parts, self._parts.store.copies
@@ -114,7 +114,7 @@ class Restoring:
             await parts.scopes.refresh()
             parts.index.restored()
             if replaces or done.memories > (parts.index.count() or 0):
-                await parts.index.rebuild(words=True)
+                await parts.index.rebuild(words=True, progress=progress)
             else:
                 await parts.index.catch_up()
             parts.index.scopes_changed()

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from infinite_memory.engine.parts import Parts
 from infinite_memory.errors import BackupError
-from infinite_memory.lifecycle.backup import Backup, Backups, verify_file
+from infinite_memory.lifecycle.backup import Backup, Backups, Progress, verify_file
 from infinite_memory.lifecycle.ciphers import Secret
 from infinite_memory.lifecycle.folder import NAME, list_names
 from infinite_memory.lifecycle.format import read_head
@@ -34,13 +34,15 @@ class Scheduled:
     created_at: dt.datetime
 
 
-async def scheduled_backup(parts: Parts, backups: Backups, zone: ZoneInfo) -> tuple[Backup, list[Path]]:
+async def scheduled_backup(
+    parts: Parts, backups: Backups, zone: ZoneInfo, progress: Progress | None = None
+) -> tuple[Backup, list[Path]]:
     """Make a backup that counts as scheduled, then remove those that are too old; returns both.
 
     Raises:
         BackupError: it could not be made; nothing was removed.
     """
-    made = await backups.create(SCHEDULED)
+    made = await backups.create(SCHEDULED, progress)
     settings = parts.config.backup
     removed = await rotate(
         backups.folder, parts.store.identity, settings.keep_daily, settings.keep_weekly, zone, backups.secret

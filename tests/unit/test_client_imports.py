@@ -33,6 +33,7 @@ OURS = {
     "infinite_memory",
     "infinite_memory.cli",
     "infinite_memory.cli.lifecycle",
+    "infinite_memory.cli.progress",
     "infinite_memory.cli.reach",
     "infinite_memory.cli.scopes",
     "infinite_memory.cli.serve",

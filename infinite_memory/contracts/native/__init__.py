@@ -47,12 +47,12 @@ class NativeContract:
         self.session = session
         self._clock = clock
 
-    async def handle(self, request: Json, progress: Progress = untold) -> Reply:
-        """Answer one request, and tell *progress* of long work; never raises but for cancellation."""
+    async def handle(self, request: Json, progress: Progress | None = None) -> Reply:
+        """Answer one request, and tell *progress*, else the session's, of long work; never raises but for cancellation."""
         envelope = {"request_id": request["request_id"]} if request.get("request_id") is not None else {}
         checking = Checking(self.session.limits, self.session.zone)
         try:
-            reply = await self.run(request, checking, progress)
+            reply = await self.run(request, checking, progress or self.session.progress)
         except InfiniteMemoryError as problem:
             reply = self.refuse(problem)
         except Exception:

@@ -33,7 +33,7 @@ async def backup_memory(call: Call) -> Reply:
     backups = Backups.of(call.engine.parts)
     if not call.fields.flag("scheduled"):
         return _backup_out(await backups.create(progress=call.progress))
-    made, removed = await scheduled_backup(call.engine.parts, backups, call.session.zone)
+    made, removed = await scheduled_backup(call.engine.parts, backups, call.session.zone, call.progress)
     return _backup_out(made) | {"removed": [one.name for one in removed]}
 
 

@@ -34,6 +34,14 @@ from infinite_memory.time_phrases import EXAMPLES, Anchor, FoundTime, find_time
 SCOPE_ABOUT = "Name of a scope, or ALL; without it the active scope and Global are searched"
 
 
+Progress = Callable[[int, int], None]
+"""Takes how much of long work is done, of how much; 0 where nobody knows how much there is."""
+
+
+def untold(done: int, total: int) -> None:
+    """Take progress that nobody asked for."""
+
+
 @dataclass(slots=True)
 class Session:
     """What belongs to one client: its active scope and the settings that travel with its connection.
@@ -50,14 +58,7 @@ class Session:
     laravel: LaravelSettings = field(default_factory=LaravelSettings)
     ignored: list[str] = field(default_factory=list)
     tell: Callable[[dict[str, str]], Awaitable[None]] | None = None
-
-
-Progress = Callable[[int, int], None]
-"""Takes how much of long work is done, of how much; 0 where nobody knows how much there is."""
-
-
-def untold(done: int, total: int) -> None:
-    """Take progress that nobody asked for."""
+    progress: Progress = untold  # where requests bring none of their own
 
 
 @dataclass(slots=True)

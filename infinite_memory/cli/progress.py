@@ -1,0 +1,75 @@
+"""Progress of long work on standard error: a bar on a terminal, a line now and then elsewhere. Short work shows nothing."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
+
+from infinite_memory.cli import reach
+
+Json = dict[str, Any]
+Progress = Callable[[int, int], None]
+
+FIRST_LINE_S = 3.0  # what is done sooner needs no word
+NEXT_LINE_S = 5.0
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Enter the flag that turns it off."""
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def asking(options: argparse.Namespace, what: str) -> Callable[[Json], Json]:
+    """Give what asks the daemon, and shows meanwhile how far it is; *what* is the command's name."""
+
+    def ask(request: Json) -> Json:
+        if options.quiet:
+            return reach.ask(options, request)
+        with shown(what, sys.stderr) as progress:
+            return reach.ask(options, request, progress)
+
+    return ask
+
+
+@contextlib.contextmanager
+def shown(what: str, stream: TextIO) -> Iterator[Progress]:
+    """Show progress on a stream; gives what is told how much is done, of how much (0: unknown)."""
+    if stream.isatty():
+        with _bar(what, stream) as progress:
+            yield progress
+    else:
+        yield Lines(what, stream)
+
+
+class Lines:
+    """Writes a line every few seconds, the first after a while."""
+
+    def __init__(self, what: str, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what, self._stream, self._clock = what, stream, clock
+        self._next_at = clock() + FIRST_LINE_S
+
+    def __call__(self, done: int, total: int) -> None:
+        """Learn how much is done, of how much."""
+        if self._clock() >= self._next_at:
+            self._next_at = self._clock() + NEXT_LINE_S
+            of = f" of {total:,}" if total else ""
+            print(f"infinite-memory {self._what}: {done:,}{of} done", file=self._stream, flush=True)
+
+
+@contextlib.contextmanager
+def _bar(what: str, stream: TextIO) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(file=stream), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total or None)
+
+        yield progress
