@@ -70,6 +70,7 @@ class Index:
     ) -> None:  # fmt: skip
         self._store, self._scopes, self._embeddings, self._files = store, scopes, embeddings, files
         self._words = words
+        self._words.level_with = lambda: self._token
         self._wait_s, self._save_every_s = wait_s, save_every_s
         self._sidecar: Sidecar | None = None
         self._next: Sidecar | None = None  # being built to take its place; own writes enter both
@@ -413,7 +414,7 @@ class Index:
         async with self._saving:
             began = time.monotonic()
             token, self._unsaved_since, self._save_asap = self._token, None, False
-            await self._words.flush(token)
+            await self._words.flush()
             try:
                 await asyncio.to_thread(lambda: self._files.save(sidecar, self._store.identity, token))
             except SidecarError:

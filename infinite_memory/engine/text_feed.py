@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError, StoreError
 from infinite_memory.models import MemoryId, MemoryRecord, Row, ScopeId
@@ -48,6 +48,7 @@ class TextFeed:
         self._opening: asyncio.Task[None] | None = None
         self._rebuilding: asyncio.Task[None] | None = None
         self._flushing = asyncio.Lock()
+        self.level_with: Callable[[], bytes] = lambda: b""  # gives the change token up to which everything was entered
 
     @property
     def index(self) -> TextIndex | None:
@@ -77,7 +78,7 @@ class TextFeed:
         level = False
         try:
             index, saved = await asyncio.to_thread(lambda: self._files.load(self._store.identity))
-            level = bool(token) and saved == token and not self._behind
+            level = bool(token and saved) and self._reaches(saved, token) and not self._behind
         except SidecarDamagedError as problem:
             log.info("the text index is rebuilt: %s", problem, extra={"event": "text_rebuilt"})
             index = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
@@ -89,6 +90,11 @@ class TextFeed:
         self._index, self._behind = index, False
         self._purge = self._purge or self._files.is_unclean
         self._changed()
+
+    def _reaches(self, saved: bytes, token: bytes) -> bool:
+        """Tell whether what was saved is as level as *token*, or more: what lies beyond is told again, and changes nothing."""
+        has_reached = self._store.has_reached
+        return saved == token or (has_reached(saved, token) and not has_reached(token, saved))
 
     async def close(self) -> None:
         """Stop what is under way. What is to leave the files and could not yet, leaves with them: they are built anew."""
@@ -218,10 +224,10 @@ class TextFeed:
             self._files.mark_unclean()
         self._purge = True
 
-    async def flush(self, token: bytes = b"") -> None:
+    async def flush(self) -> None:
         """Write what waits to the files; a failure is logged and tried again later."""
         async with self._flushing:
-            index, self._waiting_since = self._index, None
+            index, token, self._waiting_since = self._index, self.level_with(), None
             if index is None:
                 return
             try:
@@ -270,7 +276,8 @@ class TextFeed:
                     await asyncio.to_thread(index.flush)
             await self._level(index, sidecar)
             async with self._flushing:  # or a flush of the old generation would find its folder gone
-                await asyncio.to_thread(index.flush)
+                token = self.level_with()
+                await asyncio.to_thread(lambda: index.flush(token))
                 self._index = index
                 await asyncio.to_thread(lambda: self._files.settle(index))
             if not self._purge:  # nothing was forgotten meanwhile

@@ -57,7 +57,9 @@ def search_exactly(
     """
     _on_one_thread()
     if selected is not None and len(few := np.flatnonzero(selected)) <= FEW_ROWS:
-        gathered = codes[few]  # not multiplied by NumPy: its BLAS wakes a thread for each core, which takes ten times as long
+        gathered = codes[
+            few
+        ]  # not multiplied by NumPy: its BLAS wakes a thread for each core, which takes ten times as long
         scores, rows = _view(gathered).search(query, min(count, len(few)))
         return scores[0], few[rows[0]]
     index = _view(codes)
