@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from infinite_memory.engine.confidence import SAME_TEXT, confidence_in
 from infinite_memory.engine.excerpts import best_window
-from infinite_memory.engine.naming import Names
+from infinite_memory.engine.naming import Asked, Names
 from infinite_memory.engine.parts import Found, Listing, Mode, Parts, Where
 from infinite_memory.engine.ranking import MEANING_SHARE, Candidate, discounted, rank
 from infinite_memory.engine.remember import content_hash
@@ -175,10 +175,7 @@ class Recalling:
         if text is None and mode is Mode.HYBRID:
             notes.append("the text index is still being built: found by meaning alone")
         wording = await _maybe_in_thread(sidecar, lambda: text.read(query, _SPELLINGS[mode])) if text else None
-        tags = sidecar.tags()
-        if self._names_of != (id(sidecar), len(tags)):
-            self._names, self._names_of = Names(tags), (id(sidecar), len(tags))
-        asked = self._names.read(query, wording.corrected if wording else {})
+        asked = self._understood(query, wording, sidecar)
         vector = None
         try:
             vector = await self._vector(asked.embedded, mode)
@@ -188,6 +185,13 @@ class Recalling:
             notes.append(f"found by words alone: {problem}")
         note = "; ".join(notes) or None
         return scopes, Search(sidecar, text, vector, wording, asked.tag_keys, narrow, mode, note)
+
+    def _understood(self, query: str, wording: Wording | None, sidecar: Sidecar) -> Asked:
+        """Read the names in a question, by the tags that there are."""
+        tags = sidecar.tags()
+        if self._names_of != (id(sidecar), len(tags)):
+            self._names, self._names_of = Names(tags), (id(sidecar), len(tags))
+        return self._names.read(query, wording.corrected if wording else {})
 
     async def _vector(self, text: str, mode: Mode) -> Vectors | None:
         embeddings, settings = self.parts.embeddings, self.parts.config.recall

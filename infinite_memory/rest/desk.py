@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infinite_memory.contracts.agentmem.conversations import Conversations
+from infinite_memory.contracts.agentmem.people import check_agent
 from infinite_memory.contracts.agentmem.server import AgentMemServer
-from infinite_memory.contracts.agentmem.table import SCOPE
+from infinite_memory.contracts.agentmem.table import ID_CHARS, SCOPE
 from infinite_memory.contracts.agentmem.table import TABLE as AGENTMEM
 from infinite_memory.contracts.agentmem.table import USER as USER_FIELD
-from infinite_memory.contracts.base import Checking, Field, Fields, Json, Reply, parse_fields
+from infinite_memory.contracts.base import Checking, Field, Fields, Json, NameField, Reply, parse_fields
 from infinite_memory.contracts.native import NativeContract
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
@@ -21,6 +22,7 @@ from infinite_memory.rest.failures import ForbiddenError
 from infinite_memory.rest.tokens import Grant
 from infinite_memory.rest.view import ScopesView, UserView
 
+AGENT_FIELD = NameField(name="agent_id", about="Only memories of this agent of the user", max_chars=ID_CHARS)
 Open = Callable[[], Awaitable[Engine]]
 
 
@@ -71,6 +73,7 @@ class Asked:
     fields: Json
     session: Session
     checking: Checking
+    agent_id: str | None = None
 
     @property
     def is_narrow(self) -> bool:
@@ -81,8 +84,22 @@ class Asked:
         """Give the engine, as far as the sender may see it."""
         engine = await self.desk.engine()
         if self.user_id is not None:
-            return UserView(engine, self.user_id)
-        return ScopesView(engine, self.grant.scopes) if self.grant.scopes else engine
+            return UserView(engine, self.user_id, self.agent_id, discreet=bool(self.grant.users))
+        return ScopesView(engine, self.grant.scopes, discreet=True) if self.grant.scopes else engine
+
+    async def take_agent(self) -> None:
+        """Take ``agent_id`` out of the fields: only that agent's memories are seen from here on.
+
+        Raises:
+            InvalidRequestError: it is wrong, or there is no user.
+            AgentNotFoundError: the user has no such agent.
+        """
+        given = self.fields.pop("agent_id", None)
+        if given is not None:
+            self.require_user()
+            agent = AGENT_FIELD.parse(given, "agent_id", self.checking)
+            await check_agent(await self.engine(), agent)
+            self.agent_id = agent
 
     def require_user(self) -> str:
         """Give the user.

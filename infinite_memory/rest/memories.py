@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from infinite_memory.contracts.agentmem.table import SCOPE
-from infinite_memory.contracts.base import Json, NameField
+from infinite_memory.contracts.base import Json
 from infinite_memory.contracts.native.table import FILTER_FIELDS
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
 from infinite_memory.models import MemoryId
@@ -14,7 +14,6 @@ from infinite_memory.rest.desk import Asked
 from infinite_memory.rest.forms import memory_form, plain_id
 
 EVERYWHERE = "ALL"
-AGENT_ID = NameField(name="agent_id", about="Only memories of this agent", max_chars=200)
 FILTERS = frozenset(one.name for one in FILTER_FIELDS)
 _TOLD = ("note", "embedding", "facts", "superseded", "generated", "model_error", "importance_score")
 
@@ -34,6 +33,7 @@ async def store(asked: Asked) -> tuple[int, Json]:
 
 async def list_(asked: Asked) -> tuple[int, Json]:
     """List memories, newest first."""
+    await asked.take_agent()
     fields = dict(asked.fields)
     filter_ = {name: fields.pop(name) for name in list(fields) if name in FILTERS}
     ends = {end: fields.pop(end) for end in ("from", "to") if end in fields}
@@ -50,6 +50,7 @@ async def list_(asked: Asked) -> tuple[int, Json]:
 
 async def forget(asked: Asked) -> tuple[int, Json]:
     """Forget every memory that the selectors name."""
+    await asked.take_agent()
     fields = dict(asked.fields)
     target = {name: fields.pop(name) for name in ("scope", "tag", "query") if name in fields}
     if not target and asked.user_id is not None:

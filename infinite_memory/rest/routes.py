@@ -18,7 +18,7 @@ from infinite_memory.contracts.native import NativeContract
 from infinite_memory.contracts.native.table import FILTER_FIELDS
 from infinite_memory.contracts.native.table import TABLE as NATIVE
 from infinite_memory.rest import asking, memories, service
-from infinite_memory.rest.desk import Asked
+from infinite_memory.rest.desk import AGENT_FIELD, Asked
 
 _ENTERED = (AgentMemServer, NativeContract)  # importing them fills the tables
 API = "/api/v1"
@@ -104,13 +104,13 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET", f"{API}/memories", "list_memories", "List memories, newest first, page by page, with any filter.",
         memories.list_, {200: "MemoryList"},
-        query=(USER, *_united(_LISTED, _ENDS, _native("list_memories", without=("filter",)))),
+        query=(USER, AGENT_FIELD, *_united(_LISTED, _ENDS, _native("list_memories", without=("filter",)))),
     ),
     Route(
         "DELETE", f"{API}/memories", "forget_memories",
         "Forget every memory that all selectors name; user_id alone names all memories of that user.",
         memories.forget, {200: "Forgotten"}, writes=True,
-        query=(USER, *_united(_target(), _native("delete_memory", without=("target",)))),
+        query=(USER, AGENT_FIELD, *_united(_target(), _native("delete_memory", without=("target",)))),
     ),
     Route(
         "GET", f"{API}/memories/{{memory_id}}", "read_memory", "Read one memory, whole.",

@@ -11,27 +11,40 @@ import datetime as dt
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from infinite_memory.contracts.agentmem.people import USER, source_of, superseded_source_of
+from infinite_memory.contracts.agentmem.people import (
+    AGENT,
+    USER,
+    Sight,
+    memories_of,
+    source_of,
+    superseded_source_of,
+)
 from infinite_memory.contracts.agentmem.table import SCOPE, MemoryType
 from infinite_memory.engine import Engine
 from infinite_memory.engine.forget import ForgetMode
+from infinite_memory.engine.naming import Asked, Names
 from infinite_memory.engine.parts import Changes, Draft, Forgotten, Kept, Listing, Target, Where
 from infinite_memory.engine.upkeep import Figures
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, MemoryNotFoundError, ScopeNotFoundError
 from infinite_memory.models import Filter, Link, MemoryId, MemoryRecord, Scope, TimeRange, fold
 from infinite_memory.rest.failures import ForbiddenError
+from infinite_memory.sidecar.base import Sidecar, Wording
 from infinite_memory.store.base import Located
 
 _NOTHING: frozenset[MemoryId] = frozenset()
 
 
 class View(Engine):
-    """What the two kinds of view share. `_shows` judges a memory, `_narrowed` a filter; the rest follows from them."""
+    """What the two kinds of view share. `_shows` judges a memory, `_narrowed` a filter; the rest follows from them.
+
+    A *discreet* view is for somebody who must not see the rest; others only did not ask for it.
+    """
 
     _scope_names: tuple[str, ...]
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, discreet: bool) -> None:
         super().__init__(engine.parts)
+        self._whole, self._discreet = engine, discreet
         self._at_work = engine._at_work
 
     def _shows(self, memory: MemoryRecord) -> bool:
@@ -67,6 +80,12 @@ class View(Engine):
         scopes, narrow = await super()._resolve(Where(names, self._narrowed(where.rest), lenient=lenient))
         assert narrow.scope_ids is not None
         return scopes, narrow
+
+    def _understood(self, query: str, wording: Wording | None, sidecar: Sidecar) -> Asked:
+        """Read the names in a question; where others must not be noticed, not by the tags and the words that they use."""
+        if self._discreet:
+            return Names(()).read(query, {})
+        return self._whole._understood(query, wording, sidecar)
 
     async def last_conversation_start(self, before: dt.datetime) -> dt.datetime | None:
         until = TimeRange(None, before)
@@ -198,17 +217,33 @@ class View(Engine):
 
 
 class UserView(View):
-    """The memories of one user of the AgentMem contract; all of them are in one scope and bear the user among their owners."""
+    """The memories of one user of the AgentMem contract; all of them are in one scope and bear the user among their owners.
+
+    With *agent_id* only those of this agent.
+    """
 
     _scope_names = (SCOPE,)
 
-    def __init__(self, engine: Engine, user_id: str) -> None:
-        super().__init__(engine)
-        self.user_id = user_id
+    def __init__(self, engine: Engine, user_id: str, agent_id: str | None = None, *, discreet: bool) -> None:
+        super().__init__(engine, discreet=discreet)
+        self.user_id, self.agent_id = user_id, agent_id
         self.only_owners = {USER: user_id}
 
     def _shows(self, memory: MemoryRecord) -> bool:
-        return memory.owners.get(USER) == self.user_id and self._in_scopes(memory)
+        is_theirs = self.agent_id is None or memory.owners.get(AGENT) == self.agent_id
+        return is_theirs and memory.owners.get(USER) == self.user_id and self._in_scopes(memory)
+
+    async def _resolve(self, where: Where) -> tuple[tuple[Scope, ...], Filter]:
+        scopes, narrow = await super()._resolve(where)
+        if self.agent_id is None:
+            return scopes, narrow
+        users = UserView(self._whole, self.user_id, discreet=self._discreet)
+        theirs = frozenset(
+            one.memory_id for one in await memories_of(users, Sight(self.user_id, self.agent_id)) if self._shows(one)
+        )
+        return scopes, dataclasses.replace(
+            narrow, memory_ids=theirs if narrow.memory_ids is None else theirs & narrow.memory_ids
+        )
 
     def _narrowed(self, where: Filter) -> Filter:
         mine = source_of(self.user_id)
@@ -242,8 +277,8 @@ class UserView(View):
 class ScopesView(View):
     """The memories of some scopes, whoever stored them there."""
 
-    def __init__(self, engine: Engine, scopes: Sequence[str]) -> None:
-        super().__init__(engine)
+    def __init__(self, engine: Engine, scopes: Sequence[str], *, discreet: bool) -> None:
+        super().__init__(engine, discreet=discreet)
         self._scope_names = tuple(scopes)
 
     def _shows(self, memory: MemoryRecord) -> bool:

@@ -124,6 +124,25 @@ def test_many_are_forgotten_by_their_tag_and_all_of_a_user_by_the_user(api: Api)
     assert refused(api.ask("DELETE", "memories", query={"scope": "Pages"})) == (400, "INVALID_REQUEST", "scope")
 
 
+def test_an_agents_memories_are_listed_and_forgotten_alone(api: Api) -> None:
+    for agent in ("cook", "driver"):
+        for text in ("keep calm", "be quick"):
+            api.post("memories", content=f"{text}, {agent}", user_id="ida", agent_id=agent, tags=[text])
+    api.post("memories", content="nobody's in particular", user_id="ida")
+    listed = api.get("memories", user_id="ida", agent_id="cook")
+    assert {one["content"] for one in listed["memories"]} == {"keep calm, cook", "be quick, cook"}
+    assert listed["total"] == 2
+    assert api.get("memories", user_id="ida", agent_id="cook", tags="be quick")["total"] == 1
+    assert refused(api.ask("GET", "memories", query={"user_id": "ida", "agent_id": "x"}))[:2] == (
+        404,
+        "AGENT_NOT_FOUND",
+    )
+    assert refused(api.ask("GET", "memories", query={"agent_id": "cook"})) == (400, "INVALID_REQUEST", "user_id")
+    gone = api.ask("DELETE", "memories", query={"user_id": "ida", "agent_id": "cook"}).json()
+    assert gone["deleted_count"] == 2
+    assert api.get("memories", user_id="ida")["total"] == 3
+
+
 # asking
 
 
