@@ -21,6 +21,7 @@ from infinite_memory.errors import ConfigError, DaemonError
 Json = dict[str, Any]
 
 START_S = 40.0  # a daemon that is going may take half a minute to finish
+STARTER_S = 10.0  # how long a client waits for another that is starting the daemon
 GREETING_S = 30.0
 LITTLE_BYTES = 64 * 1024  # with less on its disk than this, nothing can be written
 
@@ -78,9 +79,17 @@ def _start(home: Path, greeting: Json, deadline: float) -> None:
     """
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with local_socket.locked(local_socket.start_lock_path(home), wait=True):
-            if not _listens(home):
-                _start_alone(home, greeting, deadline)
+        patient_until = time.monotonic() + STARTER_S
+        while True:
+            with local_socket.locked(local_socket.start_lock_path(home), wait=False) as held:
+                # One that is frozen while it holds the lock stops nobody: of two daemons the second goes by itself.
+                if held or time.monotonic() > patient_until:
+                    if not _listens(home):
+                        _start_alone(home, greeting, deadline)
+                    return
+            if _listens(home):
+                return
+            time.sleep(0.02)
     except OSError as problem:  # a home that cannot be written, a full disk
         raise DaemonError(f"the daemon cannot be started in {home}: {problem.strerror or problem}") from problem
 

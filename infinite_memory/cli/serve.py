@@ -25,6 +25,7 @@ LOCK_WAIT_S = 1.0  # who only looks whether a daemon runs holds the lock for a m
 
 def serve(options: argparse.Namespace) -> int:
     """Answer requests from standard input until it ends or SIGTERM comes; 0 in both cases."""
+    _open_missing()
     output = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
@@ -41,8 +42,18 @@ def serve(options: argparse.Namespace) -> int:
         from infinite_memory.home import find_home
 
         code = Pipe(find_home(os.environ).path, greeting_of(options), 0, output).run()
-    sys.stderr.flush()
+    if sys.stderr is not None:
+        sys.stderr.flush()
     os._exit(code)  # a client that does not read, or does not close, must not keep the process
+
+
+def _open_missing() -> None:
+    """Open what the parent closed: or the next file would be taken for standard input, output or errors."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
 
 
 def _serve_here(options: argparse.Namespace, output: int) -> int:

@@ -217,6 +217,9 @@ class MongoStore(Store):
                     upsert=True,
                 )
             if (await memories.replace_one(wanted, document)).matched_count == 0:
+                if revise and await memories.find_one({"_id": document["_id"]}, {"_id": 1}) is None:
+                    # Removed at this moment: the version that was just kept goes too.
+                    await database[schema.REVISIONS].delete_many({"memory_id": document["_id"]})
                 await self._raise_conflict(database, memory)
         return after
 
@@ -319,6 +322,8 @@ class MongoStore(Store):
                 ends = [{"from_id": {"$in": there}}, {"to_id": {"$in": there}}]
                 await database[schema.LINKS].delete_many({"$or": ends})
                 await memories.delete_many({"_id": {"$in": there}})
+                # Somebody who was changing one of them may have kept a version meanwhile.
+                await database[schema.REVISIONS].delete_many({"memory_id": {"$in": there}})
                 removed += [MemoryId(str(key)) for key in there]
         return removed
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 import datetime as dt
 
@@ -16,7 +18,8 @@ from infinite_memory.errors import (
     ScopeNotFoundError,
     StoreError,
 )
-from infinite_memory.models import MemoryId, ScopeId
+from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
+from infinite_memory.store.mongo import MongoStore
 from tests.mongo_server import run
 
 from .conftest import NOW, Place, at, global_scope, make_embedding, make_memory
@@ -238,6 +241,29 @@ def test_a_removed_memory_takes_its_revisions_along(place: Place) -> None:
             assert await store.remove(at(live, hidden)) == []
             assert await store.fetch(at(live, hidden), deleted=None) == {}
             assert await store.revisions_of(live.memory_id) == []
+
+    run(scenario())
+
+
+def test_a_memory_removed_while_it_is_changed_leaves_no_version_behind(place: Place) -> None:
+    """Found while looking for ways in which a word could survive: the version was kept after the others had been removed."""
+
+    async def change(store: MongoStore, memory: MemoryRecord) -> None:
+        with contextlib.suppress(MemoryNotFoundError):
+            for number in range(5):
+                memory = await store.replace(dataclasses.replace(memory, text=f"text {number}"), revise=True)
+
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope = await global_scope(store)
+            memories = [make_memory(scope) for _ in range(40)]
+            await store.insert(memories)
+            await asyncio.gather(
+                *(change(store, one) for one in memories), *(store.remove(at(one)) for one in memories)
+            )
+            for one in memories:
+                assert await store.fetch(at(one), deleted=None) == {}
+                assert await store.revisions_of(one.memory_id) == []
 
     run(scenario())
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
+from pathlib import Path
 
 import pytest
 
-from tests.mongo_server import run
-from tests.store.lifecycle.conftest import Open
+from scripts.soak_checks import ids_in
+from tests.mongo_server import fresh_database, run
+from tests.store.lifecycle.conftest import Memory, Open
 
 
 def test_a_new_generation_waits_for_a_save_that_is_under_way(
@@ -45,5 +48,98 @@ def test_a_range_that_lacks_an_end_narrows_what_is_in_the_files(
             await memory.engine.parts.index._words.flush()
             found = await memory.ok("retrieve_memory", query="lighthouse", mode=mode, filter={"time_range": ends})
             assert [one["text"] for one in found["results"]] == ["The lighthouse was painted white."]
+
+    run(work())
+
+
+def keep(memory: Memory, folder: Path) -> None:
+    """Keep the files of an index as they are at this moment, which is all that a crash would leave."""
+    shutil.copytree(memory.app.home.sidecars, folder)
+
+
+def put_back(memory: Memory, folder: Path) -> None:
+    """Put kept files in the place of those that an orderly end wrote."""
+    shutil.rmtree(memory.app.home.sidecars)
+    shutil.copytree(folder, memory.app.home.sidecars)
+
+
+def words_of(memory: Memory) -> set[str]:
+    """Name the memories whose words are in the files, those marked as removed too."""
+    [generation] = (memory.app.home.sidecars / "text").glob("text-*")
+    return ids_in(generation)
+
+
+async def until_gone(memory: Memory, memory_id: str) -> None:
+    """Wait until the words of a memory have left the files; the test's own time limit ends a wait in vain."""
+    while True:
+        try:
+            if memory_id not in words_of(memory):
+                return
+        except (OSError, ValueError):
+            pass  # one generation gives way to another
+        await asyncio.sleep(0.1)
+
+
+def test_a_crash_between_the_saves_of_two_files_hides_no_words(open_memory: Open, tmp_path: Path) -> None:
+    """Found by the soak: the sidecar was saved a moment after the words, with more in it, and both bore the same token."""
+
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as memory:
+            index = memory.engine.parts.index
+            await memory.store("The first lantern was lit.")
+            await index.save()
+            token = index._token
+            await memory.store("The second lantern was lit.")
+            index._files.save(await index.sidecar(), memory.engine.parts.store.identity, token)
+            keep(memory, tmp_path / "kept")
+        put_back(memory, tmp_path / "kept")
+        async with open_memory("one", shared) as memory:
+            await memory.engine.parts.index.sidecar()
+            for which in ("first", "second"):
+                found = await memory.ok("retrieve_memory", query=f"{which} lantern", mode="text")
+                assert found["results"][0]["text"] == f"The {which} lantern was lit."
+
+    run(work())
+
+
+def test_what_was_forgotten_for_good_leaves_the_files_after_a_crash_too(open_memory: Open, tmp_path: Path) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as memory:
+            index = memory.engine.parts.index
+            await memory.store("The lantern was lit.")
+            secret = await memory.store("The secret word is heliotrope.")
+            await index.save()
+            assert secret in words_of(memory)
+            index._words._rebuilt_at, index._words._rebuild_took_s = (
+                float("inf"),
+                1.0,
+            )  # it is killed before it writes anew
+            await memory.ok("delete_memory", target={"memory_id": secret}, forget_mode="hard")
+            await index.save()
+            keep(memory, tmp_path / "kept")
+        put_back(memory, tmp_path / "kept")
+        assert secret in words_of(memory)
+        async with open_memory("one", shared) as memory:
+            await until_gone(memory, secret)
+            assert (await memory.ok("retrieve_memory", query="lantern", mode="text"))["results"]
+            assert not (memory.app.home.sidecars / "text" / "unclean").exists()
+
+    run(work())
+
+
+def test_what_another_process_forgot_for_good_leaves_these_files_too(open_memory: Open) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as one, open_memory("two", shared) as two:
+            secret = await one.store("The secret word is heliotrope.")
+            await one.store("The lantern was lit.")
+            while two.engine.parts.index.count() != 2:
+                await asyncio.sleep(0.02)
+            await two.engine.parts.index.save()
+            assert secret in words_of(two)
+            await one.ok("delete_memory", target={"memory_id": secret}, forget_mode="hard")
+            await until_gone(two, secret)
 
     run(work())
