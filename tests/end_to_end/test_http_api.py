@@ -285,7 +285,7 @@ def test_a_misspelt_field_is_warned_of(api: Api) -> None:
 def test_who_has_no_token_learns_how_to_show_one(api: Api) -> None:
     for header in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer"},
                    {"Authorization": f"Bearer im_{'0' * 12}_{'a' * 43}"}, {"Authorization": f"Token {api.token}"}):  # fmt: skip
-        reply = Api(api.web, None).ask("GET", "stats", **header)
+        reply = Api(api.web, None).ask("GET", "stats", None, None, **header)
         assert refused(reply)[:2] == (401, "AUTHENTICATION_FAILED")
         assert reply.headers["www-authenticate"] == "Bearer"
 

@@ -1,0 +1,80 @@
+"""Tokens and agents on a real MongoDB, and what backups take of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from typing import Any
+
+from infinite_memory.store.owners import Agent
+from infinite_memory.store.tokens import TokenRecord
+from tests.mongo_server import run
+
+from .conftest import NOW, Place, global_scope, make_memory
+
+
+def make_token(token_id: str = "a1", **fields: Any) -> TokenRecord:
+    """Build a token that shows only what a test is about."""
+    return dataclasses.replace(TokenRecord(token_id, "lamp", "ab" * 32, NOW), **fields)
+
+
+def test_a_token_is_read_as_it_was_kept_until_it_is_removed(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            plain = make_token()
+            bound = make_token(
+                "b2", users=("ada", "bob"), read_only=True, created_at=NOW + dt.timedelta(seconds=1), expires_at=NOW
+            )
+            for one in (bound, plain):
+                await store.tokens.put(one)
+            assert await store.tokens.find("b2") == bound
+            assert await store.tokens.all() == [plain, bound]
+            assert await store.tokens.remove("a1")
+            assert not await store.tokens.remove("a1")
+            assert await store.tokens.find("a1") is None
+
+    run(scenario())
+
+
+def test_an_agent_is_made_once_for_each_user(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            ada, bob, all_ = (Agent("cook", user, "Cook", f"of {user}", NOW) for user in ("ada", "bob", None))
+            for one in (ada, bob, all_):
+                assert await store.owners.add_agent(one)
+            assert not await store.owners.add_agent(dataclasses.replace(ada, name="Other"))
+            assert await store.owners.agents("ada") == [ada]
+            assert sorted(map(repr, await store.owners.agents())) == sorted(map(repr, [ada, bob, all_]))
+
+    run(scenario())
+
+
+def test_figures_by_owner_can_be_narrowed_to_another_owner(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope = await global_scope(store)
+            owned = ({"user_id": "ada", "agent_id": "cook"}, {"user_id": "bob", "agent_id": "cook"}, {"user_id": "ada"})
+            await store.insert([make_memory(scope, owners=one) for one in owned])
+
+            async def counted(**among: str) -> list[tuple[str, int]]:
+                told = await store.owners.tally(scope.scope_id, "agent_id", among=among)
+                return [(one.owner, one.count) for one in told]
+
+            assert await counted() == [("cook", 2)]
+            assert await counted(user_id="ada") == [("cook", 1)]
+            assert await counted(user_id="eve") == []
+
+    run(scenario())
+
+
+def test_backups_take_agents_along_and_leave_tokens(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            await store.tokens.put(make_token())
+            await store.owners.add_agent(Agent("cook", "ada", "Cook", "", NOW))
+            async with store.copies.snapshot() as snapshot:
+                taken = {chunk.collection async for chunk in snapshot.chunks()}
+            assert "agents" in taken
+            assert "tokens" not in taken
+
+    run(scenario())
