@@ -107,5 +107,10 @@ class PendingEmbeddings:
 
 
 def embedded_text(memory: MemoryRecord) -> str:
-    """Give the text of a memory that is embedded."""
+    """Give the text of a memory that is embedded: its own and nothing else.
+
+    Measured on two public sets of conversations (share of the relevant ones among the first ten, by meaning alone): the text .590 and
+    .741; speaker before it .597 and .741; tags behind it .608 and .731; date before it .559 and .730; the turn before it .551 and less.
+    None gains on both; speaker, date and the turn before count in the text index.
+    """
     return memory.text
