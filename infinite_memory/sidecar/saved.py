@@ -146,6 +146,7 @@ class _Parts:
         for name, (segment, count) in self._segments.items():
             coarse = generation.files.get(f"{_COARSE}-{name}")
             quantiser = self._coarse.quantiser if self._coarse is not None and coarse is not None else None
+            segment.map_instead(generation.files[f"{_VECTORS}-{name}"], count)
             segment.on_disk = OnDisk(count, generation.files[f"{_VECTORS}-{name}"], coarse, quantiser)
 
 

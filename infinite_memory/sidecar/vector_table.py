@@ -99,6 +99,11 @@ class Segment:
         self.count = end
         return taken
 
+    def map_instead(self, saved: Saved, count: int) -> None:
+        """Use the file of these rows in place of the memory they take, if no more can come; readers keep what they hold."""
+        if self.source is None and count == SEGMENT_ROWS:
+            self.codes, self.source = map_codes(saved.path, self.codes.shape[1])
+
 
 def numbered(counts: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
     """Count from 0 within each of several stretches: ``[2, 1]`` gives ``[0, 1, 0]``."""

@@ -12,6 +12,7 @@ from scale_parts.homes import FIRST, GROUP, RARE, SHARES
 from scale_parts.running import Cost, Json, Running
 
 Request = tuple[str, Json]
+STORED = "asked"  # the tag of what is stored on top, which is removed in the end
 FLAT = ("store", "get", "by tag", "by time")
 """Operations whose result has the same size however many memories there are."""
 
@@ -40,6 +41,7 @@ class Asking:
             for share in SHARES:
                 some = self._retrieve(self._rounds // 2, filter={"tags": [f"{kind}:{share:g}"]})
                 yield f"{kind} {share:g} %", running.measure(some)
+        running.client.get("delete_memory", target={"tag": STORED}, forget_mode="hard")
 
     def _retrieve(self, count: int, **more: Any) -> Iterator[Request]:
         for _ in range(count):
@@ -60,4 +62,4 @@ class Asking:
     def _store(self) -> Iterator[Request]:
         for number, text in enumerate(texts.questions(self._rounds, self._size + 1)):
             told = text.removesuffix("?") + f", they asked on page {number}."
-            yield "store_memory", {"content": told, "metadata": {"tags": ["asked"]}}
+            yield "store_memory", {"content": told, "metadata": {"tags": [STORED]}}

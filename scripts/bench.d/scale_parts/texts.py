@@ -13,13 +13,56 @@ from pathlib import Path
 TOPICS = dict(
     line.split(": ", 1) for line in Path(__file__).with_name("topics.txt").read_text("utf-8").splitlines() if line
 )
-PEOPLE = "Ada Boris Carla Dmitri Elena Farid Greta Hugo Ines Jonas Kira Luca Mona Nils Olga Pavel Rosa Stefan Tessa Umar".split()
-PLACES = "Aarhus Basel Cork Delft Evora Fribourg Ghent Halle Izmir Jena Krakow Lublin Malmo Nantes Oulu Porto".split()
-TIMES = (
-    "yesterday, last Sunday, at noon, in the evening, this autumn, on Monday, two weeks ago, over the holidays".split(
-        ", "
-    )
-)
+PEOPLE = [
+    "Ada",
+    "Boris",
+    "Carla",
+    "Dmitri",
+    "Elena",
+    "Farid",
+    "Greta",
+    "Hugo",
+    "Ines",
+    "Jonas",
+    "Kira",
+    "Luca",
+    "Mona",
+    "Nils",
+    "Olga",
+    "Pavel",
+    "Rosa",
+    "Stefan",
+    "Tessa",
+    "Umar",
+]
+PLACES = [
+    "Aarhus",
+    "Basel",
+    "Cork",
+    "Delft",
+    "Evora",
+    "Fribourg",
+    "Ghent",
+    "Halle",
+    "Izmir",
+    "Jena",
+    "Krakow",
+    "Lublin",
+    "Malmo",
+    "Nantes",
+    "Oulu",
+    "Porto",
+]
+TIMES = [
+    "yesterday",
+    "last Sunday",
+    "at noon",
+    "in the evening",
+    "this autumn",
+    "on Monday",
+    "two weeks ago",
+    "over the holidays",
+]
 PER_TOPIC = 1000
 
 
