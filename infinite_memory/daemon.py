@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infinite_memory import __version__, local_socket
 from infinite_memory.app import App, check_model, new_session
@@ -26,7 +26,7 @@ from infinite_memory.config import Config, known_settings, load_config
 from infinite_memory.contracts.base import Checking
 from infinite_memory.contracts.native import Session
 from infinite_memory.contracts.native.table import Progress, untold
-from infinite_memory.contracts.siblings import NATIVE, SIBLINGS
+from infinite_memory.contracts.siblings import NATIVE, ROUTES, SIBLINGS
 from infinite_memory.errors import ConfigError, DaemonError, InfiniteMemoryError, shown
 from infinite_memory.home import Home
 from infinite_memory.logs import bound_printed, open_log, show_crashes
@@ -34,9 +34,13 @@ from infinite_memory.model_port.choose import configured_model
 from infinite_memory.protocols.companion import open_companion
 from infinite_memory.protocols.http import HttpServer, RestParts
 from infinite_memory.protocols.json_text import format_line
+from infinite_memory.protocols.lines import LineContract
 from infinite_memory.protocols.mcp import McpSession
 from infinite_memory.protocols.progress import ProgressLines
 from infinite_memory.protocols.session import serve_session
+
+if TYPE_CHECKING:
+    from infinite_memory.rest.lines import LocalRoutes
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +83,7 @@ class Daemon:
     sessions: set[asyncio.Task[None]] = field(default_factory=set)
     started_at: float = field(default_factory=time.monotonic)
     last_seen_at: float = field(default_factory=time.monotonic)
+    routes: LocalRoutes | None = None
     http: HttpServer | None = None
     http_problem: str | None = None
 
@@ -210,7 +215,7 @@ class Daemon:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 session, notes = self._session(greeting)
-                open_rpc = self._contract(greeting, session)
+                open_lines, open_rpc = self._lines(greeting, session), self._contract(greeting, session)
                 notes += await self._companion(greeting, open_rpc, stack)
             except ConfigError as problem:
                 await link.write(format_line({"ok": False, "error": str(problem), "error_code": problem.code}))
@@ -218,7 +223,7 @@ class Daemon:
             answer = {"ok": True, "version": __version__, "pid": os.getpid(), "notes": notes}
             await link.write(format_line(answer | {"line_bytes": session.limits.line_bytes}))
             session.progress = self._progress(greeting, link)
-            await self._serve_session(session, link, open_rpc, lines=greeting.get("contract", NATIVE) == NATIVE)
+            await self._serve_session(session, link, open_rpc, open_lines)
 
     @staticmethod
     def _progress(greeting: Mapping[str, Any], link: Connection) -> Progress:
@@ -238,10 +243,27 @@ class Daemon:
         environ, options = _texts(greeting.get("environ")), _texts(greeting.get("options"))
 
         def open_rpc() -> McpSession:
-            return self.app.speak(str(greeting.get("contract", NATIVE)), session, environ, options)
+            contract = str(greeting.get("contract", NATIVE))
+            return self.app.speak(NATIVE if contract == ROUTES else contract, session, environ, options)
 
         open_rpc()  # what is wrong is said now
         return open_rpc
+
+    def _lines(self, greeting: Mapping[str, Any], session: Session) -> Callable[[], LineContract] | None:
+        """Give what begins a conversation that is not JSON-RPC; None where the contract has no such.
+
+        Raises:
+            ConfigError: half of a language model is set.
+        """
+        contract = greeting.get("contract", NATIVE)
+        if contract == ROUTES:
+            if self.routes is None:
+                from infinite_memory.rest.lines import LocalRoutes  # only programs that use the SDK need it
+
+                model = self.config.model
+                self.routes = LocalRoutes(self.app.engine, partial(configured_model, model), model.timeout_s)
+            return partial(self.routes.open, session)
+        return partial(self.app.contract, session) if contract == NATIVE else None
 
     async def _companion(
         self, greeting: Mapping[str, Any], open_rpc: Callable[[], McpSession], stack: contextlib.AsyncExitStack
@@ -256,17 +278,17 @@ class Daemon:
         return [f"HTTP at {await stack.enter_async_context(opened)}, with the token of {self.home.path / 'http.token'}"]
 
     async def _serve_session(
-        self, session: Session, link: Connection, open_rpc: Callable[[], McpSession], *, lines: bool
+        self,
+        session: Session,
+        link: Connection,
+        open_rpc: Callable[[], McpSession],
+        open_lines: Callable[[], LineContract] | None,
     ) -> None:
         async def tell(state: Mapping[str, Any]) -> None:
             await link.write(local_socket.CONTROL + format_line(dict(state)))
 
         session.tell = tell
-        await serve_session(
-            (lambda: self.app.contract(session)) if lines else None,
-            open_rpc,
-            link, link, limit=session.limits.line_bytes, stop=self.stop,
-        )  # fmt: skip
+        await serve_session(open_lines, open_rpc, link, link, limit=session.limits.line_bytes, stop=self.stop)
 
     async def _tokens(self, greeting: Mapping[str, Any]) -> dict[str, Any]:
         """Make, list or revoke tokens; only who may open our socket comes here."""

@@ -14,6 +14,8 @@ from infinite_memory.engine.watch import Watch
 from infinite_memory.errors import ConfigError, InvalidRequestError
 
 NATIVE = "native"
+ROUTES = "routes"
+"""What the Python SDK asks for: the routes of the HTTP API, over the daemon's socket."""
 
 
 @dataclass(frozen=True, slots=True)

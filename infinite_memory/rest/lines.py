@@ -1,0 +1,88 @@
+"""The routes over the daemon's own socket, for the Python SDK: a request a line, ``{"route": "search", "fields": {...}}``, and the reply
+``{"status": 200, "body": {...}}`` with status and body as by HTTP.
+
+Why the SDK does not speak the action loop: by its URL it meets this API, so memories, replies and errors look the same both ways, and users
+and scopes are served by one connection. Who may open the socket is the owner and sees everything; there is no gate here.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from infinite_memory.contracts.agentmem.conversations import Conversations
+from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.native.table import Session
+from infinite_memory.engine import Engine
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, shown
+from infinite_memory.model_port.base import ChatModel
+from infinite_memory.rest.desk import Desk
+from infinite_memory.rest.failures import INTERNAL, error_form, failure
+from infinite_memory.rest.routes import ROUTES
+from infinite_memory.rest.tokens import Grant
+
+log = logging.getLogger(__name__)
+
+OWNER = Grant("owner")
+_ROUTES = {route.name: route for route in ROUTES}
+
+
+@dataclass(frozen=True, slots=True)
+class RouteLines:
+    """One client's connection."""
+
+    desk: Desk
+
+    async def handle(self, request: Json) -> Json:
+        """Answer one request; never raises."""
+        try:
+            status, body = await self._run(request)
+        except InfiniteMemoryError as problem:
+            return self._failed(problem)
+        except Exception:
+            log.exception("a request failed", extra={"event": "request_failed", "route": shown(request.get("route"))})
+            status, body = INTERNAL, error_form("INTERNAL_ERROR", "internal error; the log has the details")
+        return {"status": status, "body": body}
+
+    def refuse(self, problem: InvalidRequestError) -> Json:
+        """Answer a line that is no request."""
+        return self._failed(problem)
+
+    async def _run(self, request: Json) -> tuple[int, Json]:
+        name, fields = request.get("route"), request.get("fields")
+        route = _ROUTES.get(name) if isinstance(name, str) else None
+        if route is None:
+            raise InvalidRequestError.wrong("route", name, f"one of {', '.join(_ROUTES)}")
+        if not isinstance(fields, dict):
+            raise InvalidRequestError.wrong("fields", fields, "an object")
+        asked = self.desk.open(OWNER, fields)
+        status, body = await route.run(asked)
+        warnings = list(dict.fromkeys(asked.checking.warnings))
+        return status, body | ({"warnings": warnings} if warnings else {})
+
+    @staticmethod
+    def _failed(problem: InfiniteMemoryError) -> Json:
+        status, body, _ = failure(problem)
+        return {"status": status, "body": body}
+
+
+@dataclass(slots=True)
+class LocalRoutes:
+    """What all connections share: a chat may go on over any of them."""
+
+    engine: Callable[[], Awaitable[Engine]]
+    model: Callable[[], ChatModel | None]
+    model_timeout_s: float
+    conversations: Conversations = field(default_factory=Conversations)
+
+    def open(self, session: Session) -> RouteLines:
+        """Begin one client's connection; each request gets the session's settings anew.
+
+        Raises:
+            ConfigError: half of what the language model needs is missing.
+        """
+        return RouteLines(
+            Desk(self.engine, lambda: copy.copy(session), self.model(), self.model_timeout_s, self.conversations)
+        )
