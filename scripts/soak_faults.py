@@ -71,7 +71,10 @@ class Faults:
                 os.truncate(file, file.stat().st_size // 2)
 
     def _swap(self) -> None:
-        first, second = self._dice.sample(self._files(), 2)
+        files = self._files()
+        if len(files) < 2:
+            return
+        first, second = self._dice.sample(files, 2)
         content = first.read_bytes()
         first.write_bytes(second.read_bytes())
         second.write_bytes(content)
