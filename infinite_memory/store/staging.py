@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import os
 import re
+import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import bson
+import psutil
 from bson import ObjectId, Timestamp
 from bson.raw_bson import RawBSONDocument
 from pymongo import WriteConcern
@@ -46,7 +49,7 @@ from infinite_memory.store.snapshots import (
 log = logging.getLogger(__name__)
 
 ABANDONED = dt.timedelta(minutes=10)
-"""A restore that staged nothing for so long has died; its collections go."""
+"""A restore that said nothing for so long has died, wherever it ran; its collections go."""
 
 _TELL_S = 20.0  # a restore under way says so this often
 
@@ -99,7 +102,8 @@ class MongoRestore(Restore):
                 name = self._plan.as_scope or self._plan.only_scope or ""
                 if any(scope["name_key"] == fold(name) for scope in self._scopes_there):
                     raise ScopeExistsError(name)
-            await database[schema.META].insert_one({"_id": self._journal, "state": "staging", "at": _now()})
+            who = {"host": socket.gethostname(), "pid": os.getpid()}
+            await database[schema.META].insert_one({"_id": self._journal, "state": "staging", "at": _now()} | who)
 
     async def take(self, chunk: Chunk) -> None:
         try:
@@ -298,10 +302,17 @@ async def finish_interrupted(database: Database, *, polled: bool) -> None:
             log.warning("finishing an interrupted restore", extra={"event": "restore_finished"})
             await _carry_out(database, journal["steps"], polled=polled)
             await _clear(database, restore_id)
-        elif _now() - journal["at"] > ABANDONED:
+        elif _is_abandoned(journal):
             log.info("removing what an abandoned restore had staged", extra={"event": "restore_abandoned"})
             await _clear(database, restore_id)
     await _drop_orphans(database)
+
+
+def _is_abandoned(journal: Document) -> bool:
+    """Tell whether the process that staged is known to be dead, or has said nothing for long."""
+    if journal.get("host") == socket.gethostname() and not psutil.pid_exists(journal["pid"]):
+        return True
+    return bool(_now() - journal["at"] > ABANDONED)
 
 
 async def _drop_orphans(database: Database) -> None:

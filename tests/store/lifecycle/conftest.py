@@ -75,8 +75,19 @@ Open = Callable[..., contextlib.AbstractAsyncContextManager[Memory]]
 
 
 @pytest.fixture
+def make_open(mongo_uri: str) -> Callable[[Path], Open]:
+    """Give what makes an `Open` whose homes lie in a folder."""
+    return lambda folder: opening(mongo_uri, folder)
+
+
+@pytest.fixture
 def open_memory(mongo_uri: str, tmp_path: Path) -> Open:
     """Give what opens a memory: a new one for each name, with settings such as ``{"backup.time": "03:00"}``."""
+    return opening(mongo_uri, tmp_path)
+
+
+def opening(uri: str, folder: Path, driver: str = "pymongo") -> Open:
+    """Give what opens memories on a server, with homes in a folder."""
     databases: dict[str, str] = {}
 
     @contextlib.asynccontextmanager
@@ -84,9 +95,10 @@ def open_memory(mongo_uri: str, tmp_path: Path) -> Open:
         name: str = "home", flags: dict[str, str] | None = None, clock: Clock = system_clock
     ) -> AsyncIterator[Memory]:
         database = databases.setdefault(name, fresh_database())
-        given = {"mongodb.uri": mongo_uri, "mongodb.database": database, "backup.time": "", "time.zone": "UTC"}
-        config = load_config(tmp_path / "none.toml", {}, given | (flags or {}))
-        home = Home(tmp_path / name, explicit=True)
+        given = {"mongodb.uri": uri, "mongodb.database": database, "mongodb.driver": driver, "backup.time": "",
+                 "time.zone": "UTC"}  # fmt: skip
+        config = load_config(folder / "none.toml", {}, given | (flags or {}))
+        home = Home(folder / name, explicit=True)
         async with OneModelApp(config, home, clock) as app:
             yield Memory(app, await app.engine(), app.contract(new_session(config, {})))
 

@@ -1,12 +1,15 @@
-"""Does one thing to a memory until it is done or this process is killed; run by `test_killed` as a process of its own.
+"""Sends one request to a memory of its own process, which `test_killed` ends in the middle.
 
-Arguments: what to do, MongoDB's URI, the database, the home, and a file to work on (or "-").
+Arguments: MongoDB's URI, the database, the home, settings as JSON, and the request as JSON. Says "ready" before it begins, and
+afterwards how it ended and how long it took.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
+import time
 from pathlib import Path
 
 from infinite_memory.app import App, new_session
@@ -14,23 +17,17 @@ from infinite_memory.config import load_config
 from infinite_memory.home import Home
 
 
-async def work(what: str, uri: str, database: str, home: str, file: str) -> None:
+async def work(uri: str, database: str, home: str, flags: str, request: str) -> None:
     """Open the memory, say "ready", and do it."""
-    flags = {"mongodb.uri": uri, "mongodb.database": database, "backup.time": "", "time.zone": "UTC"}
-    config = load_config(Path(home) / "none.toml", {}, flags)
+    given = {"mongodb.uri": uri, "mongodb.database": database, "backup.time": "", "time.zone": "UTC"}
+    config = load_config(Path(home) / "none.toml", {}, given | json.loads(flags))
     async with App(config, Home(Path(home), explicit=True)) as app:
         contract = app.contract(new_session(config, {}))
         await contract.handle({"action": "health_check"})
         print("ready", flush=True)
-        requests = {
-            "backup": {"action": "backup_memory"},
-            "replace": {"action": "restore_backup", "file": file, "mode": "replace"},
-            "merge": {"action": "restore_backup", "file": file, "mode": "merge"},
-            "import": {"action": "import_memory", "path": file},
-            "compact": {"action": "optimize_memory"},
-        }
-        reply = await contract.handle(requests[what])
-        print(reply["status"], flush=True)
+        began = time.monotonic()
+        reply = await contract.handle(json.loads(request))
+        print(reply["status"], time.monotonic() - began, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""kill -9 at any moment of a backup, restore, import or compaction: nothing lost, no half state, the next run finishes."""
+"""kill -9 at any moment of whatever takes long: nothing lost, no half state, and the next run finishes.
+
+The moments are chosen by a seeded generator over the time that the work takes here: three of each operation, twenty with
+``scripts/test --long``.
+"""
 
 from __future__ import annotations
 
@@ -7,33 +11,86 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infinite_memory.lifecycle.backup import verify_file
 from infinite_memory.store import staging
 from tests.mongo_server import run
 from tests.processes import ROOT
-from tests.store.lifecycle.conftest import Memory, Open, staged_names
+from tests.store.lifecycle.conftest import Json, Memory, Open, staged_names
+from tests.store.lifecycle.operations import PREPARE, Case, as_json, check_soundness
 
 LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
-MOMENTS = 20 if LONG else 1
-SOME = 400  # memories: enough that each piece of work takes some hundred milliseconds
-LONGEST_S = {"backup": 0.3, "replace": 1.5, "merge": 1.5, "import": 4.0, "compact": 0.3}
+MOMENTS = 20 if LONG else 3
 
 
-def kill_in_the_middle(what: str, uri: str, database: str, home: Path, file: str, after_s: float) -> None:
-    """Run `killed` and end it after a while."""
-    command = [sys.executable, "-m", "tests.store.lifecycle.killed", what, uri, database, str(home), file]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert process.stdout is not None
-    with process.stdout:
-        assert process.stdout.readline() == b"ready\n"
-        time.sleep(after_s)
-        process.kill()
-        process.wait()
+class Victim:
+    """A process that carries out one request."""
+
+    def __init__(self, uri: str, database: str, home: Path, flags: dict[str, str], request: Json) -> None:
+        arguments = [uri, database, str(home), as_json(flags), as_json(request)]
+        command = [sys.executable, "-m", "tests.store.lifecycle.killed", *arguments]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self._process.stdout is not None
+        self._said = self._process.stdout
+        assert self._said.readline() == b"ready\n"
+
+    def finish(self) -> float:
+        """Let it do its work; gives the seconds that it took."""
+        with self._said:
+            status, took = self._said.readline().split()
+            assert status == b"OK"
+            assert self._process.wait() == 0
+        return float(took)
+
+    def kill(self, after_s: float) -> None:
+        """End it after a while."""
+        with self._said:
+            time.sleep(after_s)
+            self._process.kill()
+            self._process.wait()
+
+
+async def database_of(open_memory: Open) -> tuple[str, str]:
+    """Give URI and database of a memory."""
+    async with open_memory() as memory:
+        return str(memory.app.config.mongodb.uri), memory.app.config.mongodb.database
+
+
+@pytest.mark.parametrize("what", PREPARE)
+def test_what_is_killed_has_lost_nothing_and_is_finished_by_the_next_run(
+    make_open: Callable[[Path], Open], tmp_path: Path, what: str
+) -> None:
+    chance = random.Random(what)
+    took = 0.0
+    for moment in range(MOMENTS + 1):  # the first is let live, to learn how long the work takes
+        folder = tmp_path / str(moment)
+        open_memory = make_open(folder)
+        case = run(PREPARE[what](open_memory, folder))
+        uri, database = run(database_of(open_memory))
+        victim = Victim(uri, database, folder / "home", case.flags, case.request)
+        if moment == 0:
+            took = victim.finish()
+        else:
+            victim.kill(chance.uniform(0, took))
+
+        async def check(open_memory: Open = open_memory, case: Case = case, was_killed: bool = moment > 0) -> None:
+            async with open_memory("home", case.flags) as memory:
+                await memory.ok("get_memory_stats")
+                await check_soundness(memory)
+                await case.check(memory, not was_killed)
+                if was_killed:
+                    again = await memory.ask(
+                        case.request["action"], **{k: v for k, v in case.request.items() if k != "action"}
+                    )
+                    assert again["status"] == "OK" or again["error_code"] in case.done_already, again
+                    await case.check(memory, True)
+                    await check_soundness(memory)
+
+        run(check())
 
 
 async def texts(memory: Memory) -> set[str]:
@@ -44,98 +101,9 @@ async def texts(memory: Memory) -> set[str]:
 async def fill(memory: Memory, name: str, count: int) -> set[str]:
     """Store memories in two scopes."""
     wanted = [f"{name} {number}" for number in range(count)]
-    for at in range(0, count, 100):
-        memories = [
-            {"content": text, "metadata": {"scope": f"S{number % 2}"}}
-            for number, text in enumerate(wanted[at : at + 100])
-        ]
-        await memory.ok("store_memories", memories=memories)
+    memories = [{"content": text, "metadata": {"scope": f"S{number % 2}"}} for number, text in enumerate(wanted)]
+    await memory.ok("store_memories", memories=memories)
     return set(wanted)
-
-
-@pytest.mark.parametrize("moment", range(MOMENTS))
-@pytest.mark.parametrize("what", ["replace", "merge"])
-def test_a_restore_is_whole_or_not_at_all(open_memory: Open, tmp_path: Path, what: str, moment: int) -> None:
-    chance = random.Random(f"{what} {moment}")
-
-    async def first() -> tuple[set[str], set[str], str, str, str]:
-        async with open_memory() as memory:
-            old = await fill(memory, "in the backup", SOME)
-            made = await memory.ok("backup_memory")
-            await memory.ok("delete_memory", target={"scope": "S1"}, forget_mode="hard")
-            await fill(memory, "stored later", 50)
-            now = await texts(memory)
-            config = memory.app.config.mongodb
-            return old, now, made["path"], str(config.uri), config.database
-
-    async def then(old: set[str], now: set[str], path: str) -> None:
-        async with open_memory() as memory:
-            await memory.ok("get_memory_stats")
-            found = await texts(memory)
-            after = old if what == "replace" else old | now
-            assert found in (now, after)
-            assert (await memory.ok("optimize_memory", operations=["check_sidecar"]))["counts"] == {"check_sidecar": 0}
-            await memory.ok("restore_backup", file=path, mode=what)
-            assert await texts(memory) == after
-            near = await memory.ok("retrieve_memory", query="in the backup 1", filter={"scope": "ALL"}, top_k=1)
-            assert near["results"][0]["text"] in after
-
-    old, now, path, uri, database = run(first())
-    kill_in_the_middle(what, uri, database, tmp_path / "home", path, chance.uniform(0, LONGEST_S[what]))
-    run(then(old, now, path))
-
-
-@pytest.mark.parametrize("moment", range(MOMENTS))
-def test_a_backup_is_whole_or_not_there(open_memory: Open, tmp_path: Path, moment: int) -> None:
-    chance = random.Random(f"backup {moment}")
-
-    async def first() -> tuple[str, str]:
-        async with open_memory() as memory:
-            await fill(memory, "note", SOME)
-            config = memory.app.config.mongodb
-            return str(config.uri), config.database
-
-    async def then() -> None:
-        async with open_memory() as memory:
-            for one in (await memory.ok("list_backups"))["backups"]:
-                await memory.ok("verify_backup", file=one["backup_file"])
-            last = (await memory.ok("get_memory_stats"))["stats"]["last_backup"]
-            made = await memory.ok("backup_memory")
-            assert last is None or last < made["created_at"]
-            assert verify_file(Path(made["path"])).memories == SOME
-
-    uri, database = run(first())
-    kill_in_the_middle("backup", uri, database, tmp_path / "home", "-", chance.uniform(0, LONGEST_S["backup"]))
-    run(then())
-
-
-@pytest.mark.parametrize("moment", range(MOMENTS))
-@pytest.mark.parametrize("what", ["import", "compact"])
-def test_imports_and_compactions_go_on_where_they_were(
-    open_memory: Open, tmp_path: Path, what: str, moment: int
-) -> None:
-    chance = random.Random(f"{what} {moment}")
-
-    async def first() -> tuple[set[str], str, str, str]:
-        async with open_memory("other") as other:
-            wanted = await fill(other, "imported", 200)
-            written = await other.ok("export_memory")
-        async with open_memory() as memory:
-            wanted |= await fill(memory, "there", 100)
-            config = memory.app.config.mongodb
-            return wanted, written["path"], str(config.uri), config.database
-
-    async def then(wanted: set[str], path: str) -> None:
-        async with open_memory() as memory:
-            done = await memory.ok("import_memory", path=path)
-            assert done["added"] + done["present"] == 200
-            assert await texts(memory) == wanted
-            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 300
-            assert (await memory.ok("optimize_memory", operations=["check_sidecar"]))["counts"] == {"check_sidecar": 0}
-
-    wanted, path, uri, database = run(first())
-    kill_in_the_middle(what, uri, database, tmp_path / "home", path, chance.uniform(0, LONGEST_S[what]))
-    run(then(wanted, path))
 
 
 @pytest.mark.parametrize("mode", ["replace", "merge"])
