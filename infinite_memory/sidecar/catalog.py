@@ -239,6 +239,14 @@ class Catalog:
         mask[listed] = True
         return mask
 
+    def count(self, where: Filter) -> int:
+        """Count the living slots that pass *where*; scopes alone are counted without a pass over all."""
+        if where != Filter(scope_ids=where.scope_ids):
+            return len(self.slots(where))
+        sizes = self.count_by_scope()
+        named = sizes.keys() - self._archived if where.scope_ids is None else sizes.keys() & where.scope_ids
+        return sum(sizes[one] for one in named)
+
     def slots(self, where: Filter) -> Slots:
         """List the living slots that pass *where*, rising."""
         listed = self.listed(where)

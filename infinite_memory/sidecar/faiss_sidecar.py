@@ -250,7 +250,7 @@ class FaissSidecar:
     def count(self, where: Filter) -> int:
         """Count the memories that pass *where*."""
         with self._lock:
-            return len(self._catalog.slots(where))
+            return self._catalog.count(where)
 
     def count_by_scope(self) -> Mapping[ScopeId, int]:
         """Count live memories of each scope that has any, archived ones too."""
