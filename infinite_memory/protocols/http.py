@@ -64,6 +64,9 @@ class HttpServer:
     """The daemon's HTTP side. ``contracts`` names what stands under /mcp/<name>; /mcp alone is the native contract.
 
     Without *rest* there is no API beside it, and no token but that of the home's file.
+
+    Raises:
+        ConfigError: the port is taken, or half of what the language model needs is missing.
     """
 
     def __init__(
@@ -76,6 +79,8 @@ class HttpServer:
         rest: RestParts | None = None,
     ) -> None:
         assert settings.port is not None
+        if rest is not None:
+            rest.model()  # what is wrong with the model's settings is said now
         self._settings, self._contracts, self._body_bytes = settings, contracts, body_bytes
         self._token_file = home / "http.token"
         self._token = read_token(self._token_file)

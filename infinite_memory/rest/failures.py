@@ -30,7 +30,6 @@ class ForbiddenError(InfiniteMemoryError):
 
 _STATUSES: tuple[tuple[type[InfiniteMemoryError], int], ...] = (
     (InvalidRequestError, 400),
-    (ConfigError, 400),
     (AuthenticationError, 401),
     (ForbiddenError, 403),
     (NotFoundError, 404),
@@ -41,6 +40,7 @@ _STATUSES: tuple[tuple[type[InfiniteMemoryError], int], ...] = (
     (SidecarError, 503),
     (EmbeddingError, 503),
     (ModelError, 503),
+    (ConfigError, 503),  # of the daemon's; the message names the setting
     (BackupError, 503),
 )
 INTERNAL = 500

@@ -311,6 +311,23 @@ def test_a_token_stops_when_it_expires(home: Installation, api: Api) -> None:
     assert home.command("tokens", "create", "--expires", "yesterday").returncode == 1
 
 
+def test_a_token_without_bounds_opens_mcp_and_counts_there(home: Installation, api: Api) -> None:
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize",
+             "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}  # fmt: skip
+    made = make_token(home, api.web)
+    reply = made.ask("POST", "/mcp", begin, None, Accept="application/json, text/event-stream")
+    assert reply.status_code == 200
+    assert "serverInfo" in reply.text
+
+
+def test_half_a_model_in_the_settings_is_told_by_the_status(tmp_path: Path) -> None:
+    need_parts()
+    environ = {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_MODEL__API": "openai"}
+    with Installation(tmp_path / "home", environ) as one:
+        assert one.command("daemon", "start").returncode == 0
+        assert "model.name" in one.status()["http"]["error"]
+
+
 def test_a_token_that_only_reads_changes_nothing(home: Installation, api: Api) -> None:
     reader = make_token(home, api.web, "--read-only")
     kept = api.post("memories", content="stays as it is", scope="Museum")

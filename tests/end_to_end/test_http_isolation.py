@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -21,6 +22,7 @@ from infinite_memory.rest.app import make_api
 from infinite_memory.rest.routes import ROUTES, Route
 from infinite_memory.rest.view import View
 from tests.http_client import Api, Json, make_token, owner, refused, serving
+from tests.model_server import model_server, openai
 from tests.processes import Installation, need_parts
 
 WORDS = ("quetzal", "obsidian", "marzipan")
@@ -291,3 +293,27 @@ def test_a_view_narrows_or_refuses_every_method_of_the_engine() -> None:
     own = {name for name, value in vars(View).items() if callable(value) and not name.startswith("_")}
     every = {name for name in dir(Engine) if not name.startswith("_") and callable(getattr(Engine, name))}
     assert every == own | judged_by_resolve | through_remember | about_no_memory | by_get | {"having_words"}
+
+
+def test_a_model_is_shown_nothing_of_somebody_else(tmp_path: Path) -> None:
+    need_parts()
+    with model_server() as model:
+        settings = {"API": "openai", "URL": model.url, "NAME": "scripted", "TIMEOUT_S": "5"}
+        environ = {f"INFINITE_MEMORY_MODEL__{name}": value for name, value in settings.items()}
+        with (
+            Installation(tmp_path / "home", environ | {"INFINITE_MEMORY_HTTP__PORT": "0"}) as one,
+            serving(one) as web,
+        ):
+            alice, mallory = (make_token(one, web, "--user", name) for name in ("alice", "mallory"))
+            model.answers.extend([openai('{"facts": []}')] * 2 + [openai("You said quetzal.")])
+            alice.post("memories", content="My safe word is quetzal", session_id="s")
+            alice.post("memories", content="The obsidian key is under the mat", agent_id="butler")
+            assert alice.post("chat", message="What is my safe word?", session_id="s")["generated"] is True
+            model.asked.clear()
+            model.answers.extend([openai('{"facts": []}')] * 2 + [openai("I do not know.")] * 2)
+            mallory.post("memories", content="My safe word is not what you think")
+            mallory.post("memories", content="Which key is under the mat?", agent_id="butler")
+            for more in ({"session_id": "s"}, {"agent_id": "butler"}):
+                assert mallory.post("chat", message="What is my safe word?", **more)["generated"] is True
+            assert len(model.asked) == 4
+            assert [word for word in WORDS if word in json.dumps([asked[2] for asked in model.asked])] == []
