@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import os
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from infinite_memory.lifecycle.format import BackupWriter, Part
+from infinite_memory.models import Fact, FactId, Link, MemoryId
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Json, Memory, Open, staged_names
 
@@ -22,36 +24,82 @@ NAMES = st.sampled_from(["Global", "Work", "Réunion — 会議", "$where", "a/b
 async def asked(memory: Memory, ids: list[str]) -> Json:
     """Ask a fixed set of questions whose answers depend on everything that is stored."""
     stats = (await memory.ok("get_memory_stats"))["stats"]
-    kept = ("total_memories", "scopes", "archived_scopes", "conversation_count", "soft_deleted", "pending_embeddings")
-    scopes = await memory.ok("list_memory_scopes")
+    kept = (
+        "total_memories",
+        "scopes",
+        "archived_scopes",
+        "conversation_count",
+        "soft_deleted",
+        "pending_embeddings",
+        "facts",
+    )
+    scopes = (await memory.ok("list_memory_scopes"))["scopes"]
+    every: Json = {"filter": {"scope": "ALL"}}
     answers: Json = {
         "stats": {name: stats[name] for name in kept},
-        "scopes": scopes["scopes"],
-        "listed": await memory.ok("list_memories", filter={"scope": "ALL"}, limit=100),
-        "recalled": await memory.ok("retrieve_memory", query="what about tea", filter={"scope": "ALL"}, top_k=50),
+        "scopes": scopes,
+        "listed": await memory.ok("list_memories", **every, limit=100),
+        "page": await memory.ok("list_memories", **every, limit=2),
         "tagged": await memory.ok("search_by_tag", tag="t"),
+        "tagged and asked": await memory.ok("search_by_tag", tag="t", query="tea"),
         "timed": await memory.ok(
             "recall_memory_by_time", scope="ALL", range={"from": "1970-01-01", "to": "2100-01-01"}
         ),
+        "in words": await memory.ok(
+            "recall_memory_by_time",
+            scope="ALL",
+            time_query="in 2024",
+            now="2026-05-05T05:05:05Z",
+            timezone="Asia/Tokyo",
+        ),
+        "dry": [
+            await memory.ok("delete_memory", target={"tag": "t"}, forget_mode=mode, dry_run=True)
+            for mode in ("soft", "hard")
+        ],
+        "tidying": await memory.ok(
+            "optimize_memory", operations=["deduplicate", "merge_similar", "prune", "summarize"], dry_run=True
+        ),
     }
+    for mode in ("hybrid", "semantic", "text", "fuzzy"):
+        answers[mode] = await memory.ok("retrieve_memory", query="what about tea", **every, top_k=50, mode=mode)
+    for scope in scopes:
+        answers[f"in {scope['scope_name']}"] = await memory.ok("search_by_scope", scope=scope["scope_name"])
     for one in ids:
         answers[one] = await memory.ask("get_memory", memory_id=one)
+    for deleted in (False, True):
+        written = await memory.ok("export_memory", include_deleted=deleted)
+        lines = Path(written["path"]).read_text("utf-8").splitlines()[1:]  # the first says when it was written
+        Path(written["path"]).unlink()
+        answers[f"exported {deleted}"] = sorted(lines)
     return answers
 
 
-async def filled(memory: Memory, items: list[tuple[str, str, str, bool]]) -> list[str]:
-    """Store memories, then change, hide or remove some of them, and put a scope away."""
+async def filled(memory: Memory, items: list[tuple[str, str, str, bool]], day: int) -> list[str]:
+    """Store memories, then change, hide or remove some of them, put a scope away, assert facts, link what is there."""
     ids = []
     for number, (text, scope, fate, tagged) in enumerate(items):
-        given: Json = {"tags": ["t", text[:20]]} if tagged else {}
-        one = await memory.store(
-            text, scope, conversation_id=f"c{number % 2}", a_dotted={"key.with$": [1, None]}, **given
+        given: Json = (
+            {"tags": ["t", text[:20]], "importance": number % 10, "title": text[:9], "speaker": "Ada"} if tagged else {}
         )
+        one = await memory.store(
+            text, scope, conversation_id=f"c{number % 2}", a_dotted={"key.with$": [1, None]},
+            timestamp=f"2024-02-{1 + (day + number) % 29:02}T10:00:00.{number:03}Z", **given,
+        )  # fmt: skip
         ids.append(one)
         if fate == "changed":
-            await memory.ok("update_memory", memory_id=one, content=f"{text} anew")
+            await memory.ok("update_memory", memory_id=one, content=f"{text} anew", tags=["t", "later"])
+            await memory.ok("update_memory", memory_id=one, metadata={"more": text})
         elif fate != "kept":
             await memory.ok("delete_memory", target={"memory_id": one}, forget_mode=fate)
+    await memory.ok("create_memory_scope", scope_name="Empty — 空", description="nothing in it")
+    parts = memory.engine.parts
+    scope_id = (await parts.scopes.get("Empty — 空")).scope_id
+    for number, (text, *_) in enumerate(items):
+        now = parts.clock() + dt.timedelta(seconds=number)
+        await parts.store.facts.put(Fact(FactId(""), scope_id, text[:3] or "x", "is", text, now, provenance=text))
+        if number:
+            link = Link(MemoryId(ids[number - 1]), MemoryId(ids[number]), text[:10], now)
+            await parts.store.links.put(link, scope_id)
     if any(scope == "Work" for _, scope, _, _ in items):
         await memory.ok("delete_memory", target={"scope": "Work"})
     return ids
@@ -62,20 +110,33 @@ async def filled(memory: Memory, items: list[tuple[str, str, str, bool]]) -> lis
     items=st.lists(
         st.tuples(ANY_TEXT, NAMES, st.sampled_from(["kept", "kept", "changed", "soft", "hard"]), st.booleans()),
         max_size=8,
-    )
+    ),
+    day=st.integers(0, 28),
 )
-def test_a_new_home_answers_as_the_old_one_did(open_memory: Open, items: list[tuple[str, str, str, bool]]) -> None:
+def test_a_new_home_answers_as_the_old_one_did(
+    open_memory: Open, items: list[tuple[str, str, str, bool]], day: int
+) -> None:
     number = test_a_new_home_answers_as_the_old_one_did.__dict__.setdefault("count", [0])
     number[0] += 1
 
+    async def graph(memory: Memory, ids: list[str]) -> Json:
+        parts = memory.engine.parts
+        scope_id = (await parts.scopes.get("Empty — 空")).scope_id
+        told = [await parts.store.facts.of_subject(scope_id, text[:3] or "x", None) for text, *_ in items]
+        return {"facts": told, "links": await parts.store.links.of([MemoryId(one) for one in ids])}
+
     async def work() -> None:
         async with open_memory(f"old-{number[0]}") as old:
-            ids = await filled(old, items)
-            before = await asked(old, ids)
+            ids = await filled(old, items, day)
+            before, known = await asked(old, ids), await graph(old, ids)
             made = await old.ok("backup_memory")
         async with open_memory(f"new-{number[0]}") as new:
             await new.ok("restore_backup", file=made["path"])
-            assert await asked(new, ids) == before
+            after = await asked(new, ids)
+            assert after.keys() == before.keys()
+            for question, answer in before.items():
+                assert after[question] == answer, question
+            assert await graph(new, ids) == known
             for one in ids:  # what was hidden can still be brought back there
                 if (await new.ask("get_memory", memory_id=one))["status"] == "ERROR":
                     await new.ask("restore_memory", memory_id=one)

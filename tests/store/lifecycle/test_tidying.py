@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
+from tests.store.lifecycle.planting import LONG_AGO, plant
 
 LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
 OPERATIONS = ["deduplicate", "merge_similar", "prune", "summarize"]
@@ -78,29 +80,75 @@ def test_similar_memories_are_merged_when_asked_and_facts_are_kept_apart(open_me
     run(work())
 
 
-@settings(max_examples=40 if LONG else 3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    kept=st.lists(st.tuples(st.sampled_from(TEXTS), st.sampled_from(["Global", "B"])), max_size=12),
-    most=st.integers(1, 5),
+MEMORIES = st.lists(
+    st.tuples(
+        st.sampled_from(TEXTS),
+        st.sampled_from(["Global", "B", "Réunion"]),
+        st.sampled_from([None, "t", "u"]),
+        st.sampled_from([None, 0.0, 5.0]),
+        st.sampled_from(["live", "live", "live", "hidden long ago", "hidden now"]),
+        st.integers(0, 3 * 365),
+    ),
+    max_size=14,
 )
-def test_a_dry_run_promises_what_the_run_then_does(open_memory: Open, kept: list[tuple[str, str]], most: int) -> None:
+
+
+async def everything(memory: Memory) -> dict[str, Any]:
+    """Read every memory there is, hidden ones too, but for what reading them costs nothing to change."""
+    parts = memory.engine.parts
+    ids = [one.memory_id async for one in parts.store.stream()] + list(await parts.store.deleted_ids(None, None))
+    return {
+        one: repr(found)
+        for one, found in (await parts.store.fetch(await parts.store.locate(ids), deleted=None)).items()
+    }
+
+
+@settings(max_examples=60 if LONG else 5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(kept=MEMORIES, talk=st.integers(10, 14), most=st.integers(1, 6), days=st.sampled_from([None, 400, 900]))
+def test_a_dry_run_promises_what_the_run_then_does(
+    open_memory: Open, kept: list[tuple[Any, ...]], talk: int, most: int, days: int | None
+) -> None:
     count = test_a_dry_run_promises_what_the_run_then_does.__dict__.setdefault("count", [0])
     count[0] += 1
+    now = LONG_AGO + dt.timedelta(days=3 * 365)
+    flags = {"retention.max_memories": str(most)} | ({"retention.max_age_days": str(days)} if days else {})
+
+    async def fill(memory: Memory) -> None:
+        hidden = {"hidden long ago": LONG_AGO, "hidden now": now}
+        for number, (text, scope, tag, weight, fate, day) in enumerate(kept):
+            await plant(
+                memory, scope, [text], tags=(tag,) if tag else (), importance=weight, deleted_at=hidden.get(fate),
+                occurred_at=LONG_AGO + dt.timedelta(days=day, seconds=number),
+            )  # fmt: skip
+        said = [f"saying {number}" for number in range(talk)]
+        await plant(memory, "Talk", said, conversation_id="c")
 
     async def work() -> None:
-        async with open_memory(f"home-{count[0]}", {"retention.max_memories": str(most)}) as memory:
-            for text, scope in kept:
-                await memory.store(text, scope)
-            for operation in OPERATIONS:
-                before = await texts(memory)
+        async with open_memory(f"home-{count[0]}", flags, lambda: now) as memory:
+            await fill(memory)
+            for operation in [*OPERATIONS, "purge_deleted", "compact", "check_sidecar"]:
+                before = await everything(memory)
                 promised = await tidy(memory, operation, dry_run=True)
-                assert await texts(memory) == before
+                assert await everything(memory) == before
                 done = await tidy(memory, operation)
-                assert (promised["counts"], promised["details"]) == (done["counts"], done["details"])
-                change = done["counts"][operation]
-                assert len(await texts(memory)) == len(before) + (change if operation == "summarize" else -change)
+                assert (promised["counts"], promised.get("details")) == (done["counts"], done.get("details"))
+                after = await everything(memory)
+                gone = {one for one in before if "deleted_at=None" in before[one]} - {
+                    one for one in after if "deleted_at=None" in after[one]
+                }
+                told = done.get("details", {}).get(operation, [])
+                named = {one for entry in told for one in entry.get("merged", [entry.get("memory_id")])} - {None}
+                assert gone == named
+                new = after.keys() - before.keys()
+                assert new == {entry["summary"] for entry in told if "summary" in entry}
+                if operation == "purge_deleted":
+                    assert len(before) - len(after) == done["counts"][operation]
+                else:
+                    assert before.keys() <= after.keys()
+                again = await tidy(memory, operation)
+                assert again["counts"] == {operation: 0}  # once is enough
 
-    run(work())
+    run(work(), timeout_s=300)
 
 
 def test_pruning_takes_the_least_important_then_the_oldest(open_memory: Open) -> None:
