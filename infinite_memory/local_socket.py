@@ -66,7 +66,9 @@ def listen(home: Path, transport: str) -> tuple[socket.socket, Json]:
     if transport == "tcp" or not hasattr(socket, "AF_UNIX"):
         import secrets
 
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening = socket.socket(
+            socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+        )  # named, or asyncio lets small packets wait
         listening.bind(("127.0.0.1", 0))
         listening.listen(BACKLOG)
         return listening, {"port": listening.getsockname()[1], "token": secrets.token_urlsafe(32)}
