@@ -16,7 +16,7 @@ from functools import partial
 from infinite_memory.engine.confidence import confidence_in
 from infinite_memory.engine.importance import importance_now, weights_now
 from infinite_memory.engine.parts import Mode, Where
-from infinite_memory.engine.recall import Ranked, Recalling
+from infinite_memory.engine.recall import Ranked, Recalling, note_of
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
 from infinite_memory.sidecar.base import Sidecar
 
@@ -79,7 +79,7 @@ class Layering(Recalling):
                     for match in matches
                 ),
             ),
-            search.note,
+            note_of(search, ranked),
         )
 
     async def weightiest(self, scope: str, limit: int, where: Filter | None = None) -> list[Weighed]:

@@ -99,8 +99,7 @@ class Recalling:
         scopes, search = await self._prepare(query, where, mode)
         matches, ranked = await self._answers(query, search, k)
         good = [match for match in matches if match.confidence >= min_confidence]
-        note = "; ".join(one for one in (search.note, ranked.note) if one) or None
-        return Found(tuple(await self._with_windows(good, search)), scopes, note)
+        return Found(tuple(await self._with_windows(good, search)), scopes, note_of(search, ranked))
 
     async def _answers(
         self, query: str, search: Search, k: int, beside: Sequence[MemoryId] = ()
@@ -257,6 +256,11 @@ class Recalling:
             return dataclasses.replace(match, window=best_window(memory, search.vector, words, share))
 
         return await _maybe_in_thread(search.sidecar, lambda: [told(match) for match in matches])
+
+
+def note_of(search: Search, ranked: Ranked) -> str | None:
+    """Say what could not be used of a search; None where everything was."""
+    return "; ".join(one for one in (search.note, ranked.note) if one) or None
 
 
 def collapse(matches: Sequence[Match]) -> list[Match]:
