@@ -72,6 +72,18 @@ def test_a_memory_of_a_user_is_stored_read_changed_and_forgotten(api: Api) -> No
     assert refused(api.ask("POST", f"{one}/restore", {}))[:2] == (404, "MEMORY_NOT_FOUND")
 
 
+def test_the_request_of_the_agentmem_document_is_answered(api: Api) -> None:
+    body = b'{\n    "content": "User prefers dark mode",\n    "user_id": "user_123"\n  }'
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {api.token}"}
+    reply = api.web.post("/api/v1/memories", content=body, headers=headers).json()
+    assert (reply["content"], reply["user_id"], reply["memory_type"]) == (
+        "User prefers dark mode",
+        "user_123",
+        "Episodic",
+    )
+    assert 0 <= reply["importance_score"] <= 1
+
+
 def test_what_was_changed_and_is_said_again_is_another_memory(api: Api) -> None:
     first = api.post("memories", content="I live in Rome", user_id="bea")
     api.ask("PATCH", f"memories/{first['memory_id']}", {"content": "I live in Oslo"})
