@@ -120,7 +120,7 @@ class Daemon:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stop.wait(), IDLE_CHECK_S)
             bound_printed(self.home)
-            if (local_socket.read_record(self.home.path) or {}).get("pid") != self.record["pid"]:
+            if not local_socket.is_reachable(self.home.path, self.record):
                 log.warning(
                     "the home was removed or taken over: nobody can reach this daemon", extra={"event": "daemon_lost"}
                 )

@@ -113,6 +113,18 @@ def read_record(home: Path) -> Json | None:
     return record if isinstance(record, dict) else None
 
 
+def is_reachable(home: Path, record: Json) -> bool:
+    """Tell whether clients still find the daemon of *record*: no, where its home was removed or moved, or another took over."""
+    try:
+        record_path(home).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    found = read_record(home)
+    return found is None or found.get("pid") == record["pid"]  # none: it cannot be read, with no file left to open, say
+
+
 def remove_record(home: Path, record: Json) -> None:
     """Take the record and the socket away, if they are still the ones of *record*."""
     if (read_record(home) or {}).get("pid") == record["pid"]:

@@ -127,6 +127,20 @@ def test_a_record_is_removed_only_by_its_own_daemon(tmp_path: Path) -> None:
     assert not local_socket.pid_path(tmp_path).exists()
 
 
+def test_a_daemon_is_out_of_reach_when_its_record_is_gone_or_another_s(tmp_path: Path) -> None:
+    mine = {"pid": 1, "port": 1, "token": "x"}
+    assert not local_socket.is_reachable(tmp_path, mine)
+    local_socket.write_record(tmp_path, mine)
+    assert local_socket.is_reachable(tmp_path, mine)
+    assert not local_socket.is_reachable(tmp_path, {"pid": 2})
+    assert not local_socket.is_reachable(tmp_path / "moved", mine)
+    local_socket.record_path(tmp_path).unlink()
+    local_socket.record_path(tmp_path).symlink_to(
+        tmp_path / "daemon.json"
+    )  # cannot be read, as when no file can be opened
+    assert local_socket.is_reachable(tmp_path, mine)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="links and owners are POSIX")
 def test_a_link_in_the_place_of_a_shared_socket_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
