@@ -18,6 +18,10 @@ from tests.processes import ROOT, Installation, need_parts
 
 Json = dict[str, Any]
 
+pytestmark = pytest.mark.timeout(
+    600
+)  # the first test waits for npm as well, and the inspector is a process for each of 56 calls
+
 # What the native contract can be asked without the suite's own demonstration tools, resources and prompts.
 NATIVE_SCENARIOS = (
     "server-initialize", "logging-set-level", "ping", "completion-complete", "tools-list", "server-sse-multiple-streams",
