@@ -65,8 +65,9 @@ def scopes(options: argparse.Namespace, ask: Ask) -> int:
     request, done = _request(options)
     if getattr(options, "dry_run", False):
         request["dry_run"] = True
-    elif options.what in ("merge", "archive", "delete") and not options.yes and not _confirmed(options, ask):
-        return UNCONFIRMED
+    elif options.what in ("merge", "archive", "delete") and not options.yes:
+        if (refused := _confirm(options, ask)) is not None:
+            return refused
     reply = ask(request)
     if reply["status"] != "OK":
         print(f"infinite-memory: {reply['error']}", file=sys.stderr)
@@ -95,23 +96,40 @@ def _request(options: argparse.Namespace) -> tuple[Json, str]:
     return {"action": "delete_memory", "target": {"scope": name}, "forget_mode": mode}, done
 
 
-def _confirmed(options: argparse.Namespace, ask: Ask) -> bool:
+def _confirm(options: argparse.Namespace, ask: Ask) -> int | None:
+    """Ask on the terminal; gives the exit code where it is not to be done."""
     if not sys.stdin.isatty():
         print(f"infinite-memory scopes {options.what}: say --yes, for there is no terminal to ask on", file=sys.stderr)
-        return False
+        return UNCONFIRMED
     request, _ = _request(options)
     reply = ask(request | {"dry_run": True})
     count = reply.get("would_delete", reply.get("would_move"))
-    about = f" with {count:,} memories" if isinstance(count, int) else ""
-    return input(f"{options.what} the scope {options.name!r}{about}? [y/N] ").strip().casefold() in ("y", "yes")
+    if reply["status"] != "OK":
+        print(f"infinite-memory: {reply['error']}", file=sys.stderr)
+        return 1
+    about = f" with {_memories(count)}" if isinstance(count, int) else ""
+    try:
+        said = input(f"{options.what} the scope {options.name!r}{about}? [y/N] ")
+    except EOFError:
+        said = ""
+    return None if said.strip().casefold() in ("y", "yes") else UNCONFIRMED
 
 
 def _told(options: argparse.Namespace, reply: Json, done: str) -> str:
     if getattr(options, "dry_run", False):
         count = reply.get("would_delete", reply.get("would_move", 0))
-        return f"{options.name}: {count:,} memories would be concerned; nothing was changed"
-    moved = f", {reply['moved']:,} memories are now in {reply['into']}" if "moved" in reply else ""
-    return f"{options.name}: {done}{moved}"
+        return f"{options.name}: {_memories(count)} would be concerned; nothing was changed"
+    if options.what in ("archive", "delete") and "scope" not in reply:  # Global always exists
+        kept = "hidden" if options.what == "archive" else "removed for good"
+        said = f"{_memories(reply['deleted_count'])} {kept}; the scope itself stays"
+        return f"{options.name}: {said if reply['deleted_count'] else reply.get('note', said)}"
+    moved = f", {_memories(reply['moved'])} from it" if "moved" in reply else ""
+    into = f" into {reply['into']}" if "moved" in reply else ""
+    return f"{options.name}: {done}{into}{moved}"
+
+
+def _memories(count: int) -> str:
+    return "1 memory" if count == 1 else f"{count:,} memories"
 
 
 def _list(options: argparse.Namespace, ask: Ask) -> int:
