@@ -24,6 +24,7 @@ LEFT_OUT = "negative_data_rejection,positive_data_acceptance"
 TIMEOUT_S = 3600 if LONG else 300
 
 
+@pytest.mark.timeout(TIMEOUT_S + 60)
 @pytest.mark.parametrize("bound", ["to nothing", "to a user", "to a scope"])
 def test_every_route_answers_as_the_document_says(tmp_path: Path, bound: str) -> None:
     need_parts()
