@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,25 +12,31 @@ from typing import Any
 
 import pytest
 
-from tests.mongo_server import StandaloneMongo, fresh_database, shared_mongo
-from tests.processes import Client, Installation, need_parts
+from infinite_memory.lifecycle.job_states import JOBS, JobState, load_state, save_state
+from tests.mongo_server import StandaloneMongo, fresh_database, open_store, run, shared_mongo
+from tests.processes import Client, Installation, is_alive, need_parts, until
 
 PROMPT_S = 10.0  # a second is meant; a machine that is busy with other tests may take longer
 
 
 @pytest.fixture(params=["replica set", "standalone"])
-def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Client, Client]]:
+def two(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Installation, Installation]]:
     need_parts()
     server = shared_mongo(StandaloneMongo) if request.param == "standalone" else shared_mongo()
     place = {
         "INFINITE_MEMORY_MONGODB__URI": server.uri,
         "INFINITE_MEMORY_MONGODB__DATABASE": fresh_database(),
     }
-    with Installation(tmp_path / "one", place) as one, Installation(tmp_path / "two", place) as two:
-        clients = one.serve(), two.serve()
-        for client in clients:
-            assert client.ask("list_memories")["total"] == 0
-        yield clients
+    with Installation(tmp_path / "one", place) as one, Installation(tmp_path / "two", place) as other:
+        yield one, other
+
+
+@pytest.fixture
+def pair(two: tuple[Installation, Installation]) -> tuple[Client, Client]:
+    here, there = (one.serve() for one in two)
+    for client in (here, there):
+        assert client.ask("list_memories")["total"] == 0
+    return here, there
 
 
 def seen(look: Callable[[], Any]) -> float:
@@ -76,3 +85,75 @@ def test_scopes_of_one_are_the_others_too(pair: tuple[Client, Client]) -> None:
     gone = here.ask("delete_memory", target={"scope": "Work"}, forget_mode="hard")
     assert gone.get("scope") == "Work", gone
     seen(lambda: there.ask("search_by_scope", scope="Work").get("error_code") == "NOT_FOUND")
+
+
+def make_due(two: tuple[Installation, Installation]) -> None:
+    """Have every job of both daemons be due: the last run was days ago."""
+    environ = two[0].environ
+    long_ago = dt.datetime.now(dt.UTC) - dt.timedelta(days=3)
+
+    async def work() -> None:
+        uri, database = environ["INFINITE_MEMORY_MONGODB__URI"], environ["INFINITE_MEMORY_MONGODB__DATABASE"]
+        async with open_store(uri, database) as store:
+            for name in JOBS:
+                await save_state(store, JobState(name, long_ago, long_ago, long_ago, "long ago"))
+
+    run(work())
+
+
+def done_jobs(two: tuple[Installation, Installation]) -> set[str]:
+    """Name the jobs that were done since."""
+    environ = two[0].environ
+
+    async def work() -> set[str]:
+        uri, database = environ["INFINITE_MEMORY_MONGODB__URI"], environ["INFINITE_MEMORY_MONGODB__DATABASE"]
+        async with open_store(uri, database) as store:
+            states = [await load_state(store, name) for name in JOBS]
+        return {one.name for one in states if one.said != "long ago" and one.failure is None}
+
+    return run(work())
+
+
+def begun(two: tuple[Installation, Installation], job: str) -> int:
+    """Count how often both daemons together have begun a job."""
+    logs = [one.home / "logs" / "infinite-memory.log" for one in two]
+    return sum(log.read_text().count(f"the job {job} begins") for log in logs if log.exists())
+
+
+def test_what_is_due_is_done_by_one_of_two(two: tuple[Installation, Installation]) -> None:
+    assert two[0].call("store_memory", content="tea")["status"] == "OK"
+    assert two[0].command("daemon", "stop").returncode == 0
+    make_due(two)
+    clients = [one.serve() for one in two]
+    for client in clients:
+        client.send({"action": "list_memories"})
+    assert [client.reply()["total"] for client in clients] == [1, 1]
+    until(lambda: done_jobs(two) == set(JOBS), "every job is done")
+    backups = [file for one in two for file in (one.home / "backups").glob("*.dump")]
+    assert len(backups) == 1, backups
+    assert [begun(two, job) for job in JOBS] == [1, 1, 1]
+
+
+def test_a_daemon_killed_in_the_middle_of_a_job_leaves_it_to_the_other(two: tuple[Installation, Installation]) -> None:
+    """The lease of the dead one ends by itself, after two minutes: here it is set to end sooner."""
+    here, there = two
+    assert here.call("store_memory", content="tea")["status"] == "OK"
+    pid = here.daemon_pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not is_alive(pid), "it is dead")
+    make_due(two)
+    environ = here.environ
+
+    async def lease_of_the_dead() -> None:
+        uri, database = environ["INFINITE_MEMORY_MONGODB__URI"], environ["INFINITE_MEMORY_MONGODB__DATABASE"]
+        async with open_store(uri, database) as store:
+            for name in JOBS:
+                assert await store.copies.take_lease(name, "the dead one", dt.timedelta(seconds=5))
+
+    run(lease_of_the_dead())
+    client = there.serve()
+    assert client.ask("list_memories")["total"] == 1
+    assert not done_jobs(two), "the lease still holds"
+    until(lambda: done_jobs(two) == set(JOBS), "the other one has done it all", 120)
+    assert len(list((there.home / "backups").glob("*.dump"))) == 1
