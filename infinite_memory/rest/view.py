@@ -81,6 +81,11 @@ class View(Engine):
         assert narrow.scope_ids is not None
         return scopes, narrow
 
+    async def _read(self, sidecar: Sidecar, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord]:
+        """Read memories that a filter let through, and look at each again: the filter goes by less than `_shows`."""
+        found = await super()._read(sidecar, memory_ids)
+        return {one: memory for one, memory in found.items() if self._shows(memory)}
+
     def _understood(self, query: str, wording: Wording | None, sidecar: Sidecar) -> Asked:
         """Read the names in a question; where others must not be noticed, not by the tags and the words that they use."""
         if self._discreet:

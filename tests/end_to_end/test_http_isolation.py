@@ -295,6 +295,22 @@ def test_a_view_narrows_or_refuses_every_method_of_the_engine() -> None:
     assert every == own | judged_by_resolve | through_remember | about_no_memory | by_get | {"having_words"}
 
 
+def test_what_only_looks_like_a_users_memory_is_not_shown_to_them(world: World) -> None:
+    mallory = world.attackers["user"]
+    planted = world.root.post(
+        "memories", content="planted cheese", scope="AgentMem", metadata={"source": "agentmem:mallory"}
+    )
+    for found in (
+        mallory.get("memories", limit=1000)["memories"],
+        mallory.post("search", query="planted cheese", limit=100)["results"],
+        mallory.post("search", time_query="today", limit=1000)["results"],
+        mallory.post("search", query="planted cheese", search_type="bm25", limit=100)["results"],
+    ):
+        assert found
+        assert planted["memory_id"] not in {one["memory_id"] for one in found}
+    assert refused(mallory.ask("GET", f"memories/{planted['memory_id']}"))[0] == 404
+
+
 def test_a_model_is_shown_nothing_of_somebody_else(tmp_path: Path) -> None:
     need_parts()
     with model_server() as model:
