@@ -125,7 +125,7 @@ class Pipe:
         while True:
             with self._lock:
                 self._answered.wait_for(lambda: len(self._waiting) < UNANSWERED or self._link is None)
-                while (link := self._link) is not None and local_socket.has_ended(link):
+                while (link := self._link) is not None and _has_ended(link):
                     self._answered.wait(PARENT_CHECK_S)  # for the other thread, which reads the end and lets go of it
                 if link is not None:
                     # Noted while the connection stands: when it is lost from now on, the loss answers this line too.
@@ -272,6 +272,16 @@ class Pipe:
         self._parent = os.getppid()  # which may have changed: that is why it ends
         self._take_from(link)
         self._lose(link)
+
+
+def _has_ended(link: socket.socket) -> bool:
+    """Tell whether the daemon has closed the connection, and nothing that it said before is left to be read."""
+    try:
+        return not link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _put(link: socket.socket | None, data: bytes) -> None:

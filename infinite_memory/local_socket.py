@@ -184,16 +184,6 @@ def read_line(link: socket.socket, limit: int = 1 << 20) -> bytes:
     return b""
 
 
-def has_ended(link: socket.socket) -> bool:
-    """Tell whether the daemon has closed the connection, and nothing that it said before is left to be read."""
-    try:
-        return not link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-
-
 @contextlib.contextmanager
 def locked(path: Path, *, wait: bool, patience_s: float = 0.0) -> Any:
     """Hold an exclusive lock on a file; yields whether it was got. It goes with the process, however that ends.
