@@ -3,4 +3,23 @@
 Public names are imported when first used (PEP 562), so that the thin client pays for nothing but the standard library.
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from infinite_memory.sdk.errors import ApiError as ApiError
+    from infinite_memory.sdk.in_async import AsyncMemory as AsyncMemory
+    from infinite_memory.sdk.memory import Memory as Memory
+
 __version__ = "0.1.0"
+
+__all__ = ["ApiError", "AsyncMemory", "Memory", "__version__"]
+
+_HOMES = {"ApiError": "sdk.errors", "AsyncMemory": "sdk.in_async", "Memory": "sdk.memory"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

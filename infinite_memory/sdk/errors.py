@@ -1,0 +1,82 @@
+"""What the SDK raises.
+
+    ApiError                 code, field, details, status
+    ├── InvalidError         something that was given is wrong; `field` names it
+    ├── DeniedError          the token is missing, unknown, or may not do this
+    ├── MissingError         there is no such memory, scope or agent
+    ├── ConflictError        there is one already, or the scope is archived
+    ├── RateLimitError       too many requests; `retry_after_s` says when to come again
+    └── UnavailableError     the memory cannot be reached, or not all of it works at the moment
+
+``code`` is a promise (docs/http.md lists them) and the message is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from infinite_memory.errors import InfiniteMemoryError
+
+INTERNAL = "INTERNAL_ERROR"
+
+
+class ApiError(InfiniteMemoryError):
+    """A request failed. ``field`` is the path of the field that is wrong, or None; ``status`` is HTTP's, 0 without an answer."""
+
+    def __init__(
+        self, message: str, *, code: str, field: str | None = None, status: int = 0,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(message)
+        self.code, self.field, self.status, self.details = code, field, status, dict(details or {})
+
+
+class InvalidError(ApiError):
+    """Something that was given is wrong."""
+
+
+class DeniedError(ApiError):
+    """The token is missing, unknown, revoked or expired, or may not do this."""
+
+
+class MissingError(ApiError):
+    """There is no such memory, scope or agent, or the token may not see it."""
+
+
+class ConflictError(ApiError):
+    """There is one of that name already, or the scope is archived."""
+
+
+class RateLimitError(ApiError):
+    """Too many requests were made with this token."""
+
+    @property
+    def retry_after_s(self) -> float:
+        """Seconds to wait before the next request."""
+        return float(self.details.get("retry_after_s", 1))
+
+
+class UnavailableError(ApiError):
+    """The memory cannot be reached, or a part of it does not work at the moment. A write may or may not have been carried out."""
+
+
+_OF_STATUS = {
+    401: DeniedError, 403: DeniedError, 404: MissingError, 409: ConflictError, 429: RateLimitError,
+    503: UnavailableError,
+}  # fmt: skip
+_REFUSED = range(400, 500)
+
+
+def error_of(status: int, body: Any) -> ApiError:
+    """Make the exception of a reply that is no success, whoever wrote it (a proxy may have)."""
+    told = body.get("error") if isinstance(body, dict) else None
+    told = told if isinstance(told, dict) else {}
+    kind = _OF_STATUS.get(status, InvalidError if status in _REFUSED else ApiError)
+    return kind(
+        str(told.get("message") or f"HTTP {status}"),
+        code=str(told.get("code") or INTERNAL),
+        field=told.get("field"),
+        status=status,
+        details=told.get("details"),
+    )

@@ -1,0 +1,74 @@
+"""`AsyncMemory`: `Memory` for asyncio. Its requests run in threads of their own, so that no event loop waits for them.
+
+Why threads: the two then share every line, and a request over a local socket is over before asynchronous streams would pay.
+A call that is cancelled leaves its request to run to its end in its thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from infinite_memory.sdk.links import KEPT
+from infinite_memory.sdk.memory import Memory
+
+P = ParamSpec("P")
+GivenT = TypeVar("GivenT")
+
+
+def _in_thread(
+    method: Callable[Concatenate[Memory, P], GivenT],
+) -> Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, GivenT]]:
+    async def call(self: AsyncMemory, /, *args: P.args, **kwargs: P.kwargs) -> GivenT:
+        work = functools.partial(method, self.sync, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    functools.update_wrapper(call, method)
+    return call
+
+
+class AsyncMemory:
+    """A memory for asyncio: the methods of `Memory`, to be awaited. ``sync`` is the `Memory` behind it."""
+
+    def __init__(
+        self,
+        user_id: str | None = None,
+        *,
+        scope: str | None = None,
+        home: str | Path | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        timeout_s: float = 60.0,
+    ) -> None:
+        self.sync = Memory(user_id, scope=scope, home=home, url=url, token=token, timeout_s=timeout_s)
+        self._threads = ThreadPoolExecutor(KEPT, thread_name_prefix="infinite-memory")
+
+    add = _in_thread(Memory.add)
+    search = _in_thread(Memory.search)
+    recall = _in_thread(Memory.recall)
+    list_memories = _in_thread(Memory.list_memories)
+    get = _in_thread(Memory.get)
+    update = _in_thread(Memory.update)
+    delete = _in_thread(Memory.delete)
+    delete_all = _in_thread(Memory.delete_all)
+    restore = _in_thread(Memory.restore)
+    history = _in_thread(Memory.history)
+    chat = _in_thread(Memory.chat)
+    scopes = _in_thread(Memory.scopes)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections. The memory can be used on; it opens new ones."""
+        await asyncio.get_running_loop().run_in_executor(self._threads, self.sync.close)

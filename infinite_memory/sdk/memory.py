@@ -1,0 +1,324 @@
+"""`Memory`: what a program stores into and asks. `AsyncMemory` in `in_async` is the same for asyncio."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from infinite_memory.sdk.errors import error_of
+from infinite_memory.sdk.links import to_daemon, to_url
+from infinite_memory.sdk.results import (
+    ChatAnswer,
+    Deleted,
+    History,
+    Memories,
+    MemoryItem,
+    ScopeItem,
+    StoredMemory,
+    read_answer,
+    read_deleted,
+    read_history,
+    read_memories,
+    read_memory,
+    read_scopes,
+    read_stored,
+)
+
+Instant = dt.datetime | dt.date | str
+"""A datetime (without a zone it is read in the user's), a date (the whole local day), or a text in RFC 3339."""
+
+ReadT = TypeVar("ReadT")
+_OK = range(200, 300)
+
+
+class Memory:
+    """A memory, on this machine or behind a URL. May be shared by threads.
+
+    With a user (here or in a call) it is about that user's memories, which are deduplicated and may belong to an agent, run or
+    session; without one it is about scopes. Nothing is opened before the first call. Use it in a ``with`` block, or `close` it, or
+    do neither: connections close with the program.
+
+    Every method raises `ApiError`, whose ``code`` and ``field`` say what is wrong.
+
+    Args:
+        user_id: Whose memories, where a call names no user.
+        scope: Scope to store into and to search, where a call names none. None stores into the active scope and searches it and
+            ``Global``; ``"ALL"`` searches everywhere.
+        home: Home folder whose daemon is asked, started if need be; None is the user's own (``INFINITE_MEMORY_HOME``).
+        url: Address of an HTTP API instead, as ``http://127.0.0.1:8765``.
+        token: Token for the URL, made by ``infinite-memory tokens create``.
+        timeout_s: How long to wait for one answer, in seconds.
+    """
+
+    def __init__(
+        self,
+        user_id: str | None = None,
+        *,
+        scope: str | None = None,
+        home: str | Path | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        timeout_s: float = 60.0,
+    ) -> None:
+        if url is not None and home is not None:
+            raise ValueError("give home or url, not both")
+        self.user_id, self.scope = user_id, scope
+        self._link = to_daemon(home, timeout_s) if url is None else to_url(url, token, timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. The memory can be used on; it opens new ones."""
+        self._link.close()
+
+    def add(
+        self,
+        content: str,
+        *,
+        user_id: str | None = None,
+        scope: str | None = None,
+        tags: Sequence[str] = (),
+        timestamp: Instant | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        session_id: str | None = None,
+        org_id: str | None = None,
+        memory_type: str | None = None,
+    ) -> StoredMemory:
+        """Remember a text, for good.
+
+        Args:
+            timestamp: When it happened; default: now.
+            metadata: Anything else, as JSON knows it. Of a scope's memory the keys ``title``, ``speaker``, ``conversation_id``,
+                ``importance`` (0 to 10), ``source``, ``type`` and ``confidence`` have a meaning of their own.
+            agent_id, run_id, session_id, org_id, memory_type: Of a user's memory only; the types are those of the AgentMem
+                contract.
+
+        Returns:
+            The memory; ``outcome`` is ``stored``, or ``duplicate`` where the user has it already.
+        """
+        whose = self._whose(user_id, scope)
+        fields: dict[str, Any] = {
+            "content": content, "tags": list(tags) or None, "metadata": dict(metadata) if metadata else None,
+            "agent_id": agent_id, "run_id": run_id, "session_id": session_id, "org_id": org_id,
+            "memory_type": memory_type,
+        }  # fmt: skip
+        if timestamp is not None and "user_id" in whose:
+            fields["timestamp"] = _written(timestamp)
+        elif timestamp is not None:
+            fields["metadata"] = {**(metadata or {}), "timestamp": _written(timestamp)}
+        return self._ask("store_memory", whose | fields, read_stored)
+
+    def search(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        scope: str | None = None,
+        agent_id: str | None = None,
+        limit: int = 10,
+        when: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+        tags: Sequence[str] = (),
+        min_confidence: float | None = None,
+        memory_type: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+    ) -> Memories:
+        """Find what answers a question, by meaning and by words, best first.
+
+        Args:
+            agent_id: Only this agent's memories of the user; then neither times nor *tags* nor *filter* narrow.
+            limit: Most results, 1 to 1000; with an agent 100.
+            when: Only a stretch of time in words, as "last week".
+            since, until: Only a stretch of time, both ends inside.
+            tags: Only memories that bear all of these.
+            min_confidence: Only results that are at least this near, 0 to 1.
+            filter: More of what ``filter`` of ``retrieve_memory`` takes: ``tags_mode``, ``source``, ``speaker``,
+                ``conversation_id``, ``min_importance``.
+        """
+        whose = self._whose(user_id, scope)
+        if agent_id is not None:  # of a user: the search of the AgentMem contract, which has no filter
+            fields = {
+                "query": query,
+                "limit": limit,
+                "agent_id": agent_id,
+                "memory_type": memory_type,
+                "min_score": min_confidence,
+            }
+            return self._ask("search", whose | fields, read_memories)
+        narrowed = _narrowed(filter, tags, memory_type)
+        fields = {
+            "query": query, "limit": limit, "filter": narrowed or None, "min_confidence": min_confidence, "time_query": when,
+            "range": _range(since, until),
+        }  # fmt: skip
+        return self._ask("search", whose | fields, read_memories)
+
+    def recall(
+        self,
+        when: str | None = None,
+        *,
+        since: Instant | None = None,
+        until: Instant | None = None,
+        query: str | None = None,
+        user_id: str | None = None,
+        scope: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        now: Instant | None = None,
+        timezone: str | None = None,
+    ) -> Memories:
+        """List the memories of a stretch of time, oldest first; with a *query*, the nearest to it first.
+
+        Args:
+            when: The time in words: "yesterday", "last week", "in March".
+            since, until: The time itself, both ends inside; it wins over words.
+            now: Instant from which words are read; default: the clock.
+            timezone: IANA zone in which words and dates are read; default: the user's.
+
+        Returns:
+            The memories; ``time_frame`` is how the words were read, without *query*.
+        """
+        fields = {
+            "time_query": when, "range": _range(since, until), "query": query, "limit": limit, "cursor": cursor,
+            "now": None if now is None else _written(now), "timezone": timezone,
+        }  # fmt: skip
+        return self._ask("search", self._whose(user_id, scope) | fields, read_memories)
+
+    def list_memories(
+        self,
+        *,
+        user_id: str | None = None,
+        scope: str | None = None,
+        tags: Sequence[str] = (),
+        limit: int = 100,
+        cursor: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+    ) -> Memories:
+        """List memories, newest first, page by page: give ``next_cursor`` of one page as *cursor* for the next."""
+        fields = _narrowed(filter, tags, None) | {"limit": limit, "cursor": cursor}
+        return self._ask("list_memories", self._whose(user_id, scope) | fields, read_memories)
+
+    def iterate(
+        self, *, user_id: str | None = None, scope: str | None = None, tags: Sequence[str] = (), page: int = 500
+    ) -> Iterator[MemoryItem]:
+        """Give every memory, newest first, reading a *page* at a time."""
+        cursor: str | None = None
+        while True:
+            found = self.list_memories(user_id=user_id, scope=scope, tags=tags, limit=page, cursor=cursor)
+            yield from found
+            cursor = found.next_cursor
+            if cursor is None:
+                return
+
+    def get(self, memory_id: str) -> MemoryItem:
+        """Read one memory.
+
+        Raises:
+            MissingError: there is none of that id.
+        """
+        return self._ask("read_memory", self._one(memory_id), read_memory)
+
+    def update(
+        self,
+        memory_id: str,
+        content: str | None = None,
+        *,
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> StoredMemory:
+        """Change the text, the tags (all of them) or parts of the metadata; what it said before stays in its history."""
+        fields = {
+            "content": content,
+            "tags": None if tags is None else list(tags),
+            "metadata": None if metadata is None else dict(metadata),
+        }
+        return self._ask("change_memory", self._one(memory_id) | fields, read_stored)
+
+    def delete(self, memory_id: str, *, hard: bool = False) -> Deleted:
+        """Forget one memory. Softly: `restore` brings it back for 30 days. *hard* removes text, vectors and earlier versions."""
+        return self._ask("forget_memory", self._one(memory_id) | {"forget_mode": _mode(hard)}, read_deleted)
+
+    def delete_all(
+        self,
+        *,
+        user_id: str | None = None,
+        scope: str | None = None,
+        tag: str | None = None,
+        query: str | None = None,
+        hard: bool = False,
+        dry_run: bool = False,
+    ) -> Deleted:
+        """Forget every memory that all selectors name; a user alone names all memories of that user. *dry_run* only tells which."""
+        fields = {"tag": tag, "query": query, "forget_mode": _mode(hard), "dry_run": dry_run or None}
+        return self._ask("forget_memories", self._whose(user_id, scope) | fields, read_deleted)
+
+    def restore(self, memory_id: str) -> StoredMemory:
+        """Bring a softly forgotten memory back."""
+        return self._ask("restore_memory", self._one(memory_id), read_stored)
+
+    def history(self, memory_id: str) -> History:
+        """Read what a memory says, and what it said before it was changed."""
+        return self._ask("read_history", self._one(memory_id), read_history)
+
+    def chat(
+        self,
+        message: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        max_memories: int = 5,
+    ) -> ChatAnswer:
+        """Answer a message with what is remembered of a user in mind; without a language model, with the memories themselves."""
+        fields = {"message": message, "agent_id": agent_id, "session_id": session_id, "max_memories": max_memories}
+        return self._ask("chat", self._whose(user_id, None) | fields, read_answer)
+
+    def scopes(self) -> list[ScopeItem]:
+        """List the scopes."""
+        return self._ask("list_scopes", {}, read_scopes)
+
+    def _whose(self, user_id: str | None, scope: str | None) -> dict[str, Any]:
+        """Say whose memories a request is about; a call's own user or scope comes before the memory's."""
+        user = user_id if user_id is not None else (self.user_id if scope is None else None)
+        if user is not None:
+            return {"user_id": user}
+        named = self.scope if scope is None else scope
+        return {} if named is None else {"scope": named}
+
+    def _one(self, memory_id: str) -> dict[str, Any]:
+        return {"memory_id": memory_id} | ({} if self.user_id is None else {"user_id": self.user_id})
+
+    def _ask(self, name: str, fields: Mapping[str, Any], read: Callable[[Mapping[str, Any]], ReadT]) -> ReadT:
+        status, body = self._link.ask(name, {key: value for key, value in fields.items() if value is not None})
+        if status not in _OK:
+            raise error_of(status, body)
+        return read(body)
+
+
+def _narrowed(filter: Mapping[str, Any] | None, tags: Sequence[str], memory_type: str | None) -> dict[str, Any]:
+    more = ({"tags": list(tags)} if tags else {}) | ({"type": memory_type} if memory_type is not None else {})
+    return dict(filter or {}) | more
+
+
+def _range(since: Instant | None, until: Instant | None) -> dict[str, str] | None:
+    ends = {"from": since, "to": until}
+    return {name: _written(end) for name, end in ends.items() if end is not None} or None
+
+
+def _written(instant: Instant) -> str:
+    return instant if isinstance(instant, str) else instant.isoformat()
+
+
+def _mode(hard: bool) -> str:
+    return "hard" if hard else "soft"

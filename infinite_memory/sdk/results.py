@@ -1,0 +1,209 @@
+"""What the SDK gives back: frozen values with aware instants, made of the forms that docs/http.md describes."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, overload
+
+Json = dict[str, Any]
+ItemT = TypeVar("ItemT", bound="MemoryItem")
+
+_INSTANTS = frozenset({"timestamp", "created_at", "updated_at"})
+_INSTANT_LISTS = frozenset({"also_at", "occurrences"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryItem:
+    """One memory. ``timestamp`` is when it happened; ``confidence`` (0 to 1), ``when`` (the date in words) and ``excerpt`` are set on
+    search results only, ``created_at``, ``updated_at`` and ``revision`` only where one memory was asked for."""
+
+    memory_id: str
+    content: str
+    scope: str
+    timestamp: dt.datetime
+    tags: tuple[str, ...] = ()
+    source: str | None = None
+    title: str | None = None
+    speaker: str | None = None
+    conversation_id: str | None = None
+    importance: float | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    session_id: str | None = None
+    org_id: str | None = None
+    scope_type: str | None = None
+    memory_type: str | None = None
+    created_at: dt.datetime | None = None
+    updated_at: dt.datetime | None = None
+    revision: int | None = None
+    confidence: float | None = None
+    when: str | None = None
+    excerpt: str | None = None
+    also_at: tuple[dt.datetime, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMemory(MemoryItem):
+    """A memory that was stored, changed or brought back. ``outcome`` tells what happened (``stored``, ``duplicate``, ``updated``, ...);
+    ``facts`` and ``superseded`` (ids of older memories) are what a language model made of it, where one is configured."""
+
+    outcome: str = ""
+    note: str | None = None
+    facts: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
+    generated: bool = False
+    model_error: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFrame:
+    """A stretch of time, its end outside; None is an open end."""
+
+    start: dt.datetime | None
+    end: dt.datetime | None
+    timezone: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memories(Sequence[MemoryItem]):
+    """Memories in the order in which they were asked for. ``next_cursor`` goes on where more match; ``total`` counts all that do in a
+    listing, and what was found in a search. ``time_frame`` is the stretch that words of time were read as."""
+
+    items: tuple[MemoryItem, ...] = ()
+    total: int = 0
+    next_cursor: str | None = None
+    scopes_searched: tuple[str, ...] = ()
+    time_frame: TimeFrame | None = None
+    note: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, at: int) -> MemoryItem: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[MemoryItem]: ...
+    def __getitem__(self, at: int | slice) -> MemoryItem | Sequence[MemoryItem]:
+        return self.items[at]
+
+    def __iter__(self) -> Iterator[MemoryItem]:
+        return iter(self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A memory as it is, and as it was before each change, oldest first."""
+
+    memory: MemoryItem
+    revisions: tuple[MemoryItem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """What was forgotten, or would be (``dry_run``)."""
+
+    memory_ids: tuple[str, ...] = ()
+    hard: bool = False
+    dry_run: bool = False
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeItem:
+    """One scope."""
+
+    scope_name: str
+    description: str = ""
+    scope_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatAnswer:
+    """What a chat answers. ``generated`` tells whether a language model wrote it; else it is made of the memories themselves."""
+
+    response: str
+    generated: bool
+    memory_ids: tuple[str, ...] = ()
+    model: str | None = None
+    note: str | None = None
+
+
+def read_item(kind: type[ItemT], form: Mapping[str, Any]) -> ItemT:
+    """Make a memory from its form; keys of a newer server are left out."""
+    known = {one.name for one in dataclasses.fields(kind)}
+    return kind(**{name: _value(name, form[name]) for name in known & form.keys() if form[name] is not None})
+
+
+def read_stored(form: Mapping[str, Any]) -> StoredMemory:
+    """Read what storing, changing or restoring replied."""
+    return read_item(StoredMemory, form)
+
+
+def read_memory(form: Mapping[str, Any]) -> MemoryItem:
+    """Read one memory."""
+    return read_item(MemoryItem, form)
+
+
+def read_memories(body: Mapping[str, Any]) -> Memories:
+    """Read a listing, or what a search found."""
+    forms = body["results"] if "results" in body else body["memories"]
+    frame = body.get("time_frame")
+    return Memories(
+        items=tuple(map(read_memory, forms)),
+        total=body.get("total", len(forms)),
+        next_cursor=body.get("next_cursor"),
+        scopes_searched=tuple(body.get("scopes_searched", ())),
+        time_frame=TimeFrame(_instant(frame["from"]), _instant(frame["to"]), frame["timezone"]) if frame else None,
+        note=body.get("note"),
+        warnings=tuple(body.get("warnings", ())),
+    )
+
+
+def read_history(body: Mapping[str, Any]) -> History:
+    """Read a memory's history."""
+    return History(read_memory(body["memory"]), tuple(map(read_memory, body["revisions"])))
+
+
+def read_deleted(body: Mapping[str, Any]) -> Deleted:
+    """Read what was forgotten."""
+    would = "would_delete" in body
+    ids = [one["memory_id"] for one in body.get("memories", ())] if would else body.get("memory_ids", ())
+    return Deleted(memory_ids=tuple(ids), hard=body.get("forget_mode") == "hard", dry_run=would, note=body.get("note"))
+
+
+def read_scopes(body: Mapping[str, Any]) -> list[ScopeItem]:
+    """Read the list of scopes."""
+    return [
+        ScopeItem(scope_name=one["scope_name"], description=one.get("description") or "", scope_id=one.get("scope_id"))
+        for one in body["scopes"]
+    ]
+
+
+def read_answer(body: Mapping[str, Any]) -> ChatAnswer:
+    """Read what a chat answered."""
+    return ChatAnswer(
+        response=body["response"],
+        generated=body["generated"],
+        memory_ids=tuple(one["memory_id"] for one in body["memories_used"]),
+        model=body.get("model"),
+        note=body.get("note"),
+    )
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in _INSTANTS:
+        return _instant(value)
+    if name in _INSTANT_LISTS:
+        return tuple(map(_instant, value))
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _instant(text: str | None) -> dt.datetime | None:
+    return None if text is None else dt.datetime.fromisoformat(text)
