@@ -17,7 +17,7 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -448,18 +448,18 @@ class TantivyText:
     def _words(self) -> Vocabulary:
         with self._lock:
             if self._vocabulary is None:
-                words = (
-                    [word for word, _ in self._searcher.terms_with_prefix("words", "")]
-                    if self._searcher.num_docs
-                    else []
-                )
-                if self._searcher.num_docs:
-                    for speaker, _ in self._searcher.terms_with_prefix("speaker", ""):
-                        words += words_of(speaker)
-                for made in self._recent.values():
-                    words += _vocabulary_words(made)
-                self._vocabulary = Vocabulary(words)
+                self._vocabulary = Vocabulary(self._all_words())
             return self._vocabulary
+
+    def _all_words(self) -> Iterator[str]:
+        """Give the words of texts and the names of speakers, one by one: of a million memories there are many."""
+        if self._searcher.num_docs:
+            for word, _ in self._searcher.terms_with_prefix("words", ""):
+                yield word
+            for speaker, _ in self._searcher.terms_with_prefix("speaker", ""):
+                yield from words_of(speaker)
+        for made in self._recent.values():
+            yield from _vocabulary_words(made)
 
 
 def _settle(known: dict[K, object], written: Mapping[K, object]) -> None:

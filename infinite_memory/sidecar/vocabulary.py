@@ -35,9 +35,9 @@ class Vocabulary:
         return len(self._words)
 
     def add(self, words: Iterable[str]) -> None:
-        """Add words; those too short or too long to be a slip's target are left out."""
+        """Add words; those too short or too long to be a slip's target are left out, and bare numbers, which are nobody's slip."""
         with self._lock:
-            new = {word for word in words if SHORTEST - 1 <= len(word) <= LONGEST} - self._known
+            new = {word for word in words if SHORTEST - 1 <= len(word) <= LONGEST and not word.isdigit()} - self._known
             self._known |= new
             self._words.extend(new)
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -90,11 +90,11 @@ class Running:
                 return time.perf_counter() - self.began
             time.sleep(0.02)
 
-    def cpu_s(self) -> tuple[float, float]:
-        """CPU seconds so far: of daemon and client together, and of MongoDB."""
+    def cpu_s(self, clients: Sequence[Client] = ()) -> tuple[float, float]:
+        """CPU seconds so far: of daemon and clients together, and of MongoDB."""
         if not self._status:
             self._status = self.status()
-        ours = _cpu_s((self._status["pid"], self.client.process.pid))
+        ours = _cpu_s((self._status["pid"], *(one.process.pid for one in (self.client, *clients))))
         return ours, _cpu_s((self._status["mongod_pid"],))
 
     def rss(self) -> tuple[int, int]:
