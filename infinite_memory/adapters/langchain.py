@@ -1,0 +1,54 @@
+"""This memory as a retriever of LangChain. Needs the extra ``langchain``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict, Field
+
+from infinite_memory.sdk.memory import Memory
+from infinite_memory.sdk.results import MemoryItem
+
+
+class InfiniteMemoryRetriever(BaseRetriever):
+    """Finds memories, best first, as documents.
+
+    ``memory`` decides whose (a user, a scope, a URL); ``k`` is the most documents, which a call may name anew (``invoke(query, k=3)``);
+    ``search_kwargs`` goes to `Memory.search` as it is (``{"tags": ["tea"]}``).
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    memory: Memory = Field(default_factory=Memory)
+    k: int = 4
+    search_kwargs: Mapping[str, Any] = Field(default_factory=dict)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        found = self.memory.search(query, **{"limit": self.k if k is None else k, **self.search_kwargs})
+        return [_document(one) for one in found]
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        from langchain_core.runnables import run_in_executor
+
+        return await run_in_executor(
+            None, self._get_relevant_documents, query, run_manager=run_manager.get_sync(), k=k
+        )  # fmt: skip
+
+
+_TOLD = ("scope", "source", "title", "speaker", "conversation_id", "importance", "user_id", "agent_id", "memory_type",
+         "confidence")  # fmt: skip
+
+
+def _document(item: MemoryItem) -> Document:
+    """Make a document; the memory's own metadata does not hide what is known of it."""
+    known = {name: value for name in _TOLD if (value := getattr(item, name)) is not None}
+    about = {"memory_id": item.memory_id, "timestamp": item.timestamp.isoformat(), "tags": list(item.tags)}
+    return Document(page_content=item.content, metadata={**item.metadata, **known, **about}, id=item.memory_id)

@@ -1,0 +1,281 @@
+"""This memory as a store of LangGraph. Needs the extra ``langgraph``.
+
+An item is a memory: its text is what it is found by, its metadata hold namespace, key and value. It bears a tag for itself and one for each
+prefix of its namespace, made of hashes, so that the index narrows a search before it ranks; what the tags let through is checked.
+
+Why two writers of one key at the same moment cannot leave two values: the store has no ids of its own to write to, so both may store a
+memory; a read takes the one that was changed last, and the next write or deletion removes the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime as dt
+import hashlib
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    get_text_at_path,
+)
+
+from infinite_memory.sdk.errors import MissingError
+from infinite_memory.sdk.memory import Memory
+from infinite_memory.sdk.results import MemoryItem
+
+Namespace = tuple[str, ...]
+
+WHOLE = ["$"]
+INDEXED = "langgraph:indexed"
+MOST = 1000  # results of one request
+_SOURCE = "langgraph"
+_LEAST_CANDIDATES = 50  # of a search with a filter, which is checked here
+
+
+class InfiniteMemoryStore(BaseStore):
+    """Items as memories, in one scope. May be shared by threads.
+
+    Args:
+        memory: Where they are kept; None is this machine's memory. Its scope counts; without one it is ``LangGraph``.
+        index: ``{"fields": [...]}`` names what of a value an item is found by; default: all of it. Without ``dims`` and ``embed``, for the
+            model is the daemon's.
+    """
+
+    supports_ttl = False
+
+    def __init__(
+        self, memory: Memory | None = None, *, scope: str = "LangGraph", index: IndexConfig | None = None
+    ) -> None:
+        strange = sorted(set(index or {}) - {"fields"})
+        if strange:
+            raise ValueError(
+                f"index: {', '.join(strange)} cannot be set here, the daemon's own model is used; known: fields"
+            )
+        self._memory = Memory() if memory is None else memory
+        self._scope = scope if self._memory.scope is None else self._memory.scope
+        self._fields: list[str] = list((index or {}).get("fields") or WHOLE)
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Carry out operations in their order; of several puts of one key the last counts."""
+        ops = list(ops)
+        last = {(op.namespace, op.key): at for at, op in enumerate(ops) if isinstance(op, PutOp)}
+        # Reads see the store as it was before the batch, as those of LangGraph's own stores do.
+        results: list[Result] = [None if isinstance(op, PutOp) else self._read(op) for op in ops]
+        for at in last.values():
+            op = ops[at]
+            assert isinstance(op, PutOp)
+            self._put(op)
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do as `batch`, in a thread."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def _read(self, op: Op) -> Result:
+        if isinstance(op, GetOp):
+            found = self._find(op.namespace, op.key)
+            return _item(found[0]) if found else None
+        if isinstance(op, SearchOp):
+            return self._search(op)
+        if isinstance(op, ListNamespacesOp):
+            return self._namespaces(op)
+        raise TypeError(f"{type(op).__name__} is no operation of a store")
+
+    def _put(self, op: PutOp) -> None:
+        found = self._find(op.namespace, op.key)
+        for extra in found[1:] if op.value is not None else found:
+            self._memory.delete(extra.memory_id, hard=True)
+        if op.value is None:
+            return
+        texts = self._texts(op)
+        content = "\n".join(texts) or f"{'/'.join(op.namespace)}/{op.key}"
+        tags = [
+            _own_tag(op.namespace, op.key),
+            *_prefix_tags(op.namespace),
+            *([INDEXED] if texts else []),
+            _text_tag(content),
+        ]
+        kept = {
+            "namespace": list(op.namespace), "key": op.key, "value": json.dumps(op.value, ensure_ascii=False),
+            "put_at": dt.datetime.now(dt.UTC).isoformat(),
+        }  # fmt: skip
+        if found:
+            self._memory.update(found[0].memory_id, content, tags=tags, metadata=kept)
+        else:
+            self._memory.add(content, scope=self._scope, tags=tags, metadata=kept | {"source": _SOURCE})
+
+    def _texts(self, op: PutOp) -> list[str]:
+        """Take what an item is to be found by out of its value."""
+        if op.index is False:
+            return []
+        paths = self._fields if op.index is None else op.index
+        assert not isinstance(paths, bool)
+        return [text for path in paths for text in get_text_at_path(op.value, path) if text.strip()]
+
+    def _find(self, namespace: Namespace, key: str) -> list[MemoryItem]:
+        """Find the memories of one item, the newest first: one, unless two were written at the same moment."""
+        same = [one for one in self._all([_own_tag(namespace, key)]) if _place(one) == (namespace, key)]
+        return sorted(same, key=lambda one: (_put_at(one), one.memory_id), reverse=True)
+
+    def _search(self, op: SearchOp) -> list[SearchItem]:
+        wanted = op.offset + op.limit
+        found: list[MemoryItem] = []
+        for one in self._matching(op, wanted) if wanted > 0 else ():
+            found.append(one)
+            if len(found) == wanted:
+                break
+        return [_search_item(one) for one in found[op.offset :]]
+
+    def _matching(self, op: SearchOp, wanted: int) -> Iterator[MemoryItem]:
+        """Give what passes, best first with a query, else newest first; each item once."""
+        seen: set[tuple[Namespace, str]] = set()
+        for one in self._candidates(op, wanted):
+            place = _place(one)
+            if place in seen or place[0][: len(op.namespace_prefix)] != tuple(op.namespace_prefix):
+                continue
+            seen.add(place)
+            if passes(_value(one), op.filter or {}):
+                yield one
+
+    def _candidates(self, op: SearchOp, wanted: int) -> Iterator[MemoryItem]:
+        tags = _prefix_tags(op.namespace_prefix)[-1:]
+        if not op.query:
+            yield from self._all(tags)
+            return
+        limit = wanted if not op.filter else max(4 * wanted, _LEAST_CANDIDATES)
+        given = 0
+        while True:
+            limit = min(limit, MOST)
+            found = self._nearest(op.query, [*tags, INDEXED], limit)
+            for one in found[given:]:
+                yield from self._of_its_text(one, [*tags, INDEXED])
+            if len(found) < limit or limit == MOST:
+                return
+            given, limit = len(found), 4 * limit
+
+    def _nearest(self, query: str, tags: Sequence[str], limit: int) -> Sequence[MemoryItem]:
+        try:
+            return self._memory.search(query, scope=self._scope, tags=tags, limit=limit)
+        except MissingError as problem:
+            _check_no_scope(problem)
+            return ()
+
+    def _of_its_text(self, hit: MemoryItem, tags: Sequence[str]) -> Iterator[MemoryItem]:
+        """Give a hit, and the items of the same text, which a search shows as one."""
+        yield hit
+        if hit.also_at:
+            for one in self._all([*tags, _text_tag(hit.content)]):
+                yield dataclasses.replace(one, confidence=hit.confidence)
+
+    def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
+        conditions = op.match_conditions or ()
+        there = {_place(one)[0] for one in self._all([])}
+        named = {one[: op.max_depth] for one in there if all(_matches(one, condition) for condition in conditions)}
+        return sorted(named)[op.offset : op.offset + op.limit]
+
+    def _all(self, tags: Sequence[str]) -> Iterator[MemoryItem]:
+        """Give every item that bears the tags, newest first; a scope that is not there yet has none."""
+        try:
+            yield from (one for one in self._memory.iterate(scope=self._scope, tags=tags) if "put_at" in one.metadata)
+        except MissingError as problem:
+            _check_no_scope(problem)
+
+
+def _check_no_scope(problem: MissingError) -> None:
+    if problem.code != "SCOPE_NOT_FOUND":
+        raise problem
+
+
+def passes(value: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
+    """Tell whether a value passes a filter: equal parts, or the operators that LangGraph names.
+
+    Raises:
+        ValueError: it uses another operator.
+    """
+    return all(_holds(value.get(name), wanted) for name, wanted in filter.items())
+
+
+def _holds(value: Any, wanted: Any) -> bool:
+    if not isinstance(wanted, Mapping):
+        return bool(value == (list(wanted) if isinstance(wanted, tuple) else wanted))
+    if any(name.startswith("$") for name in wanted):
+        return all(_compare(value, operator, against) for operator, against in wanted.items())
+    return isinstance(value, Mapping) and passes(value, wanted)
+
+
+def _compare(value: Any, operator: str, against: Any) -> bool:
+    if operator in ("$eq", "$ne"):
+        return bool(value == against) is (operator == "$eq")
+    if operator not in ("$gt", "$gte", "$lt", "$lte"):
+        raise ValueError(f"{operator} is no operator of a filter; known: $eq, $ne, $gt, $gte, $lt, $lte")
+    if isinstance(value, str) and isinstance(against, str):  # texts are compared as texts (dates, say)
+        above, same = value > against, value == against
+    else:
+        try:
+            above, same = float(value) > float(against), float(value) == float(against)
+        except (TypeError, ValueError):  # what is not there, or is no number, is neither above nor below
+            return False
+    return {"$gt": above, "$gte": above or same, "$lt": not (above or same), "$lte": not above}[operator]
+
+
+def _matches(namespace: Namespace, condition: MatchCondition) -> bool:
+    path = condition.path
+    if len(namespace) < len(path):
+        return False
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wanted in ("*", there) for wanted, there in zip(path, part, strict=True))
+
+
+def _own_tag(namespace: Namespace, key: str) -> str:
+    return f"langgraph:item:{_digest([*namespace, key])}"
+
+
+def _prefix_tags(namespace: Namespace) -> list[str]:
+    return [f"langgraph:in:{_digest(namespace[:depth])}" for depth in range(1, len(namespace) + 1)]
+
+
+def _text_tag(text: str) -> str:
+    """Tag what is the same text to a search: case, Unicode form and white space do not count."""
+    return f"langgraph:text:{_digest(unicodedata.normalize('NFC', text).casefold().split())}"
+
+
+def _digest(parts: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()[:32]
+
+
+def _place(memory: MemoryItem) -> tuple[Namespace, str]:
+    return tuple(memory.metadata.get("namespace", ())), str(memory.metadata.get("key"))
+
+
+def _value(memory: MemoryItem) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(memory.metadata["value"])
+    return value
+
+
+def _put_at(memory: MemoryItem) -> dt.datetime:
+    return dt.datetime.fromisoformat(memory.metadata["put_at"])
+
+
+def _item(memory: MemoryItem) -> Item:
+    namespace, key = _place(memory)
+    times = {"created_at": memory.timestamp, "updated_at": _put_at(memory)}
+    return Item(value=_value(memory), key=key, namespace=namespace, **times)
+
+
+def _search_item(memory: MemoryItem) -> SearchItem:
+    namespace, key = _place(memory)
+    return SearchItem(namespace, key, _value(memory), memory.timestamp, _put_at(memory), memory.confidence)
