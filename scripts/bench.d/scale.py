@@ -12,6 +12,7 @@ thousand scopes cost beside one. `--report docs/performance.md` writes the page 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import shutil
 import sys
@@ -71,6 +72,8 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="leave the home there")
     parser.add_argument("--report", type=Path, help="write the page there, and its plot beside it")
     options = parser.parse_args()
+    if options.report and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--report draws a plot: install the extra first, pip install -e '.[bench]' (matplotlib)")
     corpus = Corpus(options.cache)
     folder = Path(tempfile.mkdtemp(prefix="scale-", dir=options.homes))
     sizes: list[report.Size] = []
