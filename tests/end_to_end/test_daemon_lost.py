@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -140,3 +141,71 @@ def _all_there_once(installation: Installation, stored: dict[str, str]) -> None:
         mine = {text: memory_id for text, memory_id in stored.items() if text.endswith(f" of {number}")}
         assert mine.items() <= known.items()
     assert max(Counter(texts).values()) == 1, "none was carried out twice"
+
+
+# One write of each sibling contract: the flags, the tool and its arguments for a text.
+SIBLINGS: dict[str, tuple[tuple[str, ...], str, Callable[[str], dict[str, Any]]]] = {
+    "memory-server": (
+        (),
+        "memory_create",
+        lambda text: {"type": "note", "source": "test", "content": {"text": text}, "confidence": 1},
+    ),
+    "palace": (("--palace", "project"), "memory_remember", lambda text: {"text": text}),
+    "laravel": (
+        (),
+        "memory-write",
+        lambda text: {
+            "organization": "acme",
+            "scope_type": "system",
+            "memory_type": "fact",
+            "title": text,
+            "current_content": text,
+        },
+    ),
+    "agentmem": ((), "agentmem_add_memory", lambda text: {"content": text, "user_id": "alice"}),
+}
+
+
+@GOES
+@pytest.mark.parametrize("contract", SIBLINGS)
+def test_clients_of_the_sibling_contracts_lose_no_request(
+    installation: Installation, goes: Callable[[Installation], None], contract: str
+) -> None:
+    flags, tool, arguments = SIBLINGS[contract]
+    clients = [installation.serve("--contract", contract, *flags) for _ in range(2)]
+
+    def call(number: int, count: int) -> dict[str, Any]:
+        params = {"name": tool, "arguments": arguments(f"memory {count} of {number}")}
+        return {"jsonrpc": "2.0", "id": count, "method": "tools/call", "params": params}
+
+    for number, client in enumerate(clients):
+        assert client.initialize()["result"]["serverInfo"]["name"]
+        client.send(*(call(number, count) for count in range(1, BEFORE)))
+    first = [client.answer() for client in clients]
+    goes(installation)
+    stored: set[str] = set()
+    for number, client in enumerate(clients):
+        replies = [first[number]] + [client.answer() for _ in range(BEFORE - 2)]
+        client.send(*(call(number, count) for count in range(BEFORE, BEFORE + AFTER)))
+        client.stdin.close()
+        replies += [one for one in client.rest() if "method" not in one]
+        assert Counter(reply["id"] for reply in replies) == Counter(range(1, BEFORE + AFTER)), "one answer each"
+        for reply in replies:
+            if "error" in reply:
+                assert reply["error"]["code"] == -32603, reply
+                assert reply["id"] < BEFORE, reply
+            else:
+                assert not reply["result"].get("isError"), reply
+                stored.add(f"memory {reply['id']} of {number}")
+        assert client.process.wait(30) == 0
+    client = installation.serve()
+    listed = client.ask("list_memories", scope="ALL", limit=1000)["results"]
+    texts = [text for one in listed if (text := _first_named(one["text"]))]
+    assert stored <= set(texts)
+    assert max(Counter(texts).values()) == 1, "none was carried out twice"
+
+
+def _first_named(text: str) -> str | None:
+    """Give the name of a memory wherever a contract put it into the text."""
+    found = re.search(r"memory \d+ of \d+", text)
+    return found[0] if found else None
