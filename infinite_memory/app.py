@@ -26,6 +26,7 @@ from infinite_memory.engine.index import Index
 from infinite_memory.engine.parts import Parts
 from infinite_memory.engine.scopes import ScopeBook
 from infinite_memory.engine.text_feed import TextFeed
+from infinite_memory.engine.uses import UseCounter
 from infinite_memory.engine.watch import Watch
 from infinite_memory.errors import ConfigError
 from infinite_memory.home import Home
@@ -72,6 +73,8 @@ class App(AbstractAsyncContextManager["App"]):
         if self.jobs is not None:
             await self.jobs.close()
         if (engine := self.built_engine()) is not None:
+            if engine.parts.uses is not None:
+                await engine.parts.uses.close()
             await engine.parts.index.close()
             await engine.parts.embeddings.close()
             await engine.parts.store.close()
@@ -127,7 +130,10 @@ class App(AbstractAsyncContextManager["App"]):
             from infinite_memory.embedding.reranker import Reranker
 
             reranker = Reranker(config.recall.reranker)
-        parts = Parts(store, index, embeddings, scopes, config, self._clock, self._backup_folder(), reranker)
+        parts = Parts(
+            store, index, embeddings, scopes, config, self._clock, self._backup_folder(), reranker,
+            UseCounter(store, self._clock),
+        )  # fmt: skip
         engine = Engine(parts)
         self.jobs = Jobs(engine, find_zone(config.time.zone, os.environ))
         self.jobs.start()

@@ -129,8 +129,16 @@ class RetentionSettings:
     """What is cleaned away, and when."""
 
     purge_deleted_days: int = _setting(30, "Days after which soft-deleted memories are removed for good", low=1)
+    purge_pruned_days: int | None = _setting(
+        None, "Days after which what `prune` hid is removed for good; default: never", low=1
+    )
     max_age_days: int | None = _setting(None, "Days after which `prune` hides a memory; default: never", low=1)
     max_memories: int | None = _setting(None, "Memories of a scope that `prune` leaves; default: all", low=1)
+    max_text_mb: float | None = _setting(None, "Texts of a scope that `prune` leaves, in MiB; default: all", low=0.001)
+    summary_hides: bool = _setting(False, "Whether `summarize` hides what it summed up; restore_memory undoes it")
+    summary_by_model: bool = _setting(
+        False, "Whether `summarize` has the model of `model` write; otherwise it chooses sentences"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def _confirm(options: argparse.Namespace, ask: Ask) -> int | None:
 
 def _told(options: argparse.Namespace, reply: Json, done: str) -> str:
     if getattr(options, "dry_run", False):
-        count = reply.get("would_delete", reply.get("would_move", 0))
+        count: int = reply["would_delete"] if "would_delete" in reply else reply["would_move"]
         return f"{options.name}: {_memories(count)} would be concerned; nothing was changed"
     if options.what in ("archive", "delete") and "scope" not in reply:  # Global always exists
         kept = "hidden" if options.what == "archive" else "removed for good"

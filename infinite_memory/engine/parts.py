@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from infinite_memory.engine.embeddings import Embeddings
     from infinite_memory.engine.index import Index
     from infinite_memory.engine.scopes import ScopeBook
+    from infinite_memory.engine.uses import UseCounter
     from infinite_memory.store.base import Store
 
 
@@ -33,6 +34,7 @@ class Parts:
     clock: Clock = system_clock
     backup_folder: Path | None = None
     reranker: Reranker | None = None
+    uses: UseCounter | None = None
 
 
 @dataclass(frozen=True, slots=True)

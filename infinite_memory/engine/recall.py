@@ -99,6 +99,8 @@ class Recalling:
         scopes, search = await self._prepare(query, where, mode)
         matches, ranked = await self._answers(query, search, k)
         good = [match for match in matches if match.confidence >= min_confidence]
+        if self.parts.uses is not None:
+            self.parts.uses.note(match.memory for match in good)
         return Found(tuple(await self._with_windows(good, search)), scopes, note_of(search, ranked))
 
     async def _answers(
@@ -162,13 +164,23 @@ class Recalling:
         return scopes, dataclasses.replace(where.rest, scope_ids=frozenset(one.scope_id for one in scopes))
 
     async def _read(self, sidecar: Sidecar, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord]:
-        return await self.parts.store.fetch(sidecar.locate(memory_ids))
+        located = dict(sidecar.locate(memory_ids))
+        if sidecar is self.parts.index.partial:  # it does not know all of them yet
+            located |= await self.parts.store.locate([one for one in memory_ids if one not in located])
+        return await self.parts.store.fetch(located)
 
     async def _prepare(self, query: str, where: Where, mode: Mode) -> tuple[tuple[Scope, ...], Search]:
-        """Resolve scopes, read the question's words and names, embed what is left of it."""
-        sidecar = await self.parts.index.sidecar()
+        """Resolve scopes, read the question's words and names, embed what is left of it.
+
+        While a lost sidecar is rebuilt the words alone are searched, where the mode allows it.
+        """
+        notes: list[str] = []
+        sidecar = self.parts.index.partial if mode is not Mode.SEMANTIC else None
+        if is_partial := sidecar is not None:
+            notes.append("the index is being rebuilt: found by words alone")
+        sidecar = sidecar or await self.parts.index.sidecar()
         scopes, narrow = await self._resolve(where)
-        text, notes = self.parts.index.words, []
+        text = self.parts.index.words
         if text is None and mode in (Mode.TEXT, Mode.FUZZY):
             raise SidecarNotReadyError("the text index is still being built; try again in a moment")
         if text is None and mode is Mode.HYBRID:
@@ -177,7 +189,7 @@ class Recalling:
         asked = self._understood(query, wording, sidecar)
         vector = None
         try:
-            vector = await self._vector(asked.embedded, mode)
+            vector = None if is_partial else await self._vector(asked.embedded, mode)
         except EmbeddingError as problem:
             if mode is Mode.SEMANTIC or text is None:
                 raise

@@ -135,7 +135,10 @@ class Upkeep(Forgetting):
         if operation is Operation.PURGE_DELETED:
             keep = dt.timedelta(days=self.parts.config.retention.purge_deleted_days)
             await self.parts.index.sidecar()
-            expired = await self.parts.store.deleted_ids(None, self.parts.clock() - keep)
+            expired = await self.parts.store.deleted_ids(None, self.parts.clock() - keep, pruned=False)
+            if (days := self.parts.config.retention.purge_pruned_days) is not None:
+                before = self.parts.clock() - dt.timedelta(days=days)
+                expired |= await self.parts.store.deleted_ids(None, before, pruned=True)
             if dry_run:
                 return Done(operation, len(expired), f"would_purge_{len(expired)}_expired_deletions")
             gone = await self.purge(expired)

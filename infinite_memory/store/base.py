@@ -19,6 +19,7 @@ from infinite_memory.store.facts import Facts
 from infinite_memory.store.links import Links
 from infinite_memory.store.owners import Owners
 from infinite_memory.store.tokens import Tokens
+from infinite_memory.store.uses import Uses
 
 Located = Mapping[MemoryId, ScopeId]
 """Memory ids with the scope whose collection holds each."""
@@ -85,6 +86,10 @@ class Store(Protocol):
     @property
     def links(self) -> Links:
         """Relations between memories; usable once connected."""
+
+    @property
+    def uses(self) -> Uses:
+        """How often memories were answers; usable once connected."""
 
     @property
     def owners(self) -> Owners:
@@ -192,8 +197,12 @@ class Store(Protocol):
     async def locate(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
         """Find the scope of memories, live or soft-deleted, by looking into every scope's collection; slow with many scopes."""
 
-    async def soft_delete(self, located: Located, deleted_at: dt.datetime) -> list[MemoryId]:
-        """Hide live memories; returns those that were live until now. Each revision rises by one."""
+    async def soft_delete(self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False) -> list[MemoryId]:
+        """Hide live memories, with *pruned* as what only made room, which other purges leave.
+
+        Returns:
+            Those that were live until now; the revision of each rises by one.
+        """
 
     async def undelete(self, located: Located) -> list[MemoryId]:
         """Undo `soft_delete`; returns those that were hidden until now. Each revision rises by one."""
@@ -202,9 +211,13 @@ class Store(Protocol):
         """Remove memories for good, live or soft-deleted, with their revisions and links; returns those that were there."""
 
     async def deleted_ids(
-        self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None
+        self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None, *, pruned: bool | None = None
     ) -> dict[MemoryId, ScopeId]:
-        """List soft-deleted memories of some scopes (None: of all), deleted before an instant (None: ever)."""
+        """List soft-deleted memories of some scopes (None: of all), deleted before an instant (None: ever).
+
+        Args:
+            pruned: Only those that were hidden as pruned, or only the others; None is both.
+        """
 
     async def revisions_of(self, memory_id: MemoryId) -> list[MemoryRecord]:
         """List the earlier versions of a memory, oldest first, without vectors."""

@@ -39,10 +39,12 @@ from infinite_memory.store.mongo_facts import MongoFacts
 from infinite_memory.store.mongo_links import MongoLinks
 from infinite_memory.store.mongo_owners import MongoOwners
 from infinite_memory.store.mongo_tokens import MongoTokens
+from infinite_memory.store.mongo_uses import MongoUses
 from infinite_memory.store.owners import Owners
 from infinite_memory.store.scopes import Scopes
 from infinite_memory.store.staging import finish_interrupted
 from infinite_memory.store.tokens import Tokens
+from infinite_memory.store.uses import Uses
 
 if TYPE_CHECKING:
     from pymongo.asynchronous.client_session import AsyncClientSession
@@ -134,6 +136,10 @@ class MongoStore(Store):
     @property
     def links(self) -> Links:
         return MongoLinks(self._connection)
+
+    @property
+    def uses(self) -> Uses:
+        return MongoUses(self._connection)
 
     @property
     def owners(self) -> Owners:
@@ -286,12 +292,14 @@ class MongoStore(Store):
         async with self._connection.operation() as database:
             return (await _memories(database, scope_id).update_one(wanted, change)).matched_count == 1
 
-    async def soft_delete(self, located: Located, deleted_at: dt.datetime) -> list[MemoryId]:
-        instant = floor_to_millisecond(deleted_at)
-        return await self._mark(located, live=True, change={"$set": {"live": False, "deleted_at": instant}})
+    async def soft_delete(self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False) -> list[MemoryId]:
+        hidden = {"live": False, "deleted_at": floor_to_millisecond(deleted_at)}
+        return await self._mark(located, live=True, change={"$set": hidden | ({"pruned": True} if pruned else {})})
 
     async def undelete(self, located: Located) -> list[MemoryId]:
-        return await self._mark(located, live=False, change={"$set": {"live": True}, "$unset": {"deleted_at": ""}})
+        return await self._mark(
+            located, live=False, change={"$set": {"live": True}, "$unset": {"deleted_at": "", "pruned": ""}}
+        )
 
     async def _mark(self, located: Located, *, live: bool, change: Mapping[str, Any]) -> list[MemoryId]:
         """Change those memories that are live or not; a mark of this very call tells which they were."""
@@ -321,6 +329,7 @@ class MongoStore(Store):
                 await database[schema.REVISIONS].delete_many({"memory_id": {"$in": there}})
                 ends = [{"from_id": {"$in": there}}, {"to_id": {"$in": there}}]
                 await database[schema.LINKS].delete_many({"$or": ends})
+                await database[schema.USES].delete_many({"_id": {"$in": there}})
                 await memories.delete_many({"_id": {"$in": there}})
                 # Somebody who was changing one of them may have kept a version meanwhile.
                 await database[schema.REVISIONS].delete_many({"memory_id": {"$in": there}})
@@ -358,9 +367,11 @@ class MongoStore(Store):
         return located
 
     async def deleted_ids(
-        self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None
+        self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None, *, pruned: bool | None = None
     ) -> dict[MemoryId, ScopeId]:
         wanted: Document = {"live": False}
+        if pruned is not None:
+            wanted["pruned"] = True if pruned else {"$ne": True}
         if before is not None:
             wanted["deleted_at"] = {"$lt": before}
 

@@ -4,6 +4,7 @@
     mem_<scope>   the memories of one scope, see `documents`
     revisions     earlier versions of memories: {memory_id, scope_id, revision, document}
     facts, links  the graph beside the memories, each with scope_id
+    uses          how often a memory was an answer, by its id: {scope_id, count, used_at}
     agents        agents that were made before their first memory
     tokens        who may come in by HTTP, see `tokens`; in no backup
     meta          schema version, identity, and small values of the engine
@@ -45,6 +46,10 @@ PREFIX = "mem_"
 SCOPES, REVISIONS, FACTS, LINKS, META, TOMBSTONES = "scopes", "revisions", "facts", "links", "meta", "tombstones"
 TOKENS, AGENTS = "tokens", "agents"
 
+USES = "uses"
+BELONGING = (REVISIONS, FACTS, LINKS, USES)
+"""What belongs to a scope beside its memories, and goes, moves and comes back with it."""
+
 TOMBSTONE_KEEP = dt.timedelta(days=7)
 
 _SCHEMA_KEY = "schema"
@@ -79,6 +84,7 @@ async def create_shared_indexes(database: Database, *, polled: bool) -> None:
     await database[FACTS].create_indexes([scope, holds, history])
     ends = [IndexModel([(end, ASCENDING)], name=end) for end in ("from_id", "to_id")]
     await database[LINKS].create_indexes([scope, *ends])
+    await database[USES].create_indexes([scope])
     if polled:
         expiry = IndexModel(
             [("removed_at", ASCENDING)], name="expiry", expireAfterSeconds=int(TOMBSTONE_KEEP.total_seconds())

@@ -121,7 +121,7 @@ class Scopes:
                 await database[schema.TOMBSTONES].insert_one(stone)
             memories = schema.collection_name(scope_id)
             await database[memories].drop()
-            for shared in (schema.REVISIONS, schema.FACTS, schema.LINKS):
+            for shared in schema.BELONGING:
                 await database[shared].delete_many({"scope_id": key})
             await database[schema.SCOPES].delete_one({"_id": key})
             # An insert that was under way may have made the collection anew.

@@ -75,7 +75,7 @@ class MongoSnapshot(Snapshot):
                 return
             if name == schema.SCOPES:
                 wanted = {"dropping": {"$ne": True}}
-            elif name in (schema.REVISIONS, schema.FACTS, schema.LINKS):
+            elif name in schema.BELONGING:
                 wanted = {"scope_id": {"$in": [ObjectId(one) for one in present]}}
         pages = self._meta_pages() if name == schema.META else self._pages(name, wanted)
         held, count = [], 0

@@ -113,7 +113,7 @@ class MongoRestore(Restore):
                 await self._take_memories(found[1], chunk.documents)
             elif chunk.collection == schema.LINKS and self._only:
                 self._links.append(chunk)  # their ends get other ids, which are known once all memories are
-            elif chunk.collection in (schema.REVISIONS, schema.FACTS, schema.LINKS):
+            elif chunk.collection in schema.BELONGING:
                 await self._take_belonging(chunk)
             elif not _is_plain(chunk.collection) or chunk.collection in (schema.TOMBSTONES, schema.TOKENS):
                 raise BackupError(f"the backup holds a collection {chunk.collection!r}, which no backup of ours does")
@@ -191,7 +191,8 @@ class MongoRestore(Restore):
             if chunk.collection == schema.REVISIONS and document["memory_id"] not in self._added:
                 continue
             if self._only:
-                document["_id"] = ObjectId()
+                is_of_memory = chunk.collection == schema.USES  # named by the memory's own id
+                document["_id"] = self._id_of.get(document["_id"], document["_id"]) if is_of_memory else ObjectId()
                 for field in ("memory_id", "from_id", "to_id"):
                     if field in document:
                         document[field] = self._id_of.get(document[field], document[field])
@@ -344,7 +345,7 @@ async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> 
         elif step["do"] == "pour":
             await _pour(database, step["from"], step["to"], step["mark"])
         elif step["do"] == "rescope":
-            for shared in (schema.REVISIONS, schema.FACTS, schema.LINKS):
+            for shared in schema.BELONGING:
                 await database[shared].update_many({"scope_id": step["from"]}, {"$set": {"scope_id": step["to"]}})
         elif step["do"] == "drop_scope":  # marked; whoever connects next removes what is left of it
             mark = {"$set": {"dropping": True, "name_key": f" {step['scope']}"}}

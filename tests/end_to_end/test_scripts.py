@@ -69,7 +69,7 @@ def test_a_backup_from_cron(home: Installation) -> None:
     home.call("store_memory", content="the harbour is in the north", scope="Work")
     second = script(home, "backup")
     assert (second.returncode, second.stderr, second.stdout.count("\n")) == (0, "", 1)
-    assert "1 memories" in second.stdout
+    assert "1 memor" in second.stdout
     assert verify_file(Path(second.stdout.split("  ")[0])).memories == 1
     told = json.loads(script(home, "backup", "--json").stdout)
     assert told["counts"]["memories"] == 1

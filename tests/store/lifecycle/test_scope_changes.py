@@ -121,7 +121,7 @@ def test_the_command_asks_for_yes_where_there_is_no_terminal(
             await memory.store("x", "[bold]One")
             assert await code("delete", "[bold]One") == command.UNCONFIRMED
             assert await code("delete", "[bold]One", "--dry-run") == 0
-            assert "1 memories would be" in capsys.readouterr().out
+            assert "1 memory would be" in capsys.readouterr().out
             assert await code("archive", "[bold]One", "--yes") == 0
             assert await code("list") == 0
             assert "[bold]One" in capsys.readouterr().out

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.model_server import model_server, openai
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
 from tests.store.lifecycle.planting import LONG_AGO, plant
@@ -159,6 +160,119 @@ def test_pruning_takes_the_least_important_then_the_oldest(open_memory: Open) ->
             await memory.store("new", timestamp="2024-01-01T00:00:00Z")
             assert (await tidy(memory, "prune"))["details"]["prune"] == [{"memory_id": gone}]
             await memory.ok("restore_memory", memory_id=gone)
+
+    run(work())
+
+
+def test_what_was_an_answer_is_pruned_after_what_never_was(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory(flags={"retention.max_memories": "1"}) as memory:
+            used = await memory.store("the harbour master is Ada", timestamp="2020-01-01T00:00:00Z")
+            idle = await memory.store("bread needs salt", timestamp="2024-01-01T00:00:00Z")
+            await memory.ok("retrieve_memory", query="who is the harbour master?", top_k=1)
+            promised = await tidy(memory, "prune", dry_run=True)
+            done = await tidy(memory, "prune")
+            assert promised["details"] == done["details"] == {"prune": [{"memory_id": idle}]}
+            assert await texts(memory) == ["the harbour master is Ada"]
+            await memory.ok("delete_memory", target={"memory_id": used}, forget_mode="hard")
+            scope = await memory.engine.parts.scopes.get("Global")
+            assert await memory.engine.parts.store.uses.of_scope(scope.scope_id) == {}
+
+    run(work())
+
+
+def test_how_often_memories_were_answers_is_in_a_backup(open_memory: Open) -> None:
+    async def counts(memory: Memory) -> list[int]:
+        parts = memory.engine.parts
+        await parts.index.sidecar()
+        found = [await parts.store.uses.of_scope(scope.scope_id) for scope in parts.scopes.all()]
+        return sorted(count for of in found for count in of.values())
+
+    async def work() -> None:
+        async with open_memory("old") as old:
+            await old.store("tea at five", "Work")
+            for _ in range(3):
+                await old.ok("retrieve_memory", query="tea", scope="Work")
+        async with open_memory("old") as old:
+            assert await counts(old) == [3]
+            made = await old.ok("backup_memory")
+            await old.ok("restore_backup", file=made["backup_file"], scope="Work", as_scope="Copy")
+            assert await counts(old) == [3, 3]
+            await old.ok("merge_memory_scopes", scope="Copy", into="Global")
+            await old.ok("delete_memory", target={"scope": "Work"}, forget_mode="hard")
+            assert await counts(old) == [3]
+        async with open_memory("new") as new:
+            await new.ok("restore_backup", file=made["path"])
+            assert await counts(new) == [3]
+
+    run(work())
+
+
+def test_pruning_by_size_leaves_what_fits(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory(flags={"retention.max_text_mb": "0.01"}) as memory:  # 10,485 bytes
+            await plant(memory, "S", [f"{number} {'x' * 3000}" for number in range(6)])
+            assert (await tidy(memory, "prune"))["counts"] == {"prune": 3}
+            assert [text[0] for text in await texts(memory)] == ["3", "4", "5"]
+            assert (await tidy(memory, "prune"))["counts"] == {"prune": 0}
+
+    run(work())
+
+
+def test_what_was_pruned_is_kept_when_other_deletions_are_purged(open_memory: Open) -> None:
+    now = LONG_AGO
+
+    async def work() -> None:
+        nonlocal now
+        async with open_memory("home", {"retention.max_memories": "1"}, lambda: now) as memory:
+            ids = await plant(memory, "S", ["older", "newer", "deleted"])
+            await memory.ok("delete_memory", target={"memory_id": ids[2]})
+            await tidy(memory, "prune")
+            now += dt.timedelta(days=300)
+            assert (await tidy(memory, "purge_deleted"))["counts"] == {"purge_deleted": 1}
+            assert (await memory.ok("restore_memory", memory_id=ids[0]))["memory"]["text"] == "older"
+            await tidy(memory, "prune")
+        now += dt.timedelta(days=300)
+        flags = {"retention.max_memories": "1", "retention.purge_pruned_days": "200"}
+        async with open_memory("home", flags, lambda: now) as memory:
+            assert (await tidy(memory, "purge_deleted"))["counts"] == {"purge_deleted": 1}
+            assert (await memory.ask("restore_memory", memory_id=ids[0]))["error_code"] == "NOT_FOUND"
+
+    run(work())
+
+
+def test_a_summary_hides_what_it_sums_up_where_that_is_wanted_and_it_comes_back(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory(flags={"retention.summary_hides": "true"}) as memory:
+            ids = await plant(memory, "S", [f"saying {number}" for number in range(12)], conversation_id="c1")
+            promised = await tidy(memory, "summarize", dry_run=True)
+            assert len(await texts(memory)) == 12
+            done = await tidy(memory, "summarize")
+            assert promised["details"] == done["details"]
+            assert done["details"]["summarize"][0]["hidden"] == ids
+            assert len(await texts(memory)) == 1
+            assert (await tidy(memory, "summarize"))["counts"] == {"summarize": 0}
+            back = await memory.ok("restore_memory", memory_id=ids[3])
+            assert back["memory"]["text"] == "saying 3"
+
+    run(work())
+
+
+def test_a_configured_model_writes_the_summary(open_memory: Open) -> None:
+    async def work() -> None:
+        with model_server() as server:
+            server.answers.append(openai("They planned the boat trip."))
+            flags = {
+                "retention.summary_by_model": "true", "model.api": "openai", "model.name": "small",
+                "model.url": server.url,
+            }  # fmt: skip
+            async with open_memory(flags=flags) as memory:
+                await plant(memory, "S", [f"saying {number}" for number in range(12)], conversation_id="c1")
+                await tidy(memory, "summarize")
+                [summary] = (await memory.ok("search_by_tag", tag="summary"))["results"]
+                assert summary["text"] == "They planned the boat trip."
+                assert summary["metadata"]["written_by"] == "small"
+                assert len(await texts(memory)) == 13
 
     run(work())
 

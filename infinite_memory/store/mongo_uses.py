@@ -1,0 +1,43 @@
+"""`Uses` on MongoDB: a document for each used memory in ``uses``, apart from the memory, whose changes are told to everybody."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+from pymongo import UpdateOne
+
+from infinite_memory.models import MemoryId, ScopeId, floor_to_millisecond
+from infinite_memory.store import schema
+from infinite_memory.store.connection import Connection
+from infinite_memory.store.documents import object_id
+from infinite_memory.store.uses import Uses
+
+
+class MongoUses(Uses):
+    """See `Uses`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def add(self, counts: Mapping[MemoryId, tuple[ScopeId, int]], used_at: dt.datetime) -> None:
+        changes = [
+            UpdateOne(
+                {"_id": object_id(memory_id)},
+                {
+                    "$inc": {"count": count},
+                    "$max": {"used_at": floor_to_millisecond(used_at)},
+                    "$set": {"scope_id": object_id(scope_id)},
+                },
+                upsert=True,
+            )
+            for memory_id, (scope_id, count) in counts.items()
+        ]
+        if changes:
+            async with self._connection.operation(factor=1 + len(changes) / 1000) as database:
+                await database[schema.USES].bulk_write(changes, ordered=False)
+
+    async def of_scope(self, scope_id: ScopeId) -> dict[MemoryId, int]:
+        async with self._connection.operation(factor=4) as database:
+            found = database[schema.USES].find({"scope_id": object_id(scope_id)}, {"count": 1})
+            return {MemoryId(str(one["_id"])): int(one["count"]) async for one in found}
