@@ -161,6 +161,26 @@ def test_a_daemon_setting_of_a_client_is_named_and_not_silently_ignored(shared: 
     assert client.close() == 0
 
 
+@pytest.mark.parametrize(
+    ("contract", "variable", "value"),
+    [("memory-server", "LOG_LEVEL", "debug"), ("palace", "RUST_LOG", "warn,store=debug")],
+)
+def test_a_log_level_of_another_contract_counts_for_who_starts_the_daemon_and_is_named_to_others(
+    installation: Installation, contract: str, variable: str, value: str
+) -> None:
+    first = installation.serve("--contract", contract, environ={variable: value})
+    assert first.initialize()["result"]
+    assert first.errors() == ""
+    log = installation.home / "logs" / "infinite-memory.log"
+    plain = installation.serve()
+    assert plain.ask("ping")["pong"]
+    assert plain.errors() == "", "it asks for no level of its own"
+    later = installation.serve("--contract", contract, environ={variable: "error"})
+    assert later.initialize()["result"]
+    assert "log.level = 'ERROR' is ignored, the daemon runs with 'DEBUG'" in later.errors()
+    assert log.exists()
+
+
 def test_settings_of_a_session_are_the_clients_own(shared: Installation) -> None:
     tokyo = shared.serve("--scope", "Japan", environ={"INFINITE_MEMORY_TIME__ZONE": "Asia/Tokyo"})
     plain = shared.serve("--set", "limits.top_k=3")
