@@ -30,7 +30,9 @@ Json = dict[str, Any]
 CALM_SHARE, CALM_S = 0.2, 20.0  # of the time, at the end, without faults; at least so long
 WARM_S = 8.0  # a daemon's first seconds: its model loads, its caches fill
 LIFE_GROWTH_BYTES = 200 * MIB  # a daemon may grow by this after its first seconds: memories come
-CALM_GROWTH_BYTES = 64 * MIB
+CALM_GROWTH_BYTES = (
+    64 * MIB
+)  # in the second half of the calm: it was just started, and takes a minute or two to fill its caches
 FILES_GROWTH = 40  # open files: a client more or less, a generation that is being written
 
 
@@ -39,6 +41,7 @@ class Watched:
     """What one daemon used: after its first seconds, and last."""
 
     since: float
+    warm_s: float = WARM_S
     first_bytes: int = 0
     last_bytes: int = 0
     first_files: int = 0
@@ -54,6 +57,7 @@ class Soak:
         self._watched: dict[int, Watched] = {}
         self._calm_watched: Watched | None = None
         self._calm_pid: int | None = None
+        self._calm_s = 0.0
 
     def run(self, clients: int, seconds: float) -> list[User]:
         """Let *clients* work for some time, most of it under faults; gives them with their books."""
@@ -63,7 +67,7 @@ class Soak:
         threads += [threading.Thread(target=self._watch, name="the watch")]
         for thread in threads:
             thread.start()
-        calm_s = max(seconds * CALM_SHARE, min(CALM_S, seconds / 2))
+        calm_s = self._calm_s = max(seconds * CALM_SHARE, min(CALM_S, seconds / 2))
         self.shared.over.wait(seconds - calm_s)
         self.shared.calm.set()
         self.shared.over.wait(calm_s)
@@ -117,13 +121,13 @@ class Soak:
                 _note(self._watched.setdefault(pid, Watched(time.monotonic())), pid)
                 if self.shared.calm.is_set():
                     if self._calm_watched is None or pid != self._calm_pid:
-                        self._calm_watched, self._calm_pid = Watched(time.monotonic()), pid
+                        self._calm_watched, self._calm_pid = Watched(time.monotonic(), self._calm_s / 2), pid
                     _note(self._calm_watched, pid)
 
 
 def _note(watched: Watched, pid: int) -> None:
     used, files = rss_bytes(pid), len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    if not watched.first_bytes and time.monotonic() - watched.since > WARM_S:
+    if not watched.first_bytes and time.monotonic() - watched.since > watched.warm_s:
         watched.first_bytes, watched.first_files = used, files
     if watched.first_bytes:
         watched.last_bytes, watched.last_files = used, files
