@@ -64,6 +64,9 @@ class Engine(Upserting, Together, FactKeeping, Layering, Remembering, Linking, N
         Raises:
             ScopeNotFoundError: a scope of *where* does not exist.
         """
+        if self.parts.index.partial is not None and (words := self.parts.index.words) is not None:
+            _, narrow = await self._resolve(where)
+            return words.count(narrow)  # the words know all of them while the rest is being rebuilt
         sidecar = await self.parts.index.sidecar()
         _, narrow = await self._resolve(where)
         return sidecar.count(narrow)

@@ -74,6 +74,7 @@ class Index:
         self._words.level_with = lambda: self._token
         self._wait_s, self._save_every_s = wait_s, save_every_s
         self._sidecar: Sidecar | None = None
+        self.partial: Sidecar | None = None  # being rebuilt at a start, while the words alone can be searched
         self._next: Sidecar | None = None  # being built to take its place; own writes enter both
         self._early: dict[MemoryId, MemoryRecord] = {}  # written before the sidecar was there
         self._token = b""
@@ -189,6 +190,7 @@ class Index:
             log.info("the change feed cannot be resumed, comparing instead: %s", problem, extra={"event": "feed_lost"})
             token = await self._store.change_token()
             await self._compare(sidecar)
+            self._words.compare(sidecar)
             self._changed()
             await self._follow(sidecar, token)
 
@@ -199,9 +201,15 @@ class Index:
             return await asyncio.to_thread(lambda: self._files.load(self._store.identity, space, dim))
         except SidecarError as problem:
             log.info("the sidecar is rebuilt: %s", problem, extra={"event": "sidecar_rebuilt"})
-        token = await self._store.change_token()
+        # From where the words are level with the store: what happened since is read into both.
+        token = await self._words.open_early() or await self._store.change_token()
         sidecar = await asyncio.to_thread(lambda: self._files.create(space, dim))
-        await self._fill(sidecar)
+        self.partial = sidecar if self._words.index is not None else None
+        self._set_archived(sidecar)
+        try:
+            await self._fill(sidecar)
+        finally:
+            self.partial = None
         self._changed()
         self._save_asap = True  # once it is open: a million vectors take seconds to be written
         return sidecar, token

@@ -48,6 +48,7 @@ class TextFeed:
         self._opening: asyncio.Task[None] | None = None
         self._rebuilding: asyncio.Task[None] | None = None
         self._flushing = asyncio.Lock()
+        self._early = b""  # where the index was level when it was opened before the sidecar
         self.level_with: Callable[[], bytes] = lambda: b""  # gives the change token up to which everything was entered
 
     @property
@@ -65,6 +66,35 @@ class TextFeed:
         if self._index is None and (self._opening is None or self._opening.done()):
             self._opening = asyncio.create_task(self._open_quietly(sidecar, token), name="opening the text index")
             await asyncio.wait({self._opening}, timeout=OPEN_WAIT_S)
+
+    async def open_early(self) -> bytes:
+        """Open what is saved before there is a sidecar to bring it level with.
+
+        Returns:
+            The change token up to which it is level; empty when that is not known and nothing was opened.
+        """
+        if self._index is None:
+            try:
+                index, token = await asyncio.to_thread(lambda: self._files.load(self._store.identity))
+            except SidecarError:
+                return b""
+            if not token or self._behind or self._files.is_unclean:
+                return b""
+            index.set_archived(self._archived)
+            self._index, self._early = index, token
+        return self._early
+
+    def compare(self, sidecar: Sidecar) -> None:
+        """Bring an index that was opened early level with *sidecar* by comparing, in the background: the feed does not reach back."""
+        if self._index is not None and self._early and (self._opening is None or self._opening.done()):
+            self._opening = asyncio.create_task(self._compare_quietly(self._index, sidecar), name="comparing the words")
+
+    async def _compare_quietly(self, index: TextIndex, sidecar: Sidecar) -> None:
+        try:
+            await self._level(index, sidecar)
+        except (StoreError, SidecarError) as problem:
+            log.warning("the text index could not be compared: %s", problem, extra={"event": "text_not_compared"})
+            self._purge = True  # it is written anew
 
     async def _open_quietly(self, sidecar: Sidecar, token: bytes) -> None:
         try:

@@ -243,8 +243,8 @@ class TextIndex(Protocol):
     def revisions(self) -> Mapping[MemoryId, int]:
         """Give the revision at which every memory is known."""
 
-    def count(self) -> int:
-        """Count the memories known."""
+    def count(self, where: Filter | None = None) -> int:
+        """Count the memories known; with *where* those that pass it."""
 
     @property
     def waiting(self) -> int:

@@ -186,13 +186,17 @@ class TantivyText:
 
     # reading
 
-    def count(self) -> int:
-        """Count the memories known."""
+    def count(self, where: Filter | None = None) -> int:
+        """Count the memories known; with *where* those that pass it."""
         with self._lock:
-            searcher, hidden, recent = self._searcher, self._hidden(), len(self._recent)
+            searcher, hidden, known = self._searcher, self._hidden(), list(self._recent.values())
+        recent = len(known if where is None else [one for one in known if passes(one.row.row, where, self._archived)])
         if not searcher.num_docs:
             return recent
-        found = searcher.search(self._visible(hidden), limit=1, count=True)
+        query = self._visible(hidden)
+        if where is not None:
+            query = _Query.boolean_query([(_MUST, _Query.all_query()), *self._narrow(where, hidden)])
+        found = searcher.search(query, limit=1, count=True)
         return int(found.count or 0) + recent  # type: ignore[attr-defined]
 
     def is_current(self, memory_id: MemoryId, revision: int) -> bool:

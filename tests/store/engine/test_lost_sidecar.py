@@ -1,0 +1,67 @@
+"""A sidecar that was lost: words answer while it is rebuilt, and what happened meanwhile is known afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from infinite_memory.engine.parts import Mode, Where
+from infinite_memory.models import Row
+from infinite_memory.store.mongo import MongoStore
+from tests.mongo_server import fresh_database, run
+from tests.store.lifecycle.conftest import Memory, Open
+
+EVERYWHERE = Where(None)
+
+
+async def found(memory: Memory, query: str, mode: Mode = Mode.HYBRID) -> tuple[list[str], str | None]:
+    """Ask, and give texts and note."""
+    answer = await memory.engine.recall(query, EVERYWHERE, 5, mode=mode)
+    return [match.memory.text for match in answer.matches], answer.note
+
+
+def test_words_answer_while_a_lost_sidecar_is_rebuilt(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = MongoStore.rows
+
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as memory:
+            await memory.store("The ferry to the island leaves at noon.", "Travel")
+            await memory.store("The lamp of the lighthouse is new.")
+            sidecars = memory.app.home.sidecars
+        for generation in sidecars.glob("generation-*"):
+            shutil.rmtree(generation)
+        go_on = asyncio.Event()
+
+        async def held(store: MongoStore) -> AsyncGenerator[list[Row], None]:
+            await go_on.wait()
+            async for rows in real(store):
+                yield rows
+
+        monkeypatch.setattr(MongoStore, "rows", held)
+        async with open_memory("one", shared) as memory:
+            index = memory.engine.parts.index
+            await index.connected()
+            while index.partial is None:
+                await asyncio.sleep(0.01)
+            for mode in (Mode.HYBRID, Mode.TEXT):
+                texts, note = await found(memory, "when does the ferry leave?", mode)
+                assert texts[:1] == ["The ferry to the island leaves at noon."]
+                assert note is not None and "words alone" in note
+            assert await memory.engine.count(EVERYWHERE) == 2
+            assert await memory.engine.count(Where(("Travel",))) == 1
+            await memory.store("The ferry to the mainland leaves at dusk.", "Travel")
+            go_on.set()
+            await index.sidecar()
+            texts, note = await found(memory, "when does the ferry leave?")
+            assert set(texts[:2]) == {
+                "The ferry to the island leaves at noon.",
+                "The ferry to the mainland leaves at dusk.",
+            }
+            assert note is None
+            assert (await index.check()).faults == 0
+
+    run(work())
