@@ -16,6 +16,7 @@ import selectors
 import socket
 import threading
 import urllib.parse
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -68,6 +69,7 @@ class _Pool(Generic[OpenT]):
     def __init__(self, connect: Callable[[], OpenT], timeout_s: float) -> None:
         self._connect, self._timeout_s = connect, timeout_s
         self._waiting: list[OpenT] = []
+        weakref.finalize(self, _close_all, self._waiting)  # who does not close a memory is not told of open sockets
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -95,13 +97,12 @@ class _Pool(Generic[OpenT]):
 
     def close(self) -> None:
         with self._lock:
-            waiting, self._waiting = self._waiting, []
-        for link in waiting:
-            link.close()
+            _close_all(self._waiting)
 
     def _take(self) -> OpenT:
         if self._process != os.getpid():  # a fork must not share its parent's connections
-            self._waiting, self._process = [], os.getpid()
+            _close_all(self._waiting)  # its copies of them; the parent's stay open
+            self._process = os.getpid()
         while True:
             with self._lock:
                 link = self._waiting.pop() if self._waiting else None
@@ -117,6 +118,11 @@ class _Pool(Generic[OpenT]):
                 self._waiting.append(link)
                 return
         link.close()
+
+
+def _close_all(waiting: list[OpenT]) -> None:
+    while waiting:
+        waiting.pop().close()
 
 
 class _Session:

@@ -1,0 +1,207 @@
+"""The Python SDK over a real daemon, by its socket and by its URL; its documentation's examples, each in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from infinite_memory import ApiError, AsyncMemory, Memory
+from infinite_memory.sdk.errors import DeniedError, InvalidError, MissingError
+from tests.processes import ROOT, Installation, need_parts, until
+
+DOCUMENT = (ROOT / "docs" / "sdk.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
+EXAMPLES = re.findall(r"^```python([^\n]*)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+[README_EXAMPLE] = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A home whose daemon also speaks HTTP."""
+    need_parts()
+    home = tmp_path_factory.mktemp("sdk") / "home"
+    with Installation(home, {"INFINITE_MEMORY_HTTP__PORT": "0"}) as one:
+        assert one.command("daemon", "start").returncode == 0
+        until(lambda: "url" in one.status().get("http", {}), "HTTP is on")
+        yield one
+
+
+@pytest.fixture(params=["socket", "url"])
+def memory(request: pytest.FixtureRequest, served: Installation) -> Iterator[Memory]:
+    """The same memory, by either way."""
+    if request.param == "socket":
+        made = Memory(home=served.home)
+    else:
+        http = served.status()["http"]
+        made = Memory(url=http["url"], token=served.home.joinpath("http.token").read_text().strip())
+    with made:
+        yield made
+
+
+def run(installation: Installation, code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env=installation.environ, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "code", [code for kind, code in EXAMPLES if "no-run" not in kind], ids=lambda code: code.splitlines()[-1][:40]
+)
+def test_each_example_of_the_documentation_runs(served: Installation, code: str) -> None:
+    run(served, code)
+
+
+def test_the_example_of_the_readme_runs(served: Installation) -> None:
+    assert "blue" in run(served, README_EXAMPLE)
+
+
+def test_a_memory_lives_from_its_first_word_to_its_last(memory: Memory) -> None:
+    name = f"Life {id(memory)}"
+    kept = memory.add("The key is under the pot", scope=name, tags=["keys"], metadata={"title": "Key", "room": 3})
+    assert (kept.outcome, kept.title, kept.metadata, kept.tags) == ("stored", "Key", {"room": 3}, ("keys",))
+    assert memory.get(kept.memory_id).content == "The key is under the pot"
+    assert memory.search("where is the key?", scope=name)[0].memory_id == kept.memory_id
+    assert memory.update(kept.memory_id, "The key is in the drawer").outcome == "updated"
+    history = memory.history(kept.memory_id)
+    assert (history.memory.content, [one.content for one in history.revisions]) == (
+        "The key is in the drawer", ["The key is under the pot"],
+    )  # fmt: skip
+    today = memory.recall("today", scope=name)
+    assert [one.memory_id for one in today] == [kept.memory_id]
+    assert today.time_frame is not None
+    assert memory.delete(kept.memory_id).memory_ids == (kept.memory_id,)
+    assert len(memory.list_memories(scope=name)) == 0
+    assert memory.restore(kept.memory_id).content == "The key is in the drawer"
+    assert memory.delete(kept.memory_id, hard=True).hard
+    with pytest.raises(MissingError) as caught:
+        memory.get(kept.memory_id)
+    assert caught.value.code == "MEMORY_NOT_FOUND"
+    assert name in [one.scope_name for one in memory.scopes()]
+
+
+def test_a_user_has_agents_and_a_chat_and_is_alone(memory: Memory) -> None:
+    ada, bob = f"ada {id(memory)}", f"bob {id(memory)}"
+    memory.add("Her dog is called Bolt", user_id=ada, timestamp=dt.date(2026, 3, 1))
+    memory.add("Writes Rust", user_id=ada, agent_id="coder", memory_type="Factual")
+    assert memory.add("writes rust", user_id=ada, agent_id="coder").outcome == "duplicate"
+    assert [one.content for one in memory.search("language", user_id=ada, agent_id="coder")] == ["Writes Rust"]
+    assert memory.recall("in March", user_id=ada, now="2026-11-28")[0].content == "Her dog is called Bolt"
+    assert [one.content for one in memory.search("skill", user_id=ada, memory_type="Factual")] == ["Writes Rust"]
+    assert len(memory.search("dog", user_id=bob)) == 0
+    answer = memory.chat("What is the dog called?", user_id=ada)
+    assert (answer.generated, "Bolt" in answer.response, len(answer.memory_ids) >= 1) == (False, True, True)
+    would = memory.delete_all(user_id=ada, dry_run=True)
+    assert (would.dry_run, len(would.memory_ids)) == (True, 2)
+    assert set(memory.delete_all(user_id=ada).memory_ids) == set(would.memory_ids)
+
+
+def test_pages_come_one_after_the_other(memory: Memory) -> None:
+    name = f"Pages {id(memory)}"
+    for number in range(7):
+        memory.add(f"entry {number}", scope=name)
+    first = memory.list_memories(scope=name, limit=3)
+    assert (len(first), first.total) == (3, 7)
+    assert first.next_cursor
+    assert [one.content for one in memory.iterate(scope=name, page=3)] == [f"entry {n}" for n in reversed(range(7))]
+
+
+def test_what_is_wrong_is_named(memory: Memory) -> None:
+    for call, field in (
+        (lambda: memory.add(" "), "content"),
+        (lambda: memory.search("x", limit=0), "limit"),
+        (lambda: memory.recall("no time in here"), "time_query"),
+        (lambda: memory.add("x", user_id="u", memory_type="Odd"), "memory_type"),
+        (lambda: memory.add("x", tags=["a" * 201]), "tags[0]"),
+    ):
+        with pytest.raises(InvalidError) as caught:
+            call()
+        assert caught.value.field == field
+    with pytest.raises(MissingError) as missing:
+        memory.search("x", scope="Nowhere at all")
+    assert missing.value.code == "SCOPE_NOT_FOUND"
+
+
+def test_a_misspelt_key_of_a_filter_is_warned_of(memory: Memory) -> None:
+    memory.add("something")
+    assert any("tag_mode" in one for one in memory.search("something", filter={"tag_mode": "any"}).warnings)
+
+
+def test_many_threads_share_a_memory(memory: Memory) -> None:
+    failures: list[Exception] = []
+
+    def work(number: int) -> None:
+        try:
+            kept = memory.add(f"of thread {number}", scope="Threads")
+            assert memory.get(kept.memory_id).content == f"of thread {number}"
+        except Exception as problem:
+            failures.append(problem)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert failures == []
+
+
+def test_asyncio_has_the_same_methods(served: Installation) -> None:
+    async def main() -> list[str]:
+        async with AsyncMemory("gather", home=served.home) as memory:
+            await asyncio.gather(*(memory.add(f"Likes tea number {number}") for number in range(5)))
+            kept = (await memory.search("tea"))[0]
+            await memory.update(kept.memory_id, "Likes coffee")
+            assert (await memory.history(kept.memory_id)).revisions
+            await memory.delete(kept.memory_id)
+            with pytest.raises(ApiError):
+                await memory.get(kept.memory_id)
+            return [one.content for one in await memory.recall("today")]
+
+    assert len(asyncio.run(main())) == 4
+
+
+def test_a_wrong_token_is_denied(served: Installation) -> None:
+    with pytest.raises(DeniedError) as caught:
+        Memory(url=served.status()["http"]["url"], token="im_wrong").search("x")
+    assert caught.value.code == "AUTHENTICATION_FAILED"
+
+
+def test_a_token_of_one_user_needs_no_user(served: Installation) -> None:
+    made = served.command("tokens", "create", "--name", "sdk", "--user", "dora", "--json")
+    token = json.loads(made.stdout)["token"]
+    memory = Memory(url=served.status()["http"]["url"], token=token)
+    assert memory.add("Plays the harp").user_id == "dora"
+    assert [one.content for one in memory.search("music")] == ["Plays the harp"]
+    with pytest.raises(DeniedError):
+        memory.search("music", user_id="somebody else")
+
+
+def test_the_daemon_is_started_and_met_again_after_it_went(installation: Installation) -> None:
+    code = (
+        "import sys\nfrom infinite_memory import Memory\nmemory = Memory()\n"
+        "memory.add('kept over a restart')\nprint('ready', flush=True)\nsys.stdin.readline()\n"
+        "print(memory.search('restart')[0].content)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=installation.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        first = installation.daemon_pid()
+        installation.command("daemon", "stop")
+        until(lambda: installation.daemon_pid() is None, "the daemon is gone")
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "kept over a restart\n"
+    assert installation.daemon_pid() not in (None, first)
