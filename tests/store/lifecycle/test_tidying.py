@@ -229,13 +229,14 @@ def test_what_was_pruned_is_kept_when_other_deletions_are_purged(open_memory: Op
             await memory.ok("delete_memory", target={"memory_id": ids[2]})
             await tidy(memory, "prune")
             now += dt.timedelta(days=300)
-            assert (await tidy(memory, "purge_deleted"))["counts"] == {"purge_deleted": 1}
+            await tidy(memory, "purge_deleted")  # or the nightly job has done so, for its time has come
+            assert (await memory.ask("restore_memory", memory_id=ids[2]))["error_code"] == "NOT_FOUND"
             assert (await memory.ok("restore_memory", memory_id=ids[0]))["memory"]["text"] == "older"
             await tidy(memory, "prune")
         now += dt.timedelta(days=300)
         flags = {"retention.max_memories": "1", "retention.purge_pruned_days": "200"}
         async with open_memory("home", flags, lambda: now) as memory:
-            assert (await tidy(memory, "purge_deleted"))["counts"] == {"purge_deleted": 1}
+            await tidy(memory, "purge_deleted")
             assert (await memory.ask("restore_memory", memory_id=ids[0]))["error_code"] == "NOT_FOUND"
 
     run(work())
