@@ -7,7 +7,7 @@ import datetime as dt
 from pathlib import Path
 
 from infinite_memory.lifecycle.jobs import Jobs
-from tests.mongo_server import run
+from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
 
 BACKUPS = {"backup.time": "03:00"}
@@ -160,5 +160,34 @@ def test_a_run_noted_by_a_wrong_clock_does_not_stop_the_jobs(open_memory: Open) 
             clock.set("2026-11-25T04:00:00Z")
             await jobs_of(memory).look()
             assert await backups(memory) == ["backup_2026-11-25T04-00-00Z.dump"]
+
+    run(work())
+
+
+def test_a_clock_that_jumps_loses_and_doubles_nothing(open_memory: Open) -> None:
+    """A flat battery, a wrong zone, a machine that comes back from sleep: years back and forth between two requests."""
+    clock = Clock("2026-11-25T12:00:00Z")
+
+    async def work() -> None:
+        kept: dict[str, str] = {}
+        shared = {"mongodb.database": fresh_database()}
+        instants = ("2026-11-25T12:00:00Z", "1970-01-01T00:00:01Z", "2026-11-25T11:59:59Z", "2038-02-01T00:00:00Z",
+                    "2026-11-25T12:00:02Z")  # fmt: skip
+        for instant in instants:
+            clock.set(instant)
+            async with open_memory("one", shared, clock) as memory:
+                for _ in range(3):
+                    kept[await memory.store(f"The lantern {len(kept)} was lit.")] = f"The lantern {len(kept)} was lit."
+                hidden = await memory.store(f"Hidden at {instant}.")
+                await memory.ok("delete_memory", target={"memory_id": hidden})
+                assert await memory.ok("restore_memory", memory_id=hidden)
+                await memory.ok("delete_memory", target={"memory_id": hidden}, forget_mode="hard")
+                for memory_id in kept:
+                    assert (await memory.ok("get_memory", memory_id=memory_id))["memory"]["text"] in kept.values()
+                listed = await memory.ok("list_memories", limit=100)
+                assert {one["memory_id"] for one in listed["results"]} == set(kept)
+                found = await memory.ok("retrieve_memory", query="lantern", mode="text", top_k=100)
+                assert {one["memory_id"] for one in found["results"]} == set(kept)
+        assert len(kept) == 3 * len(instants)
 
     run(work())
