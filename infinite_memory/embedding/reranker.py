@@ -6,19 +6,16 @@ only the best candidates of a recall are read again.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infinite_memory.embedding.sentence import EXTRA
+from infinite_memory.embedding.sentence import open_model
 from infinite_memory.errors import EmbeddingError
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
-
-_log = logging.getLogger(__name__)
 
 
 class Reranker:
@@ -47,22 +44,7 @@ class Reranker:
 
     def _load(self) -> CrossEncoder:
         if self._loaded is None:
-            try:
-                from sentence_transformers import CrossEncoder
-            except ImportError as exc:
-                raise EmbeddingError(
-                    f"the re-ranker {self.model!r} needs sentence-transformers: install torch, then run {EXTRA}"
-                ) from exc
             folder = Path(self.model).expanduser()
-            try:
-                self._loaded = CrossEncoder(
-                    str(folder) if folder.is_dir() else self.model, device="cpu", local_files_only=True
-                )
-            except (RuntimeError, ValueError, OSError, KeyError, TypeError) as exc:
-                _log.error(
-                    "the re-ranker %s cannot be loaded", self.model, exc_info=exc, extra={"event": "reranker_broken"}
-                )
-                raise EmbeddingError(
-                    f"the re-ranker {self.model!r} is not on this machine or cannot be loaded; the log has the cause"
-                ) from exc
+            named = str(folder) if folder.is_dir() else self.model
+            self._loaded = open_model("CrossEncoder", f"the re-ranker {self.model!r}", named)
         return self._loaded

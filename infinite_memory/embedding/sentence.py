@@ -108,27 +108,36 @@ class SentenceEmbedder:
 
     def _loaded(self) -> SentenceTransformer:
         if self._model is None:
-            try:
-                from sentence_transformers import SentenceTransformer
-                from transformers.utils.logging import disable_progress_bar
-            except ImportError as exc:
-                raise EmbeddingError(
-                    f"the model {self.name!r} is not exported and needs sentence-transformers: install torch, then run"
-                    f" {EXTRA}"
-                ) from exc
-            disable_progress_bar()  # type: ignore[no-untyped-call]
-            try:
-                self._model = SentenceTransformer(
-                    str(self.folder), device="cpu", truncate_dim=self._dim, local_files_only=True
-                )
-            except (RuntimeError, ValueError, OSError, KeyError, TypeError) as exc:
-                _log.error(
-                    "the model in %s cannot be loaded", self.folder, exc_info=exc, extra={"event": "model_broken"}
-                )
-                raise EmbeddingError(
-                    f"the model {self.name!r} cannot be loaded by sentence-transformers; the log has the cause"
-                ) from exc
+            called = f"the model {self.name!r}"
+            self._model = open_model("SentenceTransformer", called, str(self.folder), truncate_dim=self._dim)
         return self._model
+
+
+def open_model(kind: str, called: str, folder: str, **options: Any) -> Any:
+    """Import sentence-transformers and load a model of the class *kind*, from this machine alone.
+
+    Args:
+        called: How messages name it.
+        folder: A folder, or a name that the hub's cache on this machine holds.
+
+    Raises:
+        EmbeddingError: sentence-transformers or the model is not here, or cannot be loaded.
+    """
+    try:
+        import sentence_transformers
+        from transformers.utils.logging import disable_progress_bar
+    except ImportError as exc:
+        raise EmbeddingError(
+            f"{called} is not exported and needs sentence-transformers: install torch, then run {EXTRA}"
+        ) from exc
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        return getattr(sentence_transformers, kind)(folder, device="cpu", local_files_only=True, **options)
+    except (RuntimeError, ValueError, OSError, KeyError, TypeError) as exc:
+        _log.error("the model in %s cannot be loaded", folder, exc_info=exc, extra={"event": "model_broken"})
+        raise EmbeddingError(
+            f"{called} is not on this machine, or cannot be loaded by sentence-transformers; the log has the cause"
+        ) from exc
 
 
 def is_sentence_model(folder: Path) -> bool:

@@ -72,7 +72,7 @@ class Embeddings:
         self._loading = asyncio.create_task(self._load())
 
     async def close(self) -> None:
-        """Let the batch under way finish, refuse what waits."""
+        """Refuse what is under way and what waits; a batch that the model computes already is let end."""
         for task in (*self._workers, self._loading):
             if task is not None and not task.done():
                 task.cancel()
@@ -200,6 +200,9 @@ class Embeddings:
         texts = [text for wanted, _ in batch for text in wanted]
         try:
             vectors = await asyncio.get_running_loop().run_in_executor(self._threads, self._embedder.embed, texts)
+        except asyncio.CancelledError:
+            _refuse(batch, "the memory is closing")
+            raise
         except EmbeddingError as problem:
             _refuse(batch, str(problem))
             return

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -26,6 +26,7 @@ from infinite_memory.models import Filter, Match, MemoryId, MemoryRecord, Scope,
 from infinite_memory.sidecar.base import Hit, Sidecar, Spelling, TextHit, TextIndex, Wording
 
 if TYPE_CHECKING:
+    from infinite_memory.embedding.reranker import Reranker
     from infinite_memory.models import Vectors
 
 T = TypeVar("T")
@@ -223,28 +224,22 @@ class Recalling:
         reranker = None if alone or search.mode not in (Mode.HYBRID, Mode.SEMANTIC) else self.parts.reranker
         best = ordered[: wanted if reranker is None else max(wanted, RERANKED)]
         found = await self._read(search.sidecar, list(dict.fromkeys([*(one.memory_id for one in best), *beside])))
+        sure = [
+            (one, _confidence(one, found[one.memory_id], place, query, search, alone=alone))
+            for place, one in enumerate(best)
+            if one.memory_id in found
+        ]
         note = None
         if reranker is not None:
-            readable = [one for one in best if one.memory_id in found]
             try:
-                texts = [found[one.memory_id].text[:RERANKED_CHARS] for one in readable]
-                scores = await asyncio.to_thread(reranker.scores, query, texts)
-                best = [one for _, one in sorted(zip(scores, readable, strict=True), key=lambda pair: -pair[0])]
+                sure = (await _reranked(reranker, query, sure, found))[:wanted]
             except EmbeddingError as problem:
                 note = f"in the order before re-ranking: {problem}"
-            best = best[:wanted]
-        asked = content_hash(query)
         matches: list[Match] = []
         lowest = 1.0
-        for place, one in enumerate(best):
-            if (memory := found.get(one.memory_id)) is None:
-                continue
-            coverage = one.coverage
-            if alone and search.text is not None and search.wording is not None:
-                coverage = min(coverage, search.text.share(search.wording, memory.text))
-            sure = confidence_in(one.cosine, coverage, one.verbatim, place)
-            lowest = min(lowest, SAME_TEXT if memory.content_hash == asked else sure)
-            matches.append(Match(memory, lowest, windows=one.windows))
+        for one, confidence in sure[:wanted]:
+            lowest = min(lowest, confidence)
+            matches.append(Match(found[one.memory_id], lowest, windows=one.windows))
         return Ranked(matches, ordered, found, exhausted and len(ordered) <= wanted, note)
 
     async def _with_windows(self, matches: Sequence[Match], search: Search) -> list[Match]:
@@ -273,6 +268,27 @@ class Recalling:
 def note_of(search: Search, ranked: Ranked) -> str | None:
     """Say what could not be used of a search; None where everything was."""
     return "; ".join(one for one in (search.note, ranked.note) if one) or None
+
+
+def _confidence(one: Candidate, memory: MemoryRecord, place: int, query: str, search: Search, *, alone: bool) -> float:
+    """Tell how sure it is that a candidate answers; with *alone* what was said beside it does not count."""
+    if memory.content_hash == content_hash(query):
+        return SAME_TEXT
+    coverage = one.coverage
+    if alone and search.text is not None and search.wording is not None:
+        coverage = min(coverage, search.text.share(search.wording, memory.text))
+    return confidence_in(one.cosine, coverage, one.verbatim, place)
+
+
+async def _reranked(
+    reranker: Reranker, query: str, sure: Sequence[tuple[Candidate, float]], found: Mapping[MemoryId, MemoryRecord]
+) -> list[tuple[Candidate, float]]:
+    """Put candidates in the order of a cross-encoder. The confidences stay the same ones, and fall with the new order."""
+    texts = [found[one.memory_id].text[:RERANKED_CHARS] for one, _ in sure]
+    scores = await asyncio.to_thread(reranker.scores, query, texts)
+    ordered = sorted(zip(scores, (one for one, _ in sure), strict=True), key=lambda pair: -pair[0])
+    falling = sorted((confidence for _, confidence in sure), reverse=True)
+    return [(one, confidence) for (_, one), confidence in zip(ordered, falling, strict=True)]
 
 
 def collapse(matches: Sequence[Match]) -> list[Match]:

@@ -23,23 +23,26 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="session")
-def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a cross-encoder of a few thousand drawn weights."""
+def make_cross_encoder(folder: Path, labels: int) -> Path:
+    """Make a cross-encoder of a few thousand drawn weights that gives so many numbers for a pair."""
     import torch
     from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
-    folder = tmp_path_factory.mktemp("cross")
     words = sorted({word for text in TEXTS for word in text.lower().split()} | set("abcdefghijklmnopqrstuvwxyz"))
     (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]), "utf-8")
     torch.manual_seed(3)
     config = BertConfig(
         vocab_size=5 + len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-        max_position_embeddings=128, num_labels=1, initializer_range=1.0,
+        max_position_embeddings=128, num_labels=labels, initializer_range=1.0,
     )  # fmt: skip
     BertForSequenceClassification(config).save_pretrained(folder)
     BertTokenizerFast(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_cross_encoder(tmp_path_factory.mktemp("cross"), 1)
 
 
 def test_the_order_is_the_cross_encoders(open_memory: Open, cross_encoder: Path) -> None:
@@ -48,14 +51,18 @@ def test_the_order_is_the_cross_encoders(open_memory: Open, cross_encoder: Path)
     wanted = [text for _, text in sorted(zip(scores, TEXTS, strict=True), reverse=True)]
 
     async def work() -> None:
-        async with open_memory(flags={"recall.reranker": str(cross_encoder)}) as memory:
+        async with open_memory() as memory:
             for text in TEXTS:
                 await memory.store(text)
+            plain = (await memory.ok("retrieve_memory", query=query))["results"]
+            assert [hit["text"] for hit in plain] != wanted, "else this test would show nothing"
+        async with open_memory(flags={"recall.reranker": str(cross_encoder)}) as memory:
             for mode in ("hybrid", "semantic"):
                 found = await memory.ok("retrieve_memory", query=query, mode=mode)
                 assert [hit["text"] for hit in found["results"]] == wanted
                 sure = [hit["confidence"] for hit in found["results"]]
                 assert sure == sorted(sure, reverse=True)
+                assert mode != "hybrid" or sure == [hit["confidence"] for hit in plain]
                 assert "note" not in found
 
     run(work())
@@ -75,6 +82,11 @@ def test_a_reranker_that_is_not_there_is_said_and_changes_nothing(open_memory: O
     run(work())
 
 
-def test_a_model_that_does_not_score_pairs_is_refused(tmp_path: Path) -> None:
+def test_a_model_that_gives_several_numbers_for_a_pair_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EmbeddingError, match="more than one number"):
+        Reranker(str(make_cross_encoder(tmp_path, 3))).scores("a", ["b"])
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingError, match="not on this machine"):
         Reranker(str(tmp_path)).scores("a", ["b"])
