@@ -80,9 +80,13 @@ class Corpus:
             tags.append(f"rare:{number // GROUP}")
         return (*tags, list(texts.TOPICS)[place // texts.PER_TOPIC])
 
+    def text(self, number: int) -> str:
+        """Give the text of memory *number*."""
+        return f"{self.parents[self.parent(number)]} {texts.variation(number)}"
+
     def memory(self, number: int, vector: Vectors, store: MongoStore, scope: Scope) -> MemoryRecord:
         """Make memory *number*."""
-        text = f"{self.parents[self.parent(number)]} {texts.variation(number)}"
+        text = self.text(number)
         at = FIRST + dt.timedelta(minutes=number)
         return MemoryRecord(
             memory_id=store.new_id(), scope_id=scope.scope_id, text=text, source="conversation", occurred_at=at,

@@ -1,0 +1,1 @@
+"""Parts of the peers bench: the peer's environment and its memories, windows of either, and the report."""
