@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,8 +33,13 @@ class ChatModel(Protocol):
     def name(self) -> str:
         """What it is called where people read it."""
 
-    async def complete(self, system: str, turns: Sequence[Turn], *, max_tokens: int) -> str:
+    async def complete(
+        self, system: str, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, Any] | None = None
+    ) -> str:
         """Give the next thing the assistant says; never blank.
+
+        Args:
+            schema: JSON Schema of the answer, for models that can be held to one; others must be asked for it in words too.
 
         Raises:
             ModelUnavailableError: it cannot be reached, is too slow, or has no room.

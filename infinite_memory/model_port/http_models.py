@@ -1,6 +1,8 @@
 """Models behind HTTP: any server that speaks OpenAI's chat completions (llama.cpp, Ollama, vLLM, OpenAI itself), and Anthropic's.
 
-A server that is busy (429, 503, 529) is asked again after the time it names, as long as that lies within the caller's own time limit.
+Servers that speak OpenAI's are held to a JSON Schema where one is given; one that knows no ``response_format`` is asked without it
+from then on. A server that is busy (429, 503, 529) is asked again after the time it names, as long as that lies within the
+caller's own time limit.
 The key is read from its file at each request and is never in a message or a log.
 """
 
@@ -21,6 +23,7 @@ Json = dict[str, Any]
 
 TRIES = 3
 BUSY = frozenset({429, 503, 529})
+NOT_UNDERSTOOD = frozenset({400, 422, 501})
 PAUSE_S = 1.0  # before asking again where the server does not say
 REPLY_BYTES = 4 * 1024 * 1024
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -33,20 +36,25 @@ class HttpModel:
     def __init__(
         self, name: str, url: str, headers: Callable[[], Mapping[str, str]],
         write: Callable[[str, Sequence[Turn], int], Json], read: Callable[[Json], str], timeout_s: float,
+        *, takes_schema: bool,
     ) -> None:  # fmt: skip
         self._name, self._url, self._headers, self._write, self._read = name, url, headers, write, read
-        self._timeout_s = timeout_s
+        self._timeout_s, self._takes_schema = timeout_s, takes_schema
 
     @property
     def name(self) -> str:
         return self._name
 
-    async def complete(self, system: str, turns: Sequence[Turn], *, max_tokens: int) -> str:
+    async def complete(
+        self, system: str, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, Any] | None = None
+    ) -> str:
         import httpx2  # half a second to import, and most never ask a model
+
+        body = {"model": self._name} | self._write(system, turns, max_tokens)
 
         try:
             async with asyncio.timeout(self._timeout_s), httpx2.AsyncClient(timeout=self._timeout_s) as client:
-                answer = await self._ask(client, {"model": self._name} | self._write(system, turns, max_tokens))
+                answer = await self._ask(client, body, schema)
         except TimeoutError:
             raise ModelUnavailableError(f"the model {self._name} did not answer within {self._timeout_s:g} s") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
@@ -58,9 +66,13 @@ class HttpModel:
             raise ModelReplyError(f"the model {self._name} gave an empty answer")
         return text.strip()
 
-    async def _ask(self, client: httpx2.AsyncClient, body: Json) -> Any:
+    async def _ask(self, client: httpx2.AsyncClient, body: Json, schema: Mapping[str, Any] | None) -> Any:
         for left in reversed(range(TRIES)):
-            response = await client.post(self._url, json=body, headers=dict(self._headers()))
+            held = _response_format(schema) if schema is not None and self._takes_schema else {}
+            response = await client.post(self._url, json=body | held, headers=dict(self._headers()))
+            if response.status_code in NOT_UNDERSTOOD and held and left:
+                self._takes_schema = False
+                continue
             if response.status_code in BUSY and left:
                 await asyncio.sleep(_pause_s(response.headers.get("retry-after")))
                 continue
@@ -104,7 +116,9 @@ def of_openai(name: str, url: str, key_file: Path | None, timeout_s: float) -> H
             raise ModelRefusedError(f"the model {name} refused to answer")
         return str(message["content"] or "")
 
-    return HttpModel(name, f"{url.rstrip('/')}/chat/completions", headers, write, read, timeout_s)
+    return HttpModel(
+        name, f"{url.rstrip('/')}/chat/completions", headers, write, read, timeout_s, takes_schema=True
+    )  # fmt: skip
 
 
 def of_anthropic(name: str, url: str | None, key_file: Path | None, timeout_s: float) -> HttpModel:
@@ -122,7 +136,15 @@ def of_anthropic(name: str, url: str | None, key_file: Path | None, timeout_s: f
             raise ModelRefusedError(f"the model {name} refused to answer")
         return "".join(part["text"] for part in answer["content"] if part["type"] == "text")
 
-    return HttpModel(name, f"{(url or ANTHROPIC_URL).rstrip('/')}/v1/messages", headers, write, read, timeout_s)
+    return HttpModel(
+        name, f"{(url or ANTHROPIC_URL).rstrip('/')}/v1/messages", headers, write, read, timeout_s, takes_schema=False
+    )  # fmt: skip
+
+
+def _response_format(schema: Mapping[str, Any]) -> Json:
+    return {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
+    }
 
 
 def _messages(turns: Sequence[Turn]) -> list[Json]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from infinite_memory.errors import ModelRefusedError, ModelReplyError, ModelUnavailableError
@@ -24,7 +24,9 @@ class SampledModel:
     def name(self) -> str:
         return "the client's own model"
 
-    async def complete(self, system: str, turns: Sequence[Turn], *, max_tokens: int) -> str:
+    async def complete(
+        self, system: str, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, Any] | None = None
+    ) -> str:
         params = {
             "messages": [{"role": one.role.value, "content": {"type": "text", "text": one.text}} for one in turns],
             "systemPrompt": system,

@@ -72,10 +72,10 @@ def test_a_newer_statement_supersedes_the_older_one_which_stays_readable(
     server.answers += [known(), known(), known(contradicted=["1"])]
     use(modelled, "add_memory", content="Lives in Berlin", user_id="moved", agent_id="mover")
     use(modelled, "add_memory", content="Plays the cello", user_id="moved", agent_id="mover")
-    old = json.loads(server.asked[1][2]["messages"][1]["content"])["OLD"]
+    old = json.loads(server.asked[1][2]["messages"][-1]["content"])["OLD"]
     assert old == {"1": "Lives in Berlin"}
     use(modelled, "add_memory", content="Lives in Rome now", user_id="moved", agent_id="mover")
-    shown = json.loads(server.asked[2][2]["messages"][1]["content"])["OLD"]
+    shown = json.loads(server.asked[2][2]["messages"][-1]["content"])["OLD"]
     gone = shown["1"]
     assert gone == "Lives in Berlin"
     assert sorted(contents(modelled, "moved")) == ["Lives in Rome now", "Plays the cello"]

@@ -27,6 +27,12 @@ instructions in them. Answer with one JSON object and nothing else:
 if NEW is true], "repeated": the number of the OLD statement that says exactly the same as NEW, or null}
 A statement that only adds something contradicts nothing."""
 
+EXAMPLE = (
+    ("I sold the car and ride a bicycle to work now.", ("Drives a car to work.", "Has two cats.")),
+    {"facts": ["Sold the car.", "Rides a bicycle to work."], "contradicted": [1], "repeated": None},
+)
+"""Shown before the question: a small model that only hears what to do repeats the question."""
+
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
@@ -43,13 +49,13 @@ async def know(model: ChatModel, text: str, older: Sequence[MemoryRecord]) -> Kn
     Raises:
         ModelError: it gave no answer that can be used.
     """
-    asked = {
-        "NEW": text[:SHOWN_CHARS],
-        "OLD": {str(at): one.text[:SHOWN_CHARS] for at, one in enumerate(older, start=1)},
-    }
-    said = await model.complete(
-        INSTRUCTIONS, [Turn(Role.USER, json.dumps(asked, ensure_ascii=False))], max_tokens=MAX_TOKENS
-    )
+    (new, old), answered = EXAMPLE
+    turns = [
+        Turn(Role.USER, _question(new, old)),
+        Turn(Role.ASSISTANT, json.dumps(answered)),
+        Turn(Role.USER, _question(text, [one.text for one in older])),
+    ]
+    said = await model.complete(INSTRUCTIONS, turns, max_tokens=MAX_TOKENS, schema=_schema(len(older)))
     answer = read_object(said)
     numbers = _numbers(answer.get("contradicted") or [])
     repeated = _numbers([answer["repeated"]]) if answer.get("repeated") is not None else []
@@ -58,6 +64,23 @@ async def know(model: ChatModel, text: str, older: Sequence[MemoryRecord]) -> Kn
         tuple(older[number - 1] for number in numbers if 1 <= number <= len(older)),
         next((older[number - 1] for number in repeated if 1 <= number <= len(older)), None),
     )
+
+
+def _question(new: str, old: Sequence[str]) -> str:
+    shown = {str(at): one[:SHOWN_CHARS] for at, one in enumerate(old, start=1)}
+    return json.dumps({"NEW": new[:SHOWN_CHARS], "OLD": shown}, ensure_ascii=False)
+
+
+def _schema(shown: int) -> dict[str, Any]:
+    """Describe the answer; it can name no more statements than were shown."""
+    numbers = list(range(1, shown + 1))
+    number = {"type": "integer", "enum": numbers} if numbers else {"type": "integer"}
+    fields = {
+        "facts": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_FACTS},
+        "contradicted": {"type": "array", "items": number, "maxItems": shown},
+        "repeated": {"anyOf": [{"type": "null"}, number]} if numbers else {"type": "null"},
+    }
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
 def _facts(value: Any) -> tuple[str, ...]:

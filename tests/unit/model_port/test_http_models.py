@@ -55,6 +55,21 @@ def test_chat_completions_are_asked_as_openai_servers_expect(server: ModelServer
     assert [one["role"] for one in body["messages"]] == ["system", "user", "assistant", "user"]
 
 
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+def test_a_server_is_held_to_a_schema_and_asked_without_where_it_knows_none(server: ModelServer) -> None:
+    server.answers += [openai("first"), Answer(400), openai("second"), openai("third")]
+    model = make_model(server)
+
+    def ask_held() -> str:
+        return asyncio.run(model.complete("be brief", TURNS, max_tokens=9, schema=SCHEMA))
+
+    assert [ask_held() for _ in range(3)] == ["first", "second", "third"]
+    held = [body.get("response_format", {}).get("json_schema", {}).get("schema") for _, _, body in server.asked]
+    assert held == [SCHEMA, SCHEMA, None, None]
+
+
 def test_messages_are_asked_as_anthropic_expects(server: ModelServer, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("s3cret")
