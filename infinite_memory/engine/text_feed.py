@@ -136,6 +136,8 @@ class TextFeed:
             fresh = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
             await asyncio.to_thread(lambda: self._files.settle(fresh))
             self._files.mark_clean()
+        elif self._waiting_since is not None:
+            await self.flush()  # and with it the change token, or the next start would have to compare
 
     async def _level(self, index: TextIndex, sidecar: Sidecar) -> None:
         """Compare revisions with *sidecar* and mend what differs."""
