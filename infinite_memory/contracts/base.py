@@ -439,8 +439,7 @@ def parse_fields(
     }
     if not free:
         for name in others:
-            near = difflib.get_close_matches(name, known, n=1) if len(name) < 100 else []
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+            hint = unknown_field(name, list(known))
             checking.warnings.append(f"{prefix}{shown(name)[1:-1]} is not known and was ignored; {hint}")
     parsed = {}
     for name, field in known.items():
@@ -450,6 +449,12 @@ def parse_fields(
         if parsed[name] is None and value is not None:
             parsed[name] = field.absent(at, checking)
     return Fields(path, parsed, others if free else {})
+
+
+def unknown_field(name: str, known: Sequence[str]) -> str:
+    """Say which field may be meant by a name that is none, or which there are."""
+    near = difflib.get_close_matches(name, known, n=1) if len(name) < 100 else []
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
 
 
 def object_schema(fields: Sequence[Field]) -> Json:

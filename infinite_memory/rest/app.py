@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -16,15 +17,17 @@ from infinite_memory import __version__
 from infinite_memory.contracts.base import FlagField, Json
 from infinite_memory.engine import Engine
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
-from infinite_memory.protocols.asgi import Receive, Scope, Send, again, answer, headers_of, read_body
+from infinite_memory.protocols.asgi import Receive, Scope, Send, again, headers_of, read_body
+from infinite_memory.protocols.asgi import answer as send_json
 from infinite_memory.protocols.json_text import parse_object
+from infinite_memory.rest.answering import Answer, answer, failed
 from infinite_memory.rest.desk import Desk
-from infinite_memory.rest.failures import INTERNAL, ForbiddenError, error_form, failure
+from infinite_memory.rest.failures import INTERNAL, ForbiddenError, error_form, internal_form
 from infinite_memory.rest.gate import Gate
 from infinite_memory.rest.metrics import CONTENT_TYPE, Metrics
 from infinite_memory.rest.openapi import TOKEN, completed, operation, responses
 from infinite_memory.rest.page import HEADERS, PAGE
-from infinite_memory.rest.routes import ROUTES, Route, Whose, methods_at
+from infinite_memory.rest.routes import ROUTES, Route, methods_at
 from infinite_memory.rest.tokens import Grant
 
 log = logging.getLogger(__name__)
@@ -63,10 +66,17 @@ class RestApp:
         try:
             await self._answer(scope, receive, watch)
         except InfiniteMemoryError as problem:
-            await _refuse(problem, watch)
-        route = scope.get(_ROUTE, _UNROUTED)
-        method = scope["method"] if route != _UNROUTED else _UNROUTED
-        self._metrics.count(method, route, status, time.monotonic() - began)
+            reply = failed(problem)
+            await send_json(watch, reply.status, reply.body, reply.headers)
+        except Exception:
+            log.exception("a request failed", extra={"event": "request_failed"})
+            if not status:
+                await send_json(watch, INTERNAL, internal_form())
+        finally:
+            if status:
+                route = scope.get(_ROUTE, _UNROUTED)
+                method = scope["method"] if route != _UNROUTED else _UNROUTED
+                self._metrics.count(method, route, status, time.monotonic() - began)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
@@ -75,12 +85,12 @@ class RestApp:
         body = await read_body(receive, self._body_bytes)
         if body is None:
             said = f"the body is larger than {self._body_bytes:,} bytes"
-            await answer(send, 413, error_form("BODY_TOO_LARGE", said), {"connection": "close"})
+            await send_json(send, 413, error_form("BODY_TOO_LARGE", said), {"connection": "close"})
             return
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if body and kind != "application/json":
             said = "a body must have the content type application/json"
-            await answer(send, 415, error_form("UNSUPPORTED_MEDIA_TYPE", said))
+            await send_json(send, 415, error_form("UNSUPPORTED_MEDIA_TYPE", said))
             return
         await self.api(scope, again(body, receive), send)
 
@@ -100,6 +110,8 @@ def make_api(desk: Desk, metrics: Metrics) -> FastAPI:
     _add_service(api, desk, metrics)
     api.add_exception_handler(404, _no_route)
     api.add_exception_handler(405, _no_method)
+    api.add_exception_handler(InfiniteMemoryError, _failed)
+    api.add_exception_handler(Exception, _fault)
     return api
 
 
@@ -126,7 +138,7 @@ def _add_service(api: FastAPI, desk: Desk, metrics: Metrics) -> None:
         """Figures for Prometheus; for tokens that are bound to no users or scopes."""
         request.scope[_ROUTE] = "/metrics"
         if not _grant(request).sees_all:
-            return _failed(ForbiddenError("only a token that is bound to no users or scopes reads the metrics"))
+            raise ForbiddenError("only a token that is bound to no users or scopes reads the metrics")
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
     @api.get("/openapi.json", include_in_schema=False)
@@ -145,39 +157,20 @@ def _add_service(api: FastAPI, desk: Desk, metrics: Metrics) -> None:
 def _endpoint(desk: Desk, route: Route) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         request.scope[_ROUTE] = route.path
-        try:
-            return await _run(desk, route, request)
-        except InfiniteMemoryError as problem:
-            return _failed(problem)
-        except Exception:
-            log.exception("a request failed", extra={"event": "request_failed", "route": route.name})
-            return JSONResponse(error_form("INTERNAL_ERROR", "internal error; the log has the details"), INTERNAL)
+        return _response(await answer(desk, route, _grant(request), partial(_fields, route, request)))
 
     return endpoint
 
 
-async def _run(desk: Desk, route: Route, request: Request) -> Response:
-    grant = _grant(request)
-    check_may(grant, route)
-    fields = _query(route, request) | await _body(route, request) | dict(request.path_params)
-    asked = desk.open(grant, fields)
-    status, body = await route.run(asked)
-    warnings = list(dict.fromkeys(asked.checking.warnings))
-    return JSONResponse(body | ({"warnings": warnings} if warnings else {}), status)
-
-
-def check_may(grant: Grant, route: Route) -> None:
-    """Refuse a token that may not come to a route.
-
-    Raises:
-        ForbiddenError: it may not.
-    """
-    if grant.read_only and route.writes:
-        raise ForbiddenError("this token only reads")
-    if route.whose is Whose.FULL and not grant.sees_all:
-        raise ForbiddenError("this route is for tokens that are bound to no users or scopes")
-    if route.whose is Whose.USERS and grant.scopes:
-        raise ForbiddenError("this route is about users; this token is bound to scopes")
+async def _fields(route: Route, request: Request) -> Json:
+    """Read the fields of a request; what stands where the route does not look is refused, never left out."""
+    if route.body is None:
+        if await request.body():
+            raise InvalidRequestError("", "this route takes no body; its fields stand in the query string")
+        return _query(route, request) | dict(request.path_params)
+    for name in request.query_params:
+        raise InvalidRequestError(name, "stands in the query string; the fields of this route go into the JSON body")
+    return await _body(request) | dict(request.path_params)
 
 
 def _query(route: Route, request: Request) -> Json:
@@ -190,9 +183,9 @@ def _query(route: Route, request: Request) -> Json:
     return found
 
 
-async def _body(route: Route, request: Request) -> Json:
+async def _body(request: Request) -> Json:
     body = await request.body()
-    if not body or route.body is None:
+    if not body:
         return {}
     return await asyncio.to_thread(parse_object, body) if len(body) > LARGE_BODY else parse_object(body)
 
@@ -212,16 +205,18 @@ def _grant(request: Request) -> Grant:
     return grant
 
 
-def _failed(problem: InfiniteMemoryError) -> Response:
-    status, body, headers = failure(problem)
-    if status == INTERNAL:
-        log.error("a request failed: %s", problem, extra={"event": "request_failed"})
-    return JSONResponse(body, status, headers)
+def _response(reply: Answer) -> Response:
+    return JSONResponse(reply.body, reply.status, reply.headers)
 
 
-async def _refuse(problem: InfiniteMemoryError, send: Send) -> None:
-    status, body, headers = failure(problem)
-    await answer(send, status, body, headers)
+async def _failed(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, InfiniteMemoryError)
+    return _response(failed(problem))
+
+
+async def _fault(_: Request, __: Exception) -> Response:
+    """Write the reply to what nobody expected; the framework raises it again, and `RestApp` logs it."""
+    return JSONResponse(internal_form(), INTERNAL)
 
 
 async def _no_route(_: Request, __: Exception) -> Response:

@@ -60,7 +60,7 @@ class Desk:
             session.active_scope = SCOPE
         elif grant.scopes:
             session.active_scope = grant.scopes[0]
-        return Asked(self, grant, user, rest, session, checking)
+        return Asked(self, grant, user, rest, session, checking, names_user=given is not None)
 
 
 @dataclass(slots=True)
@@ -74,6 +74,8 @@ class Asked:
     session: Session
     checking: Checking
     agent_id: str | None = None
+    names_user: bool = False
+    """Whether the request itself says so, and not its token alone."""
 
     @property
     def is_narrow(self) -> bool:

@@ -68,9 +68,14 @@ def failure(problem: InfiniteMemoryError) -> tuple[int, Json, dict[str, str]]:
         seconds = max(1, math.ceil(problem.retry_after_s))
         details, headers["Retry-After"] = {"retry_after_s": seconds}, str(seconds)
     if status == INTERNAL:
-        return status, error_form("INTERNAL_ERROR", "internal error; the log has the details"), headers
+        return status, internal_form(), headers
     field = problem.field or None if isinstance(problem, InvalidRequestError) else None
     return status, error_form(problem.code.upper(), str(problem), field, details), headers
+
+
+def internal_form() -> Json:
+    """Write the body of a fault of ours, which is logged and not told."""
+    return error_form("INTERNAL_ERROR", "internal error; the log has the details")
 
 
 def error_form(code: str, message: str, field: str | None = None, details: Json | None = None) -> Json:

@@ -16,10 +16,9 @@ from limits.strategies import MovingWindowRateLimiter
 
 from infinite_memory.contracts.agentmem.failures import AuthenticationError, RateLimitError
 from infinite_memory.engine.clock import Clock, system_clock
-from infinite_memory.rest.tokens import Grant, hash_of, id_of
+from infinite_memory.rest.tokens import OWNER, Grant, hash_of, id_of
 from infinite_memory.store.tokens import Tokens
 
-OWNER = "owner"
 UNKNOWN = "unknown"  # whoever comes without a token that is known shares one limit
 
 

@@ -8,7 +8,6 @@ and scopes are served by one connection. Who may open the socket is the owner an
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -16,16 +15,13 @@ from infinite_memory.contracts.agentmem.conversations import Conversations
 from infinite_memory.contracts.base import Json
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, shown
+from infinite_memory.errors import InvalidRequestError
 from infinite_memory.model_port.base import ChatModel
+from infinite_memory.rest.answering import Answer, answer, failed
 from infinite_memory.rest.desk import Desk
-from infinite_memory.rest.failures import INTERNAL, error_form, failure
 from infinite_memory.rest.routes import ROUTES
-from infinite_memory.rest.tokens import Grant
+from infinite_memory.rest.tokens import OWNER, Grant
 
-log = logging.getLogger(__name__)
-
-OWNER = Grant("owner")
 _ROUTES = {route.name: route for route in ROUTES}
 
 
@@ -37,35 +33,25 @@ class RouteLines:
 
     async def handle(self, request: Json) -> Json:
         """Answer one request; never raises."""
-        try:
-            status, body = await self._run(request)
-        except InfiniteMemoryError as problem:
-            return self._failed(problem)
-        except Exception:
-            log.exception("a request failed", extra={"event": "request_failed", "route": shown(request.get("route"))})
-            status, body = INTERNAL, error_form("INTERNAL_ERROR", "internal error; the log has the details")
-        return {"status": status, "body": body}
-
-    def refuse(self, problem: InvalidRequestError) -> Json:
-        """Answer a line that is no request."""
-        return self._failed(problem)
-
-    async def _run(self, request: Json) -> tuple[int, Json]:
         name, fields = request.get("route"), request.get("fields")
         route = _ROUTES.get(name) if isinstance(name, str) else None
         if route is None:
-            raise InvalidRequestError.wrong("route", name, f"one of {', '.join(_ROUTES)}")
-        if not isinstance(fields, dict):
-            raise InvalidRequestError.wrong("fields", fields, "an object")
-        asked = self.desk.open(OWNER, fields)
-        status, body = await route.run(asked)
-        warnings = list(dict.fromkeys(asked.checking.warnings))
-        return status, body | ({"warnings": warnings} if warnings else {})
+            return self.refuse(InvalidRequestError.wrong("route", name, f"one of {', '.join(_ROUTES)}"))
 
-    @staticmethod
-    def _failed(problem: InfiniteMemoryError) -> Json:
-        status, body, _ = failure(problem)
-        return {"status": status, "body": body}
+        async def read() -> Json:
+            if not isinstance(fields, dict):
+                raise InvalidRequestError.wrong("fields", fields, "an object")
+            return fields
+
+        return _line(await answer(self.desk, route, Grant(OWNER), read))
+
+    def refuse(self, problem: InvalidRequestError) -> Json:
+        """Answer a line that is no request."""
+        return _line(failed(problem))
+
+
+def _line(reply: Answer) -> Json:
+    return {"status": reply.status, "body": reply.body}
 
 
 @dataclass(slots=True)

@@ -49,11 +49,19 @@ async def list_(asked: Asked) -> tuple[int, Json]:
 
 
 async def forget(asked: Asked) -> tuple[int, Json]:
-    """Forget every memory that the selectors name."""
+    """Forget every memory that the selectors name.
+
+    Raises:
+        InvalidRequestError: there is none, or only a scope: nobody loses everything by leaving something out.
+    """
     await asked.take_agent()
     fields = dict(asked.fields)
     target = {name: fields.pop(name) for name in ("scope", "tag", "query") if name in fields}
-    if not target and asked.user_id is not None:
+    if not target:
+        if not (asked.names_user or asked.agent_id is not None):
+            raise InvalidRequestError(
+                "", "nothing is named; give scope, tag or query, or user_id for all memories of a user"
+            )
         target["scope"] = SCOPE  # all of the user's
     if set(target) == {"scope"} and not asked.is_narrow:
         raise InvalidRequestError("scope", "names a whole scope; give tag or query too, or use the scopes command")

@@ -61,6 +61,11 @@ class Route:
         """The fields that stand in the path."""
         return (MEMORY_ID,) if "{memory_id}" in self.path else ()
 
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All fields, wherever they stand."""
+        return (*self.in_path, *self.query, *(self.body or ()))
+
 
 def _native(name: str, *, without: tuple[str, ...] = ()) -> tuple[Field, ...]:
     return _fields(NATIVE.find(name), without)
@@ -158,7 +163,7 @@ ROUTES: tuple[Route, ...] = (
         "POST", f"{API}/agents", "create_agent", "Make an agent before its first memory.",
         service.create_agent, {201: "Agent"}, Whose.USERS, writes=True, body=(USER, *service.AGENT_FIELDS),
     ),
-    Route("GET", f"{API}/scopes", "list_scopes", "List scopes.", service.list_scopes, {200: "ScopeList"}),
+    Route("GET", f"{API}/scopes", "list_scopes", "List scopes.", service.list_scopes, {200: "ScopeList"}, query=(USER,)),
     Route(
         "POST", f"{API}/scopes", "create_scope", "Make a scope.", service.create_scope, {201: "CreatedScope"},
         Whose.FULL, writes=True, body=_native("create_memory_scope"),

@@ -23,6 +23,9 @@ from infinite_memory.errors import InvalidRequestError, NotFoundError, shown
 from infinite_memory.models import floor_to_millisecond
 from infinite_memory.store.tokens import TokenRecord
 
+OWNER = "owner"
+"""What stands for the id of a token where the owner comes: by the token of ``http.token``, or by the daemon's own socket."""
+
 _FORM = re.compile(r"im_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _DURATION = re.compile(r"(\d{1,5})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}

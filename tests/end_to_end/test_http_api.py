@@ -132,8 +132,33 @@ def test_many_are_forgotten_by_their_tag_and_all_of_a_user_by_the_user(api: Api)
     assert api.ask("DELETE", "memories", query={"user_id": "dot", "tag": "old"}).json()["deleted_count"] == 2
     assert api.ask("DELETE", "memories", query={"user_id": "dot", "forget_mode": "hard"}).json()["deleted_count"] == 3
     assert api.get("stats", user_id="dot")["stats"]["total_memories"] == 0
-    assert refused(api.ask("DELETE", "memories"))[:2] == (400, "INVALID_REQUEST")
     assert refused(api.ask("DELETE", "memories", query={"scope": "Pages"})) == (400, "INVALID_REQUEST", "scope")
+
+
+@pytest.mark.parametrize("bound", ["--user", "--scope", ""])
+def test_nobody_loses_everything_by_a_selector_that_is_misspelt_or_left_out(
+    home: Installation, api: Api, bound: str
+) -> None:
+    whose = make_token(home, api.web, *([bound, "pat"] if bound else []))
+    named = {"--user": {}, "--scope": {"scope": "pat"}, "": {"user_id": "pat"}}[bound]
+    kept = whose.post("memories", content="keep this", **named)["memory_id"]
+    for field in ("tags", "tga", "memory_id", "forget", "filter"):
+        reply = whose.ask("DELETE", "memories", query={**named, field: "work"})
+        assert refused(reply) == (400, "INVALID_REQUEST", field)
+        assert refused(whose.ask("DELETE", f"memories/{kept}", query={"dry_run": "true"}))[2] == "dry_run"
+    for method, path in (("DELETE", "memories"), ("DELETE", f"memories/{kept}"), ("GET", "memories")):
+        assert refused(whose.ask(method, path, {"tag": "work"}, named)) == (400, "INVALID_REQUEST", None)
+    assert refused(whose.ask("DELETE", "memories"))[:2] == (400, "INVALID_REQUEST")
+    assert refused(whose.ask("DELETE", "memories", query={**named, "tag": ""})) == (400, "INVALID_REQUEST", "tag")
+    assert whose.get("memories", **named)["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "memories"), ("POST", "search"), ("PATCH", "memories/x"), ("POST", "backups")]
+)
+def test_fields_that_stand_in_the_wrong_place_are_refused(api: Api, method: str, path: str) -> None:
+    reply = api.ask(method, path, {"content": "x", "query": "x"}, {"user_id": "alice"})
+    assert refused(reply) == (400, "INVALID_REQUEST", "user_id")
 
 
 def test_an_agents_memories_are_listed_and_forgotten_alone(api: Api) -> None:

@@ -7,7 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from infinite_memory.rest.app import OPEN, check_may, make_api
+from infinite_memory.errors import InvalidRequestError
+from infinite_memory.rest.answering import check_may, known_fields
+from infinite_memory.rest.app import OPEN, make_api
 from infinite_memory.rest.failures import ForbiddenError
 from infinite_memory.rest.openapi import completed, operation, responses
 from infinite_memory.rest.routes import ROUTES, Route, Whose, methods_at
@@ -67,6 +69,30 @@ def test_bound_tokens_come_to_what_is_narrowed_for_them(grant: Grant, may: set[W
         else:
             with pytest.raises(ForbiddenError):
                 check_may(grant, route)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_a_field_that_is_not_the_routes_is_refused_where_something_is_forgotten_and_else_warned_of(
+    route: Route,
+) -> None:
+    if route.method == "DELETE":
+        with pytest.raises(InvalidRequestError, match="is not known here") as refused:
+            known_fields(route, {"tga": "x"})
+        assert refused.value.field == "tga"
+    else:
+        fields, warnings = known_fields(route, {"tga": "x"} | {one.name: None for one in route.fields})
+        assert set(fields) == {one.name for one in route.fields}
+        assert len(warnings) == 1
+        assert warnings[0].startswith("tga is not known and was ignored")
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_a_user_is_never_left_out_of_what_is_asked(route: Route) -> None:
+    if any(one.name == "user_id" for one in route.fields):
+        assert known_fields(route, {"user_id": "ada"}) == ({"user_id": "ada"}, [])
+    else:
+        with pytest.raises(InvalidRequestError):
+            known_fields(route, {"user_id": "ada"})
 
 
 def test_an_address_tells_all_of_its_methods() -> None:
