@@ -14,8 +14,7 @@ from typing import Any
 from infinite_memory.contracts.agentmem.people import (
     AGENT,
     USER,
-    Sight,
-    memories_of,
+    ids_of_agent,
     source_of,
     superseded_source_of,
 )
@@ -242,10 +241,7 @@ class UserView(View):
         scopes, narrow = await super()._resolve(where)
         if self.agent_id is None:
             return scopes, narrow
-        users = UserView(self._whole, self.user_id, discreet=self._discreet)
-        theirs = frozenset(
-            one.memory_id for one in await memories_of(users, Sight(self.user_id, self.agent_id)) if self._shows(one)
-        )
+        theirs = await ids_of_agent(self._whole, self.user_id, self.agent_id)
         return scopes, dataclasses.replace(
             narrow, memory_ids=theirs if narrow.memory_ids is None else theirs & narrow.memory_ids
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
-from infinite_memory.models import ScopeId
+from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store import schema
 from infinite_memory.store.connection import Connection
 from infinite_memory.store.documents import escape_key, object_id
@@ -50,6 +50,20 @@ class MongoOwners(Owners):
         async with self._connection.operation(factor=4) as database:
             found = await aggregate(database[schema.collection_name(object_id(scope_id))], pipeline)
         return [OwnerCount(one["_id"], one["count"], one["first_at"], one["last_at"]) for one in found]
+
+    async def ids_of_agent(
+        self, scope_id: ScopeId, agent_id: str, user_id: str, *, leave_out_status: Collection[str] = ()
+    ) -> frozenset[MemoryId]:
+        wanted = {
+            "owners.agent_id": {"$eq": agent_id},
+            "owners.user_id": {"$eq": user_id},
+            "live": True,
+            "status": {"$nin": list(leave_out_status)},
+        }
+        async with self._connection.operation() as database:
+            memories = database[schema.collection_name(object_id(scope_id))]
+            found = await memories.find(wanted, {"_id": 1}).to_list(None)
+        return frozenset(MemoryId(str(one["_id"])) for one in found)
 
     async def add_agent(self, agent: Agent) -> bool:
         key = {"user_id": agent.user_id, "agent_id": agent.agent_id}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from infinite_memory.models import ScopeId
+from infinite_memory.models import MemoryId, ScopeId
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,11 @@ class Owners(Protocol):
             among: Only memories that have these owners as well, by kind.
             leave_out_status: Memories of these states do not count.
         """
+
+    async def ids_of_agent(
+        self, scope_id: ScopeId, agent_id: str, user_id: str, *, leave_out_status: Collection[str] = ()
+    ) -> frozenset[MemoryId]:
+        """Name the live memories of one agent and user in a scope; reads no memory."""
 
     async def add_agent(self, agent: Agent) -> bool:
         """Make an agent; False when the user has one of that id already, which stays as it is."""

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
 
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 """Rises when `memory_indexes` change; scopes made before get the new ones when a store connects."""
 
 PREFIX = "mem_"
@@ -64,9 +64,18 @@ def collection_name(scope_id: object) -> str:
 def memory_indexes(*, polled: bool) -> list[IndexModel]:
     """List the indexes of a scope's collection.
 
-    The first answers counts and versions without reading a document, and pages through live memories in the order of ids.
+    The first answers counts and versions without reading a document, and pages through live memories in the order of ids. The
+    second names an agent's memories without reading one; memories of no agent cost it nothing.
     """
-    indexes = [IndexModel([("live", ASCENDING), ("_id", ASCENDING), ("revision", ASCENDING)], name="live")]
+    agents = ("owners.agent_id", "owners.user_id", "live", "status", "_id")
+    indexes = [
+        IndexModel([("live", ASCENDING), ("_id", ASCENDING), ("revision", ASCENDING)], name="live"),
+        IndexModel(
+            [(one, ASCENDING) for one in agents],
+            name="agents",
+            partialFilterExpression={"owners.agent_id": {"$exists": True}},
+        ),
+    ]
     if polled:
         indexes.append(IndexModel([("changed", ASCENDING)], name="changed"))
     return indexes

@@ -6,6 +6,8 @@ import dataclasses
 import datetime as dt
 from typing import Any
 
+from pymongo import AsyncMongoClient
+
 from infinite_memory.store.owners import Agent
 from infinite_memory.store.tokens import TokenRecord
 from tests.mongo_server import run
@@ -63,6 +65,29 @@ def test_figures_by_owner_can_be_narrowed_to_another_owner(place: Place) -> None
             assert await counted() == [("cook", 2)]
             assert await counted(user_id="ada") == [("cook", 1)]
             assert await counted(user_id="eve") == []
+
+    run(scenario())
+
+
+def test_an_agents_memories_are_named_without_reading_one(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope = await global_scope(store)
+            cook, other = {"user_id": "ada", "agent_id": "cook"}, {"user_id": "bob", "agent_id": "cook"}
+            mine = [make_memory(scope, owners=cook, text=f"recipe {number}") for number in range(3)]
+            old = make_memory(scope, owners=cook, status="superseded")
+            strange = [make_memory(scope, owners=one) for one in (other, {"user_id": "ada"}, {})]
+            await store.insert([*mine, old, *strange])
+            ids = await store.owners.ids_of_agent(scope.scope_id, "cook", "ada", leave_out_status=["superseded"])
+            assert ids == {one.memory_id for one in mine}
+            assert len(await store.owners.ids_of_agent(scope.scope_id, "cook", "ada")) == 4
+            assert await store.owners.ids_of_agent(scope.scope_id, "Cook", "ada") == frozenset()
+        async with AsyncMongoClient[dict[str, Any]](place.uri) as client:
+            asked = {
+                "owners.agent_id": "cook", "owners.user_id": "ada", "live": True, "status": {"$nin": ["superseded"]},
+            }  # fmt: skip
+            plan = await client[place.database][f"mem_{scope.scope_id}"].find(asked, {"_id": 1}).explain()
+            assert plan["executionStats"]["totalDocsExamined"] == 0
 
     run(scenario())
 

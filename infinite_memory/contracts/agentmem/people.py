@@ -115,6 +115,16 @@ async def memories_of(engine: Engine, sight: Sight, kind: MemoryType | None = No
             return found
 
 
+async def ids_of_agent(engine: Engine, user_id: str, agent_id: str) -> frozenset[MemoryId]:
+    """Name the current memories of one agent and user, without reading them."""
+    try:
+        scope = await engine.get_scope(SCOPE)
+    except ScopeNotFoundError:
+        return frozenset()
+    owners = engine.parts.store.owners
+    return await owners.ids_of_agent(scope.scope_id, agent_id, user_id, leave_out_status=[SUPERSEDED])
+
+
 async def agents_of(engine: Engine, agent_id: str | None = None) -> list[OwnerCount]:
     """List every agent that *engine* shows, or the one of that name, with the number of its current memories."""
     owners, only = engine.parts.store.owners, engine.only_owners

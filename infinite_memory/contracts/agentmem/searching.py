@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from infinite_memory.contracts.agentmem.people import Sight, check_agent, id_out, memories_of, where_of
+from infinite_memory.contracts.agentmem.people import Sight, check_agent, id_out, ids_of_agent, memories_of, where_of
 from infinite_memory.contracts.agentmem.replies import instant_out
 from infinite_memory.contracts.agentmem.table import (
     TABLE,
@@ -128,7 +128,10 @@ async def _one_engine(
     wanted = limit + LEAST
     where = where_of(sight.user_id, kind)
     if sight.agent_id is not None:  # chosen before ranking: of equal texts of two agents a recall gives one
-        allowed = frozenset(one.memory_id for one in await memories_of(engine, sight, kind))
+        if sight.with_shared:
+            allowed = frozenset(one.memory_id for one in await memories_of(engine, sight, kind))
+        else:
+            allowed = await ids_of_agent(engine, sight.user_id, sight.agent_id)
         where = dataclasses.replace(where, rest=dataclasses.replace(where.rest, memory_ids=allowed))
     while True:
         found = await engine.recall(query, where, wanted, mode=_MODES[how])
