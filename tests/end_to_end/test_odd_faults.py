@@ -208,7 +208,9 @@ def test_a_lock_file_that_was_removed_makes_no_second_writer_that_stays(installa
     (installation.home / "daemon.json").unlink()
     other = installation.serve()
     other.send({"action": "store_memory", "content": "of the other"})
-    assert other.reply()["status"] in ("OK", "ERROR")
+    answered = other.reply()  # by the first one still, by the second, or refused while the one follows the other
+    assert answered["status"] == "OK" or answered["error_code"] == "CONNECTION_ERROR"
+    kept += [answered["memory_id"]] if answered["status"] == "OK" else []
     until(lambda: not is_alive(first), "the first daemon has gone")
     until(lambda: other.ask("store_memory", content="later")["status"] == "OK", "the second one serves")
     found = {one["memory_id"] for one in client.ask("list_memories", limit=100)["results"]}
@@ -226,7 +228,8 @@ def test_a_home_that_is_moved_while_its_daemon_runs_is_whole_in_its_new_place(tm
         assert pid is not None
         (tmp_path / "old").rename(tmp_path / "new")
         until(lambda: not is_alive(pid), "the daemon has gone")
-        until(lambda: not processes_of(tmp_path / "old") or client.kill() is None, "its MongoDB too")
+        client.kill()
+        until(lambda: not processes_of(tmp_path / "old"), "its MongoDB too")
     with Installation(tmp_path / "new") as new:
         found = {one["memory_id"] for one in new.serve().ask("list_memories")["results"]}
         assert found == set(kept)
@@ -356,11 +359,15 @@ def test_sidecars_removed_under_a_running_daemon_come_back(installation: Install
     installation.environ["INFINITE_MEMORY_SIDECAR__SAVE_EVERY_S"] = "1"
     client = installation.serve()
     kept = [store(client, f"The lantern number {number} was lit") for number in range(5)]
-    shutil.rmtree(installation.home / "sidecars")
+    aside = (installation.home / "sidecars").rename(
+        installation.home.parent / "gone"
+    )  # in one step, for it is being written
+    shutil.rmtree(aside, ignore_errors=True)
     kept += [store(client, f"The lamp number {number} was lit") for number in range(5)]
     for mode in ("hybrid", "text", "semantic"):
         found = client.ask("retrieve_memory", query="which lamp was lit?", mode=mode, top_k=20)
-        assert {one["memory_id"] for one in found["results"]} == set(kept) or mode == "text", mode
+        ids = {one["memory_id"] for one in found["results"]}
+        assert ids >= set(kept[5:]) if mode == "text" else ids == set(kept), mode
     assert client.ask("delete_memory", target={"memory_id": kept[0]}, forget_mode="hard")["deleted_count"] == 1
     kill_daemon(installation)
     assert {one["memory_id"] for one in client.ask("list_memories")["results"]} == set(kept[1:])
