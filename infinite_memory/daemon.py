@@ -127,9 +127,13 @@ class Daemon:
                 self.stop.set()
             elif self.sessions:
                 self.last_seen_at = time.monotonic()
-            elif idle_exit_s and self.http is None and time.monotonic() - self.last_seen_at > idle_exit_s:
+            elif idle_exit_s and not self._has_http and time.monotonic() - self.last_seen_at > idle_exit_s:
                 log.info("nobody has been here for %g s", idle_exit_s, extra={"event": "daemon_idle"})
                 self.stop.set()
+
+    @property
+    def _has_http(self) -> bool:
+        return self.http is not None and self.http.problem is None
 
     def _open_http(self) -> None:
         """Turn HTTP on, if a port is set. Who comes by HTTP cannot start a daemon, so with it this one stays when idle."""
@@ -197,6 +201,7 @@ class Daemon:
             await link.write(format_line({"ok": True, "pid": os.getpid()}))
             return
         if kind == "tokens":
+            self.sessions.add(task)  # who stops the daemon waits for it
             await link.write(format_line({"ok": True}))  # what follows may wait for the database
             await link.write(format_line(await self._tokens(greeting)))
             return
@@ -262,6 +267,7 @@ class Daemon:
 
                 model = self.config.model
                 self.routes = LocalRoutes(self.app.engine, partial(configured_model, model), model.timeout_s)
+            self.routes.open(session)  # what is wrong is said now
             return partial(self.routes.open, session)
         return partial(self.app.contract, session) if contract == NATIVE else None
 

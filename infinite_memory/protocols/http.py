@@ -86,6 +86,8 @@ class HttpServer:
         self._token = read_token(self._token_file)
         self._socket = _listen(settings.port)
         self.port: int = self._socket.getsockname()[1]
+        self.problem: str | None = None
+        """Why there is no HTTP, where it failed after the port was open."""
         self._routes: dict[str, ContractOverHttp] = {}
         self._rest_parts = rest
         self._rest: RestApp | None = None
@@ -96,6 +98,8 @@ class HttpServer:
 
     def about(self) -> Json:
         """Tell what `daemon status` shows."""
+        if self.problem is not None:
+            return {"error": self.problem}
         return {"url": f"http://{HOST}:{self.port}", "token_file": str(self._token_file), "sessions": self.sessions}
 
     @property
@@ -105,7 +109,7 @@ class HttpServer:
 
     def start(self) -> None:
         """Begin to answer in the background."""
-        self._task = asyncio.create_task(self._run(), name="http")
+        self._task = asyncio.create_task(self.run(), name="http")
 
     async def close(self) -> None:
         """Let open requests finish for a moment, then end."""
@@ -115,11 +119,14 @@ class HttpServer:
                 await asyncio.wait_for(self._task, STOP_S + 1)
         self._socket.close()
 
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Answer until closed; what fails is logged, and `problem` tells of it."""
         try:
             await self._serve()
-        except Exception:
+        except Exception as problem:
             log.exception("HTTP failed", extra={"event": "http_failed"})
+            self.problem = f"HTTP failed and is off ({type(problem).__name__}); the log has the details"
+            self._socket.close()  # who waits for an answer learns that there will be none
 
     async def _serve(self) -> None:
         sdk, rest = await asyncio.to_thread(_import_heavy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from infinite_memory.contracts.agentmem.table import TABLE as AGENTMEM
 from infinite_memory.contracts.base import Json
 from infinite_memory.contracts.native.replies import memory_out
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
@@ -16,11 +17,25 @@ from infinite_memory.rest.memories import EVERYWHERE, listing_form
 AGENTMEM_ONLY = frozenset({"agent_id", "search_type", "memory_type", "min_score"})
 """Fields that only the AgentMem contract's search has; with one of them it is the search that is meant."""
 
+_SEARCH = AGENTMEM.find("agentmem_search_memories")
+assert _SEARCH is not None
+AGENTMEM_SEARCH = tuple(one.name for one in _SEARCH.fields)
+"""All fields that it has; any other would be left out, and more be found than was asked for."""
+
 
 async def search(asked: Asked) -> tuple[int, Json]:
-    """Find by meaning and words, or list a stretch of time where there is nothing but a time."""
+    """Find by meaning and words, or list a stretch of time where there is nothing but a time.
+
+    Raises:
+        InvalidRequestError: a field is wrong, or goes only with another search than the one that is asked for.
+    """
     fields = {name: value for name, value in asked.fields.items() if value is not None}
-    if asked.user_id is not None and AGENTMEM_ONLY & fields.keys():
+    if theirs := sorted(AGENTMEM_ONLY & fields.keys()):
+        asked.require_user()
+        if others := [name for name in fields if name not in AGENTMEM_SEARCH]:
+            raise InvalidRequestError(
+                others[0], f"does not go with {theirs[0]}, whose search takes {', '.join(AGENTMEM_SEARCH)}"
+            )
         return 200, await _search_agentmem(asked, fields)
     if asked.is_narrow and "scope" not in fields and not _names_scope(fields.get("filter")):
         fields["scope"] = EVERYWHERE

@@ -35,6 +35,7 @@ class Gate:
         self._owner_token, self._tokens, self._clock = owner_token.encode(), tokens, clock
         self._rate: RateLimitItem | None = parse(rate) if rate else None
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._known_hashes: set[str] = set()
 
     async def admit(self, header: str) -> Grant:
         """Give what the token of an Authorization header opens.
@@ -57,12 +58,23 @@ class Gate:
         token_id = id_of(token)
         if token_id is None or self._tokens is None:
             return None
+        hashed = hash_of(token)
+        if hashed not in self._known_hashes and not self._may_guess():
+            return None
         record = await (await self._tokens()).find(token_id)
-        if record is None or not hmac.compare_digest(hash_of(token), record.secret_hash):
+        is_good = record is not None and hmac.compare_digest(hashed, record.secret_hash)
+        if record is None or not is_good or (record.expires_at is not None and record.expires_at <= self._clock()):
+            self._known_hashes.discard(hashed)
             return None
-        if record.expires_at is not None and record.expires_at <= self._clock():
-            return None
+        self._known_hashes.add(hashed)
         return Grant(record.token_id, record.users, record.scopes, record.read_only)
+
+    def _may_guess(self) -> bool:
+        """Tell whether a token that never was good here may be looked up: who guesses must not keep the database busy.
+
+        Those that were good are looked up all the same, so that nobody's guesses shut others out.
+        """
+        return self._rate is None or self._limiter.test(self._rate, UNKNOWN)
 
     def _count(self, key: str) -> None:
         if self._rate is None or self._limiter.hit(self._rate, key):

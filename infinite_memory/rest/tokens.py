@@ -80,7 +80,7 @@ async def manage(engine: Engine, what: str, given: Mapping[str, Any], checking: 
     """Create, list or revoke, as the command line asks for it.
 
     Raises:
-        InvalidRequestError: a part of the new token is wrong.
+        InvalidRequestError: a part of the new token is wrong, or *what* is none of the three.
         NotFoundError: there is no token of that id.
     """
     await engine.parts.index.connected()
@@ -95,6 +95,8 @@ async def manage(engine: Engine, what: str, given: Mapping[str, Any], checking: 
         if not await tokens.remove(name):
             raise NotFoundError(f"there is no token {shown(name)}; `infinite-memory tokens list` shows them")
         return {"token_id": name, "outcome": "revoked"}
+    if what != "list":
+        raise InvalidRequestError.wrong("what", what, "one of create, list, revoke")
     now = engine.parts.clock()
     return {
         "tokens": [

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from infinite_memory import ApiError, Memory
 from infinite_memory.rest.page import PAGE
 from tests.http_client import Api, make_token, owner, refused, serving
 from tests.processes import ROOT, Installation, need_parts, until
@@ -205,6 +206,21 @@ def test_search_goes_by_meaning_words_and_time(api: Api) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"agent_id": "clerk"}, "user_id"),
+        ({"search_type": "bm25"}, "user_id"),
+        ({"agent_id": "clerk", "user_id": "eve", "filter": {"tags": ["pets"]}}, "filter"),
+        ({"memory_type": "Core", "user_id": "eve", "time_query": "today"}, "time_query"),
+        ({"min_score": 0.1, "user_id": "eve", "range": {"from": "2024-04-01"}}, "range"),
+        ({"search_type": "vector", "user_id": "eve", "mode": "text"}, "mode"),
+    ],
+)
+def test_a_search_that_would_leave_a_field_out_is_refused(api: Api, fields: dict[str, Any], field: str) -> None:
+    assert refused(api.ask("POST", "search", {"query": "x"} | fields)) == (400, "INVALID_REQUEST", field)
+
+
 def test_chat_prompt_and_agents_know_the_user(api: Api) -> None:
     api.post("memories", content="I prefer dark mode", user_id="fay", agent_id="painter", memory_type="Factual")
     said = api.post("chat", message="which mode do I prefer?", user_id="fay", agent_id="painter")
@@ -340,7 +356,8 @@ def test_a_token_is_shown_once_and_opens_nothing_once_it_is_revoked(home: Instal
     assert home.command("tokens", "revoke", made.token).returncode == 1
 
 
-def test_a_token_stops_when_it_expires(home: Installation, api: Api) -> None:
+def test_a_token_opens_until_it_expires(home: Installation, api: Api) -> None:
+    assert make_token(home, api.web, "--expires", "1h").get("stats")
     soon = (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=3)).isoformat()
     made = make_token(home, api.web, "--expires", soon)
     until(lambda: made.ask("GET", "stats").status_code == 401, "the token has expired")
@@ -357,12 +374,14 @@ def test_a_token_without_bounds_opens_mcp_and_counts_there(home: Installation, a
     assert "serverInfo" in reply.text
 
 
-def test_half_a_model_in_the_settings_is_told_by_the_status(tmp_path: Path) -> None:
+def test_half_a_model_in_the_settings_is_told_by_the_status_and_to_the_sdk(tmp_path: Path) -> None:
     need_parts()
     environ = {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_MODEL__API": "openai"}
     with Installation(tmp_path / "home", environ) as one:
         assert one.command("daemon", "start").returncode == 0
         assert "model.name" in one.status()["http"]["error"]
+        with pytest.raises(ApiError, match=r"model\.name"), Memory(home=one.home) as memory:
+            memory.search("tea")
 
 
 def test_a_token_that_only_reads_changes_nothing(home: Installation, api: Api) -> None:
