@@ -19,6 +19,8 @@ from infinite_memory.engine.together import Together
 from infinite_memory.engine.upkeep import Upkeep
 from infinite_memory.engine.upsert import Upserting
 from infinite_memory.models import MemoryId, Scope
+from infinite_memory.store.owners import Agent
+from infinite_memory.store.tokens import Tokens
 
 
 class Engine(Upserting, Together, FactKeeping, Layering, Remembering, Linking, Nearing, Upkeep):
@@ -57,6 +59,16 @@ class Engine(Upserting, Together, FactKeeping, Layering, Remembering, Linking, N
         """
         await self.parts.index.sidecar()
         return await self.parts.scopes.get(name)
+
+    async def add_agent(self, agent: Agent) -> bool:
+        """Make an agent before it has memories; False when its user has one of that id already, which stays as it is."""
+        await self.parts.index.connected()
+        return await self.parts.store.owners.add_agent(agent)
+
+    async def tokens(self) -> Tokens:
+        """Give the tokens that let clients in, once the database is there."""
+        await self.parts.index.connected()
+        return self.parts.store.tokens
 
     async def count(self, where: Where) -> int:
         """Count the memories that pass *where*.

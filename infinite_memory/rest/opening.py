@@ -25,8 +25,6 @@ def open_rest(gate: Gate, parts: RestParts, *, body_bytes: int) -> RestApp:
 
 def _tokens_of(engine: Callable[[], Awaitable[Engine]]) -> Callable[[], Awaitable[Tokens]]:
     async def tokens() -> Tokens:
-        parts = (await engine()).parts
-        await parts.index.connected()
-        return parts.store.tokens
+        return await (await engine()).tokens()
 
     return tokens

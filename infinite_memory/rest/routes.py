@@ -160,7 +160,7 @@ ROUTES: tuple[Route, ...] = (
         service.list_agents, {200: "AgentList"}, Whose.USERS, query=(USER,),
     ),
     Route(
-        "POST", f"{API}/agents", "create_agent", "Make an agent before its first memory.",
+        "POST", f"{API}/agents", "create_agent", "Make an agent before its first memory, or say more of one that has some.",
         service.create_agent, {201: "Agent"}, Whose.USERS, writes=True, body=(USER, *service.AGENT_FIELDS),
     ),
     Route("GET", f"{API}/scopes", "list_scopes", "List scopes.", service.list_scopes, {200: "ScopeList"}, query=(USER,)),
@@ -175,7 +175,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "POST", f"{API}/backups", "create_backup", "Write everything into one backup file, and read it back.",
-        service.create_backup, {201: "Backup"}, Whose.FULL, writes=True, body=_native("backup_memory"),
+        service.create_backup, {201: "Backup"}, Whose.FULL, writes=True, body=(),
     ),
 )  # fmt: skip
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from infinite_memory.contracts.agentmem.replies import instant_out, name_out
+from infinite_memory.contracts.agentmem.people import agents_of
+from infinite_memory.contracts.agentmem.prompting import agent_out
+from infinite_memory.contracts.agentmem.replies import name_out
 from infinite_memory.contracts.agentmem.table import ID_CHARS
 from infinite_memory.contracts.base import Json, NameField, TextField
 from infinite_memory.errors import AlreadyExistsError, shown
@@ -26,29 +28,22 @@ async def list_agents(asked: Asked) -> tuple[int, Json]:
 
 
 async def create_agent(asked: Asked) -> tuple[int, Json]:
-    """Make an agent before its first memory.
+    """Make an agent, before its first memory or after: then it is the name and the description that are new.
 
     Raises:
         AlreadyExistsError: the user has one of that id.
     """
     fields = asked.check(*AGENT_FIELDS)
-    parts = (await asked.engine()).parts
-    await parts.index.connected()
+    engine = await asked.engine()
     name = fields.text("agent_id")
     agent = Agent(
         name, asked.user_id, fields.find_text("name") or name_out(name), fields.find_text("description") or "",
-        floor_to_millisecond(parts.clock()),
+        floor_to_millisecond(engine.parts.clock()),
     )  # fmt: skip
-    if not await parts.store.owners.add_agent(agent):
+    if not await engine.add_agent(agent):
         raise AlreadyExistsError(f"there is an agent {shown(name)} already")
-    return 201, {
-        "agent_id": agent.agent_id,
-        "name": agent.name,
-        "description": agent.description,
-        "created_at": instant_out(agent.created_at),
-        "memory_count": 0,
-        "status": "active",
-    }
+    [counted] = await agents_of(engine, name)
+    return 201, agent_out(counted, agent)
 
 
 async def list_scopes(asked: Asked) -> tuple[int, Json]:
@@ -77,5 +72,5 @@ async def list_backups(asked: Asked) -> tuple[int, Json]:
 
 async def create_backup(asked: Asked) -> tuple[int, Json]:
     """Write a backup, and read it back."""
-    reply = await asked.native("backup_memory", asked.fields)
+    reply = await asked.native("backup_memory", {})
     return 201, {name: value for name, value in reply.items() if name != "status"}

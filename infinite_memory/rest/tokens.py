@@ -83,8 +83,7 @@ async def manage(engine: Engine, what: str, given: Mapping[str, Any], checking: 
         InvalidRequestError: a part of the new token is wrong, or *what* is none of the three.
         NotFoundError: there is no token of that id.
     """
-    await engine.parts.index.connected()
-    tokens = engine.parts.store.tokens
+    tokens = await engine.tokens()
     if what == "create":
         token, record = _made(given, checking, engine.parts.clock())
         await tokens.put(record)

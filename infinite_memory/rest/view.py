@@ -29,6 +29,7 @@ from infinite_memory.models import Filter, Link, MemoryId, MemoryRecord, Scope, 
 from infinite_memory.rest.failures import ForbiddenError
 from infinite_memory.sidecar.base import Sidecar, Wording
 from infinite_memory.store.base import Located
+from infinite_memory.store.owners import Agent
 
 _NOTHING: frozenset[MemoryId] = frozenset()
 
@@ -216,7 +217,7 @@ class View(Engine):
         """Stand for what no view allows."""
         raise ForbiddenError("a token that is bound to users or scopes may not do this")
 
-    create_scope = restore_scope = upsert = write_together = purge = optimize = reindex = _refused
+    add_agent = tokens = create_scope = restore_scope = upsert = write_together = purge = optimize = reindex = _refused
     assert_fact = facts_of = count_facts = _refused
 
 
@@ -256,6 +257,11 @@ class UserView(View):
         super()._check_draft(draft)
         if draft.owners.get(USER) != self.user_id or draft.source != source_of(self.user_id):
             raise ForbiddenError(f"only memories of the user {self.user_id!r} are stored here")
+
+    async def add_agent(self, agent: Agent) -> bool:
+        if agent.user_id != self.user_id:
+            raise ForbiddenError(f"only agents of the user {self.user_id!r} are made here")
+        return await Engine.add_agent(self, agent)
 
     async def update(
         self, memory_id: MemoryId, changes: Changes, *, check: Callable[[MemoryRecord], None] | None = None

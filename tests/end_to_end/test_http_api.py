@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from infinite_memory import ApiError, Memory
+from infinite_memory import ApiError, Memory, local_socket
 from infinite_memory.rest.page import PAGE
+from infinite_memory.rest.routes import ROUTES
 from tests.http_client import Api, make_token, owner, refused, serving
 from tests.processes import ROOT, Installation, need_parts, until
 
@@ -237,6 +239,26 @@ def test_chat_prompt_and_agents_know_the_user(api: Api) -> None:
     assert refused(api.ask("POST", "chat", {"message": "hello"})) == (400, "INVALID_REQUEST", "user_id")
 
 
+def test_an_agent_that_has_memories_is_made_with_their_true_number(api: Api) -> None:
+    api.post("memories", content="I prefer oil", user_id="flo", agent_id="painter")
+    made = api.post("agents", agent_id="painter", user_id="flo", name="Pablo")
+    assert (made["memory_count"], made["name"]) == (1, "Pablo")
+    assert api.get("agents", user_id="flo")["agents"] == [made]
+
+
+def test_one_users_agent_lends_its_name_to_nobody_elses(api: Api) -> None:
+    api.post("agents", agent_id="shared-id", user_id="gus", name="Of Gus", description="knows a secret")
+    api.post("memories", content="I like figs", user_id="hal", agent_id="shared-id")
+    for whose in ({}, {"user_id": "hal"}):
+        [one] = [one for one in api.get("agents", **whose)["agents"] if one["agent_id"] == "shared-id"]
+        assert one["memory_count"] == 1
+        assert "Gus" not in one["name"]
+        assert "secret" not in one["description"]
+    api.post("agents", agent_id="shared-id", name="Of all")
+    [one] = [one for one in api.get("agents")["agents"] if one["agent_id"] == "shared-id"]
+    assert one["name"] == "Of all"
+
+
 def test_scopes_figures_and_backups_are_told(api: Api) -> None:
     assert api.post("scopes", scope_name="Garden", description="plants")["outcome"] == "created"
     assert "Garden" in {one["scope_name"] for one in api.get("scopes")["scopes"]}
@@ -365,6 +387,32 @@ def test_a_token_opens_until_it_expires(home: Installation, api: Api) -> None:
     assert home.command("tokens", "create", "--expires", "yesterday").returncode == 1
 
 
+def ask_for_tokens(home: Path, what: str) -> socket.socket:
+    """Ask the daemon by its own socket, as `infinite-memory tokens` does, up to its first word."""
+    link = local_socket.connect(home, 10)
+    assert link is not None
+    link.sendall(json.dumps({"kind": "tokens", "what": what, "fields": {}}).encode() + b"\n")
+    assert json.loads(local_socket.read_line(link)) == {"ok": True}
+    return link
+
+
+def test_a_daemon_that_is_asked_to_go_still_makes_the_token(tmp_path: Path) -> None:
+    need_parts()
+    with Installation(tmp_path / "home") as one:
+        assert one.command("daemon", "start").returncode == 0
+        with ask_for_tokens(one.home, "create") as link:
+            assert one.command("daemon", "stop").returncode == 0
+            assert json.loads(local_socket.read_line(link))["status"] == "OK"
+
+
+def test_only_what_is_known_is_done_with_tokens(home: Installation, api: Api) -> None:
+    assert api.get("stats")
+    with ask_for_tokens(home.home, "crate") as link:
+        reply = json.loads(local_socket.read_line(link))
+    assert reply["error_code"] == "invalid_request"
+    assert "create, list, revoke" in reply["error"]
+
+
 def test_a_token_without_bounds_opens_mcp_and_counts_there(home: Installation, api: Api) -> None:
     begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize",
              "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}  # fmt: skip
@@ -453,6 +501,16 @@ def test_the_document_lists_every_route_and_no_other(api: Api) -> None:
     table = DOCUMENT.split("## Routes")[1].split("## ")[0]
     written = set(re.findall(r"^\| `(GET|POST|PATCH|DELETE) (/[^`]+)`", table, re.MULTILINE))
     assert {(method, path.replace("{id}", "{memory_id}")) for method, path in written} == served
+
+
+def test_the_document_names_every_field_of_every_route() -> None:
+    table = DOCUMENT.split("## Routes")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `([A-Z]+) (/api[^`]+)` \| [^|]* \|([^|]*)\|$", table, re.MULTILINE)
+    fields = {(method, path.replace("{id}", "{memory_id}")): set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", cell)))
+              for method, path, cell in rows}  # fmt: skip
+    assert fields == {
+        (one.method, one.path): {field.name for field in (*one.query, *(one.body or ()))} for one in ROUTES
+    }
 
 
 def test_the_document_names_every_key_of_a_memory(api: Api) -> None:

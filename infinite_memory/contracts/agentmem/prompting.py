@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 from infinite_memory.contracts.agentmem.adding import FACTS
 from infinite_memory.contracts.agentmem.importance import tells_liking
+from infinite_memory.contracts.agentmem.people import USER as OWNING_USER
 from infinite_memory.contracts.agentmem.people import Sight, agents_of, check_agent, made_agents, memories_of
 from infinite_memory.contracts.agentmem.replies import instant_out, name_out
 from infinite_memory.contracts.agentmem.table import TABLE, USER, AgentMemCall, MemoryType, agent_id
-from infinite_memory.contracts.base import FlagField, IntegerField, NameField, Reply
+from infinite_memory.contracts.base import FlagField, IntegerField, Json, NameField, Reply
 from infinite_memory.model_port.base import Role, Turn
 from infinite_memory.models import MemoryRecord, floor_to_millisecond
+from infinite_memory.store.owners import Agent, OwnerCount
 
 LINE_CHARS = 500
 _ABOUT_THE_USER = frozenset({MemoryType.CORE.value, MemoryType.FACTUAL.value, MemoryType.SEMANTIC.value})
@@ -57,20 +59,25 @@ async def get_system_prompt(call: AgentMemCall) -> Reply:
 @TABLE.command("agentmem_list_agents", title="List agents", read_only=True, idempotent=True)
 async def list_agents(call: AgentMemCall) -> Reply:
     """List all agents that have, or had, memories. The counts are of current memories."""
-    made = {one.agent_id: one for one in await made_agents(call.engine)}
-    agents = [
-        {
-            "agent_id": one.owner,
-            "name": made[one.owner].name if one.owner in made else name_out(one.owner),
-            "description": (made[one.owner].description if one.owner in made else "")
-            or f"Memories that {name_out(one.owner)} keeps of its users",
-            "created_at": instant_out(one.first_at),
-            "memory_count": one.count,
-            "status": "active",
-        }
-        for one in await agents_of(call.engine)
-    ]
+    whose = call.engine.only_owners.get(
+        OWNING_USER
+    )  # without a user those of nobody in particular: users' agents share ids
+    made = {one.agent_id: one for one in await made_agents(call.engine) if one.user_id == whose}
+    agents = [agent_out(one, made.get(one.owner)) for one in await agents_of(call.engine)]
     return {"success": True, "agents": agents, "total": len(agents)}
+
+
+def agent_out(counted: OwnerCount, made: Agent | None) -> Json:
+    """Write an agent; *made* is what was said of it when it was made, None where only its memories are known."""
+    return {
+        "agent_id": counted.owner,
+        "name": made.name if made is not None else name_out(counted.owner),
+        "description": (made.description if made is not None else "")
+        or f"Memories that {name_out(counted.owner)} keeps of its users",
+        "created_at": instant_out(counted.first_at),
+        "memory_count": counted.count,
+        "status": "active",
+    }
 
 
 def prompt_text(agent_id: str | None, known: Sequence[str], history: Sequence[str] = ()) -> str:
