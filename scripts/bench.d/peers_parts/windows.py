@@ -41,10 +41,9 @@ class Window:
     process: psutil.Process
     handshake_s: float
 
-    async def store(self, text: str, tags: Sequence[str]) -> bool:
-        """Store a memory; tells whether it was taken."""
-        said = await self._call(self.server.store_tool, content=text, metadata={"tags": list(tags)})
-        return "Duplicate content" not in said
+    async def store(self, text: str, tags: Sequence[str]) -> None:
+        """Store a memory."""
+        await self._call(self.server.store_tool, content=text, metadata={"tags": list(tags)})
 
     async def search(self, question: str, count: int) -> str:
         """Ask a question; gives the reply's text."""
@@ -53,7 +52,7 @@ class Window:
     async def _call(self, tool: str, **arguments: Any) -> str:
         result = await self.session.call_tool(tool, arguments, read_timeout_seconds=CALL_S)
         said = "\n".join(getattr(one, "text", "") for one in result.content)
-        if result.is_error:
+        if result.is_error or "Duplicate content" in said:
             raise SystemExit(f"{self.server.name} refused {tool}: {said[:500]}")
         return said
 
