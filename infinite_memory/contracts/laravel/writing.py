@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
 from uuid import uuid4
 
 from infinite_memory.contracts.base import Fields, Json, ListField, Reply, TextField
+from infinite_memory.contracts.laravel.entries import changes_of, check_lock, draft_of, warn_of_policy
 from infinite_memory.contracts.laravel.failures import SeveralInvalidError, not_found, parse_all
 from infinite_memory.contracts.laravel.places import (
-    ORGANIZATION,
-    REACH,
-    REPOSITORY,
-    USER,
-    UUID_OWNER,
     View,
     memory_id_of,
-    owners_of,
     view_of,
 )
 from infinite_memory.contracts.laravel.replies import memory_out
@@ -24,12 +17,10 @@ from infinite_memory.contracts.laravel.table import (
     CONTENT,
     METADATA,
     RELATION_CHARS,
-    SCOPE,
     TABLE,
     TITLE,
     WRITE_FIELDS,
     LaravelCall,
-    ScopeType,
     Status,
     id_field,
     importance,
@@ -38,11 +29,10 @@ from infinite_memory.contracts.laravel.table import (
     status,
 )
 from infinite_memory.engine.forget import ForgetMode
-from infinite_memory.engine.parts import Changes, Draft, Target
+from infinite_memory.engine.parts import Changes, Target
 from infinite_memory.errors import AlreadyExistsError, InvalidRequestError, LimitExceededError, MemoryNotFoundError
 from infinite_memory.models import MemoryRecord
 
-TITLE_WORDS, METADATA_KEYS = 12, 5  # what the index policy asks for; more is stored, with a warning
 BATCH = 1000
 
 
@@ -50,7 +40,7 @@ BATCH = 1000
 async def memory_write(call: LaravelCall) -> Reply:
     """Create a new memory entry. Supports facts, preferences, and business rules. Search first: duplicates corrupt what is known.
     With an id, that memory is updated, or made when there is none."""
-    _warn(call, call.fields)
+    warn_of_policy(call, call.fields)
     memory, outcome = await _write(call, call.fields)
     return memory_out(memory, outcome=outcome)
 
@@ -72,7 +62,7 @@ async def memory_write(call: LaravelCall) -> Reply:
 async def memory_update(call: LaravelCall) -> Reply:
     """Update an existing memory entry by its UUID. Only the fields that are given change; what the memory said before stays in its
     history."""
-    _warn(call, call.fields)
+    warn_of_policy(call, call.fields)
     memory = await visible(call, call.fields.text("id"))
     memory, outcome = await _update(call, memory, call.fields)
     return memory_out(memory, outcome=outcome)
@@ -179,7 +169,7 @@ def _checked_items(call: LaravelCall) -> list[Fields]:
     if problems:
         raise SeveralInvalidError(problems)
     for fields in entries:
-        _warn(call, fields)
+        warn_of_policy(call, fields)
     return entries
 
 
@@ -187,13 +177,13 @@ async def _write(call: LaravelCall, fields: Fields) -> tuple[MemoryRecord, str]:
     """Create a memory, or update the one whose UUID was given; a deleted one comes back with what is written."""
     uuid = fields.find_text("id")
     if uuid is None:
-        return (await call.engine.remember(_draft(call, fields, str(uuid4())))).memory, "stored"
+        return (await call.engine.remember(draft_of(call, fields, str(uuid4())))).memory, "stored"
     for _ in range(2):
         known = await _known(call, uuid)
         if known is not None:
             return await _overwrite(call, known, fields)
         try:
-            return (await call.engine.remember(_draft(call, fields, uuid))).memory, "stored"
+            return (await call.engine.remember(draft_of(call, fields, uuid))).memory, "stored"
         except AlreadyExistsError:
             continue  # somebody made it at this moment: update theirs
     raise not_found(uuid)
@@ -215,7 +205,7 @@ async def _known(call: LaravelCall, uuid: str) -> MemoryRecord | None:
 
 async def _overwrite(call: LaravelCall, known: MemoryRecord, fields: Fields) -> tuple[MemoryRecord, str]:
     if known.deleted_at is not None:
-        _check_lock(known, _changes(call, known, fields, whole=True))
+        check_lock(known, changes_of(call, known, fields, whole=True))
         await call.engine.restore(known.memory_id)
     return await _update(call, known, fields, whole=True)
 
@@ -226,17 +216,17 @@ async def _write_all(call: LaravelCall, entries: list[Fields]) -> list[Json]:
     changes: dict[int, Changes] = {}
     for at, memory in known.items():
         if memory is not None:
-            wanted = _changes(call, memory, entries[at], whole=True)
-            _check_lock(memory, wanted, f"items.{at}")
+            wanted = changes_of(call, memory, entries[at], whole=True)
+            check_lock(memory, wanted, f"items.{at}")
             if wanted is not None or memory.deleted_at is not None:
                 changes[at] = wanted or Changes()
     new = [at for at in range(len(entries)) if known.get(at) is None]
-    drafts = [_draft(call, entries[at], entries[at].find_text("id") or str(uuid4())) for at in new]
+    drafts = [draft_of(call, entries[at], entries[at].find_text("id") or str(uuid4())) for at in new]
     by_id = {memory.memory_id: at for at, memory in known.items() if memory is not None}
 
     def check(now: MemoryRecord) -> None:
         at = by_id[now.memory_id]
-        _check_lock(now, _changes(call, now, entries[at], whole=True), f"items.{at}")
+        check_lock(now, changes_of(call, now, entries[at], whole=True), f"items.{at}")
 
     ids = {memory.memory_id: changes[at] for at, memory in known.items() if memory is not None and at in changes}
     stored, changed = await call.engine.write_together(drafts, ids, check)
@@ -252,89 +242,12 @@ async def _update(
     call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool = False
 ) -> tuple[MemoryRecord, str]:
     """Change what *fields* give; *whole* is a write, which also names the places the memory belongs to."""
-    changes = _changes(call, memory, fields, whole=whole)
+    changes = changes_of(call, memory, fields, whole=whole)
     if changes is None:
         return (await call.engine.get(memory.memory_id)), "updated" if memory.deleted_at else "unchanged"
 
     def check(now: MemoryRecord) -> None:
-        _check_lock(now, _changes(call, now, fields, whole=whole))
+        check_lock(now, changes_of(call, now, fields, whole=whole))
 
     kept = await call.engine.update(memory.memory_id, changes, check=check)
     return kept.memory, "updated"
-
-
-def _changes(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool) -> Changes | None:
-    """Tell what of *fields* differs from *memory*; None when nothing does."""
-    owners = dict(memory.owners)
-    if fields["scope_type"] is not None or whole:
-        reach: ScopeType = fields["scope_type"]
-        owners[REACH] = reach.value
-        if reach is ScopeType.USER:
-            owners.setdefault(USER, call.session.laravel.user or "")
-        else:
-            owners.pop(USER, None)
-    if whole:
-        owners[ORGANIZATION] = fields.text("organization")
-        if (repository := fields.find_text("repository")) is not None:
-            owners[REPOSITORY] = repository
-    given: dict[str, Any] = {
-        "text": fields.find_text("current_content"),
-        "title": fields.find_text("title"),
-        "type": fields["memory_type"] and fields["memory_type"].value,
-        "status": fields["status"] and fields["status"].value,
-        "importance": fields.find_number("importance"),
-        "whole_metadata": fields["metadata"],
-        "owners": owners,
-    }
-    now: Mapping[str, Any] = {"whole_metadata": dict(memory.metadata), "owners": dict(memory.owners)}
-    changed = {
-        name: value
-        for name, value in given.items()
-        if value is not None and value != (now[name] if name in now else getattr(memory, name))
-    }
-    return Changes(**changed) if changed else None
-
-
-def _check_lock(memory: MemoryRecord, changes: Changes | None, field: str = "id") -> None:
-    """Refuse to change what a locked memory says; its status and importance may change.
-
-    Raises:
-        InvalidRequestError: *memory* is locked and *changes* are of its content.
-    """
-    if memory.status != Status.LOCKED.value or changes is None:
-        return
-    content = (changes.text, changes.title, changes.type, changes.whole_metadata, changes.owners)
-    if any(part is not None for part in content):
-        uuid = memory.owners[UUID_OWNER]
-        raise InvalidRequestError(field, f"memory {uuid} is locked: its content cannot change; change its status first")
-
-
-def _draft(call: LaravelCall, fields: Fields, uuid: str) -> Draft:
-    reach: ScopeType = fields["scope_type"]
-    return Draft(
-        text=fields.text("current_content"),
-        scope=SCOPE,
-        source="laravel",
-        type=fields["memory_type"].value,
-        title=fields.find_text("title"),
-        importance=fields.find_number("importance") or 1.0,
-        status=(fields["status"] or Status.DRAFT).value,
-        metadata=fields["metadata"] or {},
-        owners=owners_of(
-            uuid, fields.text("organization"), fields.find_text("repository"), reach, call.session.laravel.user
-        ),
-        memory_id=memory_id_of(uuid),
-    )
-
-
-def _warn(call: LaravelCall, fields: Fields) -> None:
-    """Tell where an entry does not follow the index policy; it is stored all the same."""
-    title, metadata = fields.find_text("title"), fields["metadata"] or {}
-    if title and len(title.split()) > TITLE_WORDS:
-        call.checking.warnings.append(
-            f"{fields.at('title')}: more than {TITLE_WORDS} words; the index wants short titles"
-        )
-    if len(metadata) > METADATA_KEYS or any(isinstance(value, dict | list) for value in metadata.values()):
-        call.checking.warnings.append(
-            f"{fields.at('metadata')}: the index shows {METADATA_KEYS} flat keys at most; the rest is kept but not shown there"
-        )
