@@ -66,6 +66,17 @@ def test_the_example_of_the_readme_runs(served: Installation) -> None:
     assert "blue" in run(served, README_EXAMPLE)
 
 
+def test_the_example_of_the_agentmem_document_runs(served: Installation) -> None:
+    document = """\
+from infinite_memory import Memory
+
+memory = Memory()
+memory.add("User prefers dark mode", user_id="user_123")
+results = memory.search("user preferences", user_id="user_123")
+"""
+    assert run(served, f"{document}print(results[0].content)") == "User prefers dark mode\n"
+
+
 def test_a_memory_lives_from_its_first_word_to_its_last(memory: Memory) -> None:
     name = f"Life {id(memory)}"
     kept = memory.add("The key is under the pot", scope=name, tags=["keys"], metadata={"title": "Key", "room": 3})

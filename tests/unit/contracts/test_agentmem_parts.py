@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -103,7 +104,9 @@ class Says:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    async def complete(self, system: str, turns: Sequence[Turn], *, max_tokens: int) -> str:
+    async def complete(
+        self, system: str, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, Any] | None = None
+    ) -> str:
         return self.text
 
 
