@@ -28,6 +28,8 @@ HOMES = {
     "fastapi": ("rest",),
     "limits": ("rest",),
     "prometheus_client": ("rest",),
+    "langgraph": ("adapters/langgraph.py",),
+    "langchain_core": ("adapters/langchain.py",),
 }
 INWARD = {
     "models.py": (),
@@ -37,6 +39,8 @@ INWARD = {
     "embedding": ("embedding", "models", "errors"),
     "model_port": ("model_port", "config", "errors"),
     "time_phrases": ("time_phrases", "models", "errors"),
+    "sdk": ("sdk", "cli", "greeting", "local_socket", "home", "errors"),
+    "adapters": ("adapters", "sdk"),
     "engine": ("engine", "store", "sidecar", "embedding", "time_phrases", "models", "errors", "config"),
 }
 
