@@ -50,12 +50,9 @@ class Forgetting(Recalling):
         if whole_scope is not None and whole_scope.archived_at is not None and mode is ForgetMode.SOFT:
             return Forgotten((), note="the scope is archived already; nothing was changed")
         located = await self._located(sidecar, target, scope, mode)
-        texts = {}
+        texts: dict[MemoryId, str] = {}
         if target.query is not None or dry_run:
-            told = dict(itertools.islice(located.items(), IDS_TOLD))
-            found = await self.parts.store.fetch(told, deleted=None)
-            texts = {one: memory.text for one, memory in found.items()}
-            located = {one: scope_id for one, scope_id in located.items() if one in found or one not in told}
+            texts, located = await self._texts(located)
         removes = whole_scope is not None and not is_global(whole_scope)
         if dry_run:
             return Forgotten(tuple(located), texts, whole_scope if removes else None, "nothing was changed (dry_run)")
@@ -124,6 +121,17 @@ class Forgetting(Recalling):
         """Remove memories for good, wherever they stand."""
         return await self._forget_memories(located, ForgetMode.HARD)
 
+    async def _texts(self, located: Located) -> tuple[dict[MemoryId, str], Located]:
+        """Read the texts of the first `IDS_TOLD` memories; those of them that are gone meanwhile are left out of *located*."""
+        told = dict(itertools.islice(located.items(), IDS_TOLD))
+        found = await self.parts.store.fetch(told, deleted=None)
+        there = {one: scope_id for one, scope_id in located.items() if one in found or one not in told}
+        return {one: memory.text for one, memory in found.items()}, there
+
+    async def _own(self, located: Located) -> Located:
+        """Leave out what whoever asks must not see, before any of it is read; here that is nothing."""
+        return located
+
     async def _located(self, sidecar: Sidecar, target: Target, scope: Scope | None, mode: ForgetMode) -> Located:
         """Find the memories that every given part of *target* names; hard forgetting also takes hidden ones."""
         if target.query is not None:
@@ -134,13 +142,13 @@ class Forgetting(Recalling):
         keys = frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset()
         every = frozenset(one.scope_id for one in self.parts.scopes.all()) if mode is ForgetMode.HARD else None
         live = _list_all(sidecar, Filter(scope_ids=scope_ids or every, tag_keys=keys))  # hard: in archived scopes too
-        located = dict(sidecar.locate(live))
+        located = await self._own(sidecar.locate(live))
         if mode is ForgetMode.HARD:
-            hidden = await self.parts.store.deleted_ids(scope_ids, None)
+            hidden = await self._own(await self.parts.store.deleted_ids(scope_ids, None))
             if keys and hidden:
                 memories = await self.parts.store.fetch(hidden, deleted=True)
                 hidden = {one: hidden[one] for one, memory in memories.items() if keys <= memory.tag_keys}
-            located |= hidden
+            located = {**located, **hidden}
         return located
 
     async def _one(self, sidecar: Sidecar, target: Target, scope: Scope | None, mode: ForgetMode) -> Located:

@@ -55,10 +55,13 @@ class _Memory(Collector):
         yield InfoMetricFamily("infinite_memory", "The program", {"version": __version__})
         engine = self._built()
         ready = engine is not None and engine.parts.embeddings.state == "ready"
-        level = engine is not None and engine.parts.index.state == "ready"
+        count = engine.parts.index.count() if engine is not None else None  # None until it can be searched
         yield GaugeMetricFamily("infinite_memory_model_ready", "1 when the model is loaded", float(ready))
-        yield GaugeMetricFamily("infinite_memory_index_ready", "1 when the index can be searched", float(level))
-        if engine is not None and level:
-            index = engine.parts.index
-            yield GaugeMetricFamily("infinite_memory_memories", "Live memories in the index", index.count() or 0)
-            yield GaugeMetricFamily("infinite_memory_pending", "Memories not yet embedded", index.count_pending())
+        yield GaugeMetricFamily(
+            "infinite_memory_index_ready", "1 when the index can be searched", float(count is not None)
+        )
+        if engine is not None and count is not None:
+            yield GaugeMetricFamily("infinite_memory_memories", "Live memories in the index", count)
+            yield GaugeMetricFamily(
+                "infinite_memory_pending", "Memories not yet embedded", engine.parts.index.count_pending()
+            )

@@ -25,7 +25,7 @@ from infinite_memory.engine.naming import Asked, Names
 from infinite_memory.engine.parts import Changes, Draft, Forgotten, Kept, Listing, Target, Where
 from infinite_memory.engine.upkeep import Figures
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, MemoryNotFoundError, ScopeNotFoundError
-from infinite_memory.models import Filter, Link, MemoryId, MemoryRecord, Scope, TimeRange, fold
+from infinite_memory.models import Filter, Link, MemoryId, MemoryRecord, Scope, ScopeId, TimeRange, fold
 from infinite_memory.rest.failures import ForbiddenError
 from infinite_memory.sidecar.base import Sidecar, Wording
 from infinite_memory.store.base import Located
@@ -164,17 +164,19 @@ class View(Engine):
         sidecar = await self.parts.index.sidecar()
         if target.scope is not None:
             self._check_scope(target.scope)
-        located: dict[MemoryId, Any] = {}
+        located: Located = {}
         names = self._scope_names if target.scope is None and target.query is None else (target.scope,)
         for scope in await self._there(names):
             named = dataclasses.replace(target, scope=scope.name if scope is not None else None)
-            located |= await self._located(sidecar, named, scope, mode)
-        shown = await self._shown(located)
-        seen = {one: memory.scope_id for one, memory in shown.items()}
-        texts = {one: memory.text for one, memory in shown.items()} if dry_run or target.query is not None else {}
+            located = {**located, **await self._located(sidecar, named, scope, mode)}
+        if target.memory_id is not None or target.query is not None:  # else found among what is seen
+            located = {one: memory.scope_id for one, memory in (await self._shown(located)).items()}
+        texts: dict[MemoryId, str] = {}
+        if dry_run or target.query is not None:
+            texts, located = await self._texts(located)
         if dry_run:
-            return Forgotten(tuple(seen), texts, None, "nothing was changed (dry_run)")
-        gone = await self._forget_memories(seen, mode)
+            return Forgotten(tuple(located), texts, None, "nothing was changed (dry_run)")
+        gone = await self._forget_memories(located, mode)
         return Forgotten(tuple(gone), texts, None, None if gone else "nothing matches the target; nothing was changed")
 
     async def forget_one(self, memory_id: MemoryId, scope: str) -> None:
@@ -210,7 +212,7 @@ class View(Engine):
         total = sum(by_scope.values())
         return dataclasses.replace(
             await super().figures(), total=total, by_scope=by_scope, archived={}, conversations=sidecar.count_conversations(narrow),
-            soft_deleted=len(await self._shown(hidden)), facts=0, pending=0, last_backup=None, size_bytes=0, sidecar_count=total,
+            soft_deleted=len(await self._own(hidden)), facts=0, pending=0, last_backup=None, size_bytes=0, sidecar_count=total,
         )  # fmt: skip
 
     async def _refused(self, *_: Any, **__: Any) -> Any:
@@ -237,6 +239,15 @@ class UserView(View):
     def _shows(self, memory: MemoryRecord) -> bool:
         is_theirs = self.agent_id is None or memory.owners.get(AGENT) == self.agent_id
         return is_theirs and memory.owners.get(USER) == self.user_id and self._in_scopes(memory)
+
+    async def _own(self, located: Located) -> Located:
+        own: dict[MemoryId, ScopeId] = {}
+        among = {USER: self.user_id} | ({} if self.agent_id is None else {AGENT: self.agent_id})
+        for scope in await self._there(self._scope_names):
+            if scope is not None and located:
+                theirs = await self.parts.store.owners.ids_of(scope.scope_id, among)
+                own |= {one: place for one, place in located.items() if place == scope.scope_id and one in theirs}
+        return own
 
     async def _resolve(self, where: Where) -> tuple[tuple[Scope, ...], Filter]:
         scopes, narrow = await super()._resolve(where)
@@ -290,6 +301,10 @@ class ScopesView(View):
 
     def _shows(self, memory: MemoryRecord) -> bool:
         return self._in_scopes(memory)
+
+    async def _own(self, located: Located) -> Located:
+        seen = {one.scope_id for one in await self._there(self._scope_names) if one is not None}
+        return {one: place for one, place in located.items() if place in seen}
 
 
 def _first(page: Listing) -> MemoryRecord | None:

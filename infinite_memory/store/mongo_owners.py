@@ -65,6 +65,13 @@ class MongoOwners(Owners):
             found = await memories.find(wanted, {"_id": 1}).to_list(None)
         return frozenset(MemoryId(str(one["_id"])) for one in found)
 
+    async def ids_of(self, scope_id: ScopeId, among: Mapping[str, str]) -> frozenset[MemoryId]:
+        wanted = {f"owners.{escape_key(kind)}": {"$eq": owner} for kind, owner in among.items()}
+        async with self._connection.operation(factor=4) as database:
+            memories = database[schema.collection_name(object_id(scope_id))]
+            found = await memories.find(wanted, {"_id": 1}).to_list(None)
+        return frozenset(MemoryId(str(one["_id"])) for one in found)
+
     async def add_agent(self, agent: Agent) -> bool:
         key = {"user_id": agent.user_id, "agent_id": agent.agent_id}
         document = {"_id": key, "name": agent.name, "description": agent.description, "created_at": agent.created_at}

@@ -59,6 +59,9 @@ class Owners(Protocol):
     ) -> frozenset[MemoryId]:
         """Name the live memories of one agent and user in a scope; reads no memory."""
 
+    async def ids_of(self, scope_id: ScopeId, among: Mapping[str, str]) -> frozenset[MemoryId]:
+        """Name the memories of a scope, live and hidden, that have all of these owners, by kind; reads no memory."""
+
     async def add_agent(self, agent: Agent) -> bool:
         """Make an agent; False when the user has one of that id already, which stays as it is."""
 
