@@ -66,6 +66,8 @@ class InfiniteMemoryStore(BaseStore):
                 f"index: {', '.join(strange)} cannot be set here, the daemon's own model is used; known: fields"
             )
         self._memory = Memory() if memory is None else memory
+        if self._memory.user_id is not None:
+            raise ValueError("memory: a store keeps its items in a scope; give a Memory without a user_id")
         self._scope = scope if self._memory.scope is None else self._memory.scope
         self._fields: list[str] = list((index or {}).get("fields") or WHOLE)
 
@@ -157,15 +159,19 @@ class InfiniteMemoryStore(BaseStore):
             yield from self._all(tags)
             return
         limit = wanted if not op.filter else max(4 * wanted, _LEAST_CANDIDATES)
-        given = 0
         while True:
             limit = min(limit, MOST)
             found = self._nearest(op.query, [*tags, INDEXED], limit)
-            for one in found[given:]:
+            for (
+                one
+            ) in found:  # from the first, for a longer list may be in another order; who takes them knows what was seen
                 yield from self._of_its_text(one, [*tags, INDEXED])
-            if len(found) < limit or limit == MOST:
+            if len(found) < limit:
                 return
-            given, limit = len(found), 4 * limit
+            if limit == MOST:  # no search gives more: the rest follows by age
+                yield from self._all([*tags, INDEXED])
+                return
+            limit = 4 * limit
 
     def _nearest(self, query: str, tags: Sequence[str], limit: int) -> Sequence[MemoryItem]:
         try:

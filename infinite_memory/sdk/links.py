@@ -137,8 +137,11 @@ class _Session:
             pass  # the session's state, which no request of ours changes
         if not line.endswith(b"\n"):
             raise EOFError
-        reply = json.loads(line)
-        return reply["status"], reply["body"]
+        try:
+            reply = json.loads(line)
+            return reply["status"], reply["body"]
+        except (ValueError, KeyError, TypeError) as problem:
+            raise EOFError("the answer is none of the memory's") from problem
 
     def is_stale(self) -> bool:
         return _has_more(self._link)
@@ -216,11 +219,15 @@ def to_url(url: str, token: str | None, timeout_s: float) -> Link:
     Raises:
         InvalidError: it is no HTTP URL.
     """
-    parts = urllib.parse.urlsplit(url)
+    try:
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port
+    except ValueError as problem:
+        raise InvalidError(f"{url!r} is no URL: {problem}", code="INVALID_REQUEST", field="url") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidError(f"{url!r} is not a URL such as http://127.0.0.1:8765", code="INVALID_REQUEST", field="url")
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    host, port, base = parts.hostname, parts.port, parts.path.rstrip("/")
+    host, base = parts.hostname, parts.path.rstrip("/")
 
     def connect() -> _Http:
         connection = kind(host, port, timeout=timeout_s)

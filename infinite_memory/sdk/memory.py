@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from infinite_memory.sdk.errors import error_of
+from infinite_memory.sdk.errors import InvalidError, UnavailableError, error_of
 from infinite_memory.sdk.links import to_daemon, to_url
 from infinite_memory.sdk.results import (
     ChatAnswer,
@@ -138,7 +138,7 @@ class Memory:
         """Find what answers a question, by meaning and by words, best first.
 
         Args:
-            agent_id: Only this agent's memories of the user; then neither times nor *tags* nor *filter* narrow.
+            agent_id: Only this agent's memories of the user; takes no times, *tags* or *filter* beside it.
             limit: Most results, 1 to 1000; with an agent 100.
             when: Only a stretch of time in words, as "last week".
             since, until: Only a stretch of time, both ends inside.
@@ -146,9 +146,17 @@ class Memory:
             min_confidence: Only results that are at least this near, 0 to 1.
             filter: More of what ``filter`` of ``retrieve_memory`` takes: ``tags_mode``, ``source``, ``speaker``,
                 ``conversation_id``, ``min_importance``.
+
+        Raises:
+            InvalidError: *agent_id* stands beside what it cannot be narrowed by.
         """
         whose = self._whose(user_id, scope)
         if agent_id is not None:  # of a user: the search of the AgentMem contract, which has no filter
+            named = {"when": when, "since": since, "until": until, "tags": tags or None, "filter": filter}
+            if beside := [name for name, value in named.items() if value is not None]:
+                raise InvalidError(
+                    f"{beside[0]}: an agent's memories are not narrowed by it", code="INVALID_REQUEST", field=beside[0]
+                )
             fields = {
                 "query": query,
                 "limit": limit,
@@ -221,13 +229,13 @@ class Memory:
             if cursor is None:
                 return
 
-    def get(self, memory_id: str) -> MemoryItem:
-        """Read one memory.
+    def get(self, memory_id: str, *, user_id: str | None = None, scope: str | None = None) -> MemoryItem:
+        """Read one memory. It is looked for where `add` puts one with the same *user_id* or *scope*; here and in what follows.
 
         Raises:
             MissingError: there is none of that id.
         """
-        return self._ask("read_memory", self._one(memory_id), read_memory)
+        return self._ask("read_memory", self._one(memory_id, user_id, scope), read_memory)
 
     def update(
         self,
@@ -236,6 +244,8 @@ class Memory:
         *,
         tags: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        user_id: str | None = None,
+        scope: str | None = None,
     ) -> StoredMemory:
         """Change the text, the tags (all of them) or parts of the metadata; what it said before stays in its history."""
         fields = {
@@ -243,11 +253,15 @@ class Memory:
             "tags": None if tags is None else list(tags),
             "metadata": None if metadata is None else dict(metadata),
         }
-        return self._ask("change_memory", self._one(memory_id) | fields, read_stored)
+        return self._ask("change_memory", self._one(memory_id, user_id, scope) | fields, read_stored)
 
-    def delete(self, memory_id: str, *, hard: bool = False) -> Deleted:
+    def delete(
+        self, memory_id: str, *, hard: bool = False, user_id: str | None = None, scope: str | None = None
+    ) -> Deleted:
         """Forget one memory. Softly: `restore` brings it back for 30 days. *hard* removes text, vectors and earlier versions."""
-        return self._ask("forget_memory", self._one(memory_id) | {"forget_mode": _mode(hard)}, read_deleted)
+        return self._ask(
+            "forget_memory", self._one(memory_id, user_id, scope) | {"forget_mode": _mode(hard)}, read_deleted
+        )
 
     def delete_all(
         self,
@@ -263,13 +277,13 @@ class Memory:
         fields = {"tag": tag, "query": query, "forget_mode": _mode(hard), "dry_run": dry_run or None}
         return self._ask("forget_memories", self._whose(user_id, scope) | fields, read_deleted)
 
-    def restore(self, memory_id: str) -> StoredMemory:
+    def restore(self, memory_id: str, *, user_id: str | None = None, scope: str | None = None) -> StoredMemory:
         """Bring a softly forgotten memory back."""
-        return self._ask("restore_memory", self._one(memory_id), read_stored)
+        return self._ask("restore_memory", self._one(memory_id, user_id, scope), read_stored)
 
-    def history(self, memory_id: str) -> History:
+    def history(self, memory_id: str, *, user_id: str | None = None, scope: str | None = None) -> History:
         """Read what a memory says, and what it said before it was changed."""
-        return self._ask("read_history", self._one(memory_id), read_history)
+        return self._ask("read_history", self._one(memory_id, user_id, scope), read_history)
 
     def chat(
         self,
@@ -296,14 +310,21 @@ class Memory:
         named = self.scope if scope is None else scope
         return {} if named is None else {"scope": named}
 
-    def _one(self, memory_id: str) -> dict[str, Any]:
-        return {"memory_id": memory_id} | ({} if self.user_id is None else {"user_id": self.user_id})
+    def _one(self, memory_id: str, user_id: str | None, scope: str | None) -> dict[str, Any]:
+        """Say which memory a request is about: a user's, or one of any scope."""
+        user = self._whose(user_id, scope).get("user_id")
+        return {"memory_id": memory_id} | ({} if user is None else {"user_id": user})
 
     def _ask(self, name: str, fields: Mapping[str, Any], read: Callable[[Mapping[str, Any]], ReadT]) -> ReadT:
         status, body = self._link.ask(name, {key: value for key, value in fields.items() if value is not None})
         if status not in _OK:
             raise error_of(status, body)
-        return read(body)
+        try:
+            return read(body)
+        except (KeyError, TypeError, ValueError) as problem:  # a proxy's page, say
+            raise UnavailableError(
+                f"{name}: the answer cannot be read ({problem!r})", code="CONNECTION_ERROR", status=status
+            ) from problem
 
 
 def _narrowed(filter: Mapping[str, Any] | None, tags: Sequence[str], memory_type: str | None) -> dict[str, Any]:

@@ -107,12 +107,14 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """What was forgotten, or would be (``dry_run``)."""
+    """What was forgotten, or would be (``dry_run``). ``count`` is of all; ``memory_ids`` names the first thousand."""
 
     memory_ids: tuple[str, ...] = ()
+    count: int = 0
     hard: bool = False
     dry_run: bool = False
     note: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +177,14 @@ def read_deleted(body: Mapping[str, Any]) -> Deleted:
     """Read what was forgotten."""
     would = "would_delete" in body
     ids = [one["memory_id"] for one in body.get("memories", ())] if would else body.get("memory_ids", ())
-    return Deleted(memory_ids=tuple(ids), hard=body.get("forget_mode") == "hard", dry_run=would, note=body.get("note"))
+    return Deleted(
+        memory_ids=tuple(ids),
+        count=body["would_delete"] if would else body.get("deleted_count", len(ids)),
+        hard=body.get("forget_mode") == "hard",
+        dry_run=would,
+        note=body.get("note"),
+        warnings=tuple(body.get("warnings", ())),
+    )
 
 
 def read_scopes(body: Mapping[str, Any]) -> list[ScopeItem]:

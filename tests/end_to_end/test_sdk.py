@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from infinite_memory import ApiError, AsyncMemory, Memory
-from infinite_memory.sdk.errors import DeniedError, InvalidError, MissingError
+from infinite_memory.sdk.errors import DeniedError, InvalidError, MissingError, UnavailableError
 from tests.processes import ROOT, Installation, need_parts, until
 
 DOCUMENT = (ROOT / "docs" / "sdk.md").read_text("utf-8")
@@ -216,3 +217,69 @@ def test_the_daemon_is_started_and_met_again_after_it_went(installation: Install
         process.stdin.flush()
         assert process.stdout.readline() == "kept over a restart\n"
     assert installation.daemon_pid() not in (None, first)
+
+
+def test_a_users_memory_handle_reaches_what_it_put_into_a_scope(served: Installation) -> None:
+    with Memory("ada", home=served.home) as memory:
+        kept = memory.add("The cellar key hangs behind the clock", scope="House")
+        assert memory.get(kept.memory_id, scope="House").content == kept.content
+        memory.update(kept.memory_id, "The cellar key is gone", scope="House")
+        assert [one.content for one in memory.history(kept.memory_id, scope="House").revisions] == [kept.content]
+        with pytest.raises(MissingError):
+            memory.get(kept.memory_id)
+        assert memory.delete(kept.memory_id, scope="House").count == 1
+        assert memory.restore(kept.memory_id, scope="House").memory_id == kept.memory_id
+        mine = memory.add("I drink tea")
+        assert memory.get(mine.memory_id).content == "I drink tea"
+
+
+def test_what_would_widen_a_search_is_refused(served: Installation) -> None:
+    with Memory("ada", home=served.home) as memory:
+        for beside in ({"tags": ["work"]}, {"when": "last week"}, {"filter": {"source": "mail"}}):
+            with pytest.raises(InvalidError) as raised:
+                memory.search("tea", agent_id="cook", **beside)  # type: ignore[arg-type]
+            assert raised.value.field == next(iter(beside))
+
+
+def test_a_dry_run_counts_all_and_deletes_none(served: Installation) -> None:
+    with Memory(home=served.home) as memory:
+        for number in range(3):
+            memory.add(f"crate {number}", scope="Attic", tags=["box"])
+        would = memory.delete_all(scope="Attic", tag="box", dry_run=True)
+        assert (would.count, would.dry_run) == (3, True)
+        assert memory.delete_all(scope="Attic", tag="box").count == 3
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"",
+    ],
+)
+def test_an_answer_that_is_none_of_the_memorys_is_an_error_of_the_sdk(said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            for _ in range(2):  # what changes nothing is asked a second time
+                link, _ = server.accept()
+                with link:
+                    link.recv(65536)
+                    link.sendall(said)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with (
+            Memory(url=f"http://127.0.0.1:{server.getsockname()[1]}", token="im_x") as memory,
+            pytest.raises(UnavailableError),
+        ):
+            memory.get("a" * 24)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "ftp://127.0.0.1", "http://[::1", "127.0.0.1:80"])
+def test_a_url_that_is_none_is_named(url: str) -> None:
+    with pytest.raises(InvalidError) as raised:
+        Memory(url=url)
+    assert raised.value.field == "url"
