@@ -6,9 +6,13 @@
     ├── NotFoundError
     │   ├── MemoryNotFoundError
     │   ├── ScopeNotFoundError       carries the nearest names
+    │   ├── AgentNotFoundError
     │   └── BackupNotFoundError
     ├── AlreadyExistsError
     │   └── ScopeExistsError
+    ├── AuthenticationError          no token came, or one that is not known
+    ├── ForbiddenError               the token is known and may not do this
+    ├── RateLimitError               too many requests; says when to come again
     ├── ScopeArchivedError           storing into a scope that was put away
     ├── StoreError                   MongoDB refused or failed
     │   ├── StoreUnavailableError    MongoDB cannot be reached; says what to do
@@ -106,6 +110,18 @@ class ScopeNotFoundError(NotFoundError):
         self.name, self.nearest = name, tuple(nearest)
 
 
+class AgentNotFoundError(NotFoundError):
+    """No memory was ever stored for that agent, and nobody made it."""
+
+    code = "agent_not_found"
+
+    def __init__(self, agent_id: str) -> None:
+        super().__init__(
+            f"there is no agent {shown(agent_id)}; an agent exists once it is made, or from its first memory on"
+        )
+        self.agent_id = agent_id
+
+
 class BackupNotFoundError(NotFoundError):
     """No backup has the given name or path."""
 
@@ -125,6 +141,31 @@ class ScopeExistsError(AlreadyExistsError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"a scope named {shown(name)} exists already")
+
+
+class AuthenticationError(InfiniteMemoryError):
+    """No token came, or one that is not known."""
+
+    code = "authentication_failed"
+
+    def __init__(self) -> None:
+        super().__init__("a valid bearer token was expected")
+
+
+class ForbiddenError(InfiniteMemoryError):
+    """The token is known and may not do this."""
+
+    code = "forbidden"
+
+
+class RateLimitError(InfiniteMemoryError):
+    """Too many requests; ``retry_after_s`` says when to come again."""
+
+    code = "rate_limit_exceeded"
+
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__(f"too many requests; try again in {retry_after_s:.0f} s")
+        self.retry_after_s = retry_after_s
 
 
 class ScopeArchivedError(InfiniteMemoryError):

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from infinite_memory.config import HttpSettings
 from infinite_memory.contracts.mcp import INVALID_REQUEST, PARSE_ERROR, Json, RpcError
-from infinite_memory.errors import ConfigError, InfiniteMemoryError, InvalidRequestError
+from infinite_memory.errors import ConfigError, ForbiddenError, InfiniteMemoryError, InvalidRequestError
 from infinite_memory.protocols.asgi import Receive, Scope, Send, again, answer, headers_of, read_body
 from infinite_memory.protocols.json_text import parse_value
 from infinite_memory.protocols.jsonrpc import RpcContract, check_shape, id_of
 from infinite_memory.protocols.lines import LARGE_LINE
-from infinite_memory.rest.failures import ForbiddenError, error_form, failure
+from infinite_memory.rest.failures import error_form, failure
 
 if TYPE_CHECKING:
     from infinite_memory.contracts.native.table import Session

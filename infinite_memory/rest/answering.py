@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infinite_memory.contracts.base import Json, unknown_field
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, shown
+from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, InvalidRequestError, shown
 from infinite_memory.rest.desk import Desk
-from infinite_memory.rest.failures import INTERNAL, ForbiddenError, failure, internal_form
+from infinite_memory.rest.failures import INTERNAL, failure, internal_form
 from infinite_memory.rest.routes import USER, Route, Whose
 from infinite_memory.rest.tokens import Grant
 

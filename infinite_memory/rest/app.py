@@ -16,13 +16,13 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from infinite_memory import __version__
 from infinite_memory.contracts.base import FlagField, Json
 from infinite_memory.engine import Engine
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, InvalidRequestError
 from infinite_memory.protocols.asgi import Receive, Scope, Send, again, headers_of, read_body
 from infinite_memory.protocols.asgi import answer as send_json
 from infinite_memory.protocols.json_text import parse_object
 from infinite_memory.rest.answering import Answer, answer, failed
 from infinite_memory.rest.desk import Desk
-from infinite_memory.rest.failures import INTERNAL, ForbiddenError, error_form, internal_form
+from infinite_memory.rest.failures import INTERNAL, error_form, internal_form
 from infinite_memory.rest.gate import Gate
 from infinite_memory.rest.metrics import CONTENT_TYPE, Metrics
 from infinite_memory.rest.openapi import TOKEN, completed, operation, responses

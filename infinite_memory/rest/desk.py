@@ -16,9 +16,8 @@ from infinite_memory.contracts.base import Checking, Field, Fields, Json, NameFi
 from infinite_memory.contracts.native import NativeContract
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
-from infinite_memory.errors import InvalidRequestError, ScopeNotFoundError
+from infinite_memory.errors import ForbiddenError, InvalidRequestError, ScopeNotFoundError
 from infinite_memory.model_port.base import ChatModel
-from infinite_memory.rest.failures import ForbiddenError
 from infinite_memory.rest.tokens import Grant
 from infinite_memory.rest.view import ScopesView, UserView
 

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import math
 
-from infinite_memory.contracts.agentmem.failures import AgentNotFoundError, AuthenticationError, RateLimitError
 from infinite_memory.contracts.base import Json
 from infinite_memory.errors import (
+    AgentNotFoundError,
     AlreadyExistsError,
+    AuthenticationError,
     BackupError,
     ConfigError,
     EmbeddingError,
+    ForbiddenError,
     InfiniteMemoryError,
     InvalidRequestError,
     LimitExceededError,
     ModelError,
     NotFoundError,
+    RateLimitError,
     ScopeArchivedError,
     SidecarError,
     StoreError,
 )
-
-
-class ForbiddenError(InfiniteMemoryError):
-    """The token is known and may not do this."""
-
-    code = "forbidden"
-
 
 _STATUSES: tuple[tuple[type[InfiniteMemoryError], int], ...] = (
     (InvalidRequestError, 400),

@@ -14,8 +14,8 @@ from limits import RateLimitItem, parse
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
-from infinite_memory.contracts.agentmem.failures import AuthenticationError, RateLimitError
 from infinite_memory.engine.clock import Clock, system_clock
+from infinite_memory.errors import AuthenticationError, RateLimitError
 from infinite_memory.rest.tokens import OWNER, Grant, hash_of, id_of
 from infinite_memory.store.tokens import Tokens
 

@@ -24,9 +24,14 @@ from infinite_memory.engine.forget import ForgetMode
 from infinite_memory.engine.naming import Asked, Names
 from infinite_memory.engine.parts import Changes, Draft, Forgotten, Kept, Listing, Target, Where
 from infinite_memory.engine.upkeep import Figures
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, MemoryNotFoundError, ScopeNotFoundError
+from infinite_memory.errors import (
+    ForbiddenError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    MemoryNotFoundError,
+    ScopeNotFoundError,
+)
 from infinite_memory.models import Filter, Link, MemoryId, MemoryRecord, Scope, ScopeId, TimeRange, fold
-from infinite_memory.rest.failures import ForbiddenError
 from infinite_memory.sidecar.base import Sidecar, Wording
 from infinite_memory.store.base import Located
 from infinite_memory.store.owners import Agent

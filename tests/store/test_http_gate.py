@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from infinite_memory.contracts.agentmem.failures import AuthenticationError, RateLimitError
+from infinite_memory.errors import AuthenticationError, RateLimitError
 from infinite_memory.rest.gate import Gate
 from infinite_memory.rest.tokens import Grant, make_token
 from infinite_memory.store.tokens import TokenRecord, Tokens

@@ -4,47 +4,18 @@ from __future__ import annotations
 
 from infinite_memory.contracts.base import Json
 from infinite_memory.errors import (
+    AgentNotFoundError,
+    AuthenticationError,
     EmbeddingError,
     InfiniteMemoryError,
     InvalidRequestError,
     LimitExceededError,
     MemoryNotFoundError,
-    NotFoundError,
+    RateLimitError,
     ScopeArchivedError,
     SidecarError,
     StoreError,
-    shown,
 )
-
-
-class AgentNotFoundError(NotFoundError):
-    """No memory was ever stored for that agent."""
-
-    code = "agent_not_found"
-
-    def __init__(self, agent_id: str) -> None:
-        super().__init__(f"there is no agent {shown(agent_id)}; an agent exists from its first memory on")
-        self.agent_id = agent_id
-
-
-class RateLimitError(InfiniteMemoryError):
-    """Too many requests; ``retry_after_s`` says when to come again."""
-
-    code = "rate_limit_exceeded"
-
-    def __init__(self, retry_after_s: float) -> None:
-        super().__init__(f"too many requests; try again in {retry_after_s:.0f} s")
-        self.retry_after_s = retry_after_s
-
-
-class AuthenticationError(InfiniteMemoryError):
-    """No token came, or one that is not known."""
-
-    code = "authentication_failed"
-
-    def __init__(self) -> None:
-        super().__init__("a valid bearer token was expected")
-
 
 CODES: tuple[tuple[type[InfiniteMemoryError], str], ...] = (
     (InvalidRequestError, "INVALID_PARAMETERS"),

@@ -11,12 +11,11 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infinite_memory.contracts.agentmem.failures import AgentNotFoundError
 from infinite_memory.contracts.agentmem.table import SCOPE, MemoryType, ScopeType
 from infinite_memory.contracts.base import Fields
 from infinite_memory.engine import Engine
 from infinite_memory.engine.parts import Where
-from infinite_memory.errors import InvalidRequestError, ScopeNotFoundError
+from infinite_memory.errors import AgentNotFoundError, InvalidRequestError, ScopeNotFoundError
 from infinite_memory.models import Filter, MemoryId, MemoryRecord
 from infinite_memory.store.owners import Agent, OwnerCount
 

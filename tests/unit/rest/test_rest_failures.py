@@ -6,8 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from infinite_memory.contracts.agentmem.failures import AuthenticationError, RateLimitError
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, LimitExceededError, MemoryNotFoundError
+from infinite_memory.errors import (
+    AuthenticationError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    LimitExceededError,
+    MemoryNotFoundError,
+    RateLimitError,
+)
 from infinite_memory.rest.failures import failure, status_of
 from infinite_memory.rest.schemas import ERRORS
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from infinite_memory.contracts.agentmem.failures import AuthenticationError, RateLimitError
+from infinite_memory.errors import AuthenticationError, RateLimitError
 from infinite_memory.rest.gate import Gate
 from infinite_memory.rest.tokens import Grant, hash_of, id_of, make_token
 

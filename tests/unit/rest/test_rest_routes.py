@@ -7,10 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from infinite_memory.errors import InvalidRequestError
+from infinite_memory.errors import ForbiddenError, InvalidRequestError
 from infinite_memory.rest.answering import check_may, known_fields
 from infinite_memory.rest.app import OPEN, make_api
-from infinite_memory.rest.failures import ForbiddenError
 from infinite_memory.rest.openapi import completed, operation, responses
 from infinite_memory.rest.routes import ROUTES, Route, Whose, methods_at
 from infinite_memory.rest.schemas import ERRORS, SCHEMAS
