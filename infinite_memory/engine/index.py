@@ -44,6 +44,7 @@ HOLD_S = 0.1  # a change waits at most about this long for company
 RETRY_S = 1.0  # pause after the store was unreachable
 REMOVALS_KEPT = 10_000  # memories removed a moment ago, which a slower reader must not bring back
 EARLY_KEPT = 1000  # memories written before the sidecar was there that are found by the very next request
+SAVED_FIRST = 10_000  # memories up to which a new sidecar is written before it opens: in some hundredths of a second
 SAVE_SHARE = 20  # after a save, this many times its length without one: a large index must not be written all day
 NO_SPACE = "none"  # stands for the space of a model that is not there: everything is pending
 
@@ -210,9 +211,20 @@ class Index:
             await self._fill(sidecar)
         finally:
             self.partial = None
+        if sum(sidecar.count_by_scope().values()) <= SAVED_FIRST:
+            await self._save_first(sidecar, token)
+            return sidecar, token
         self._changed()
         self._save_asap = True  # once it is open: a million vectors take seconds to be written
         return sidecar, token
+
+    async def _save_first(self, sidecar: Sidecar, token: bytes) -> None:
+        """Write a new sidecar before anybody writes into it; what cannot be written now is tried again."""
+        try:
+            await asyncio.to_thread(lambda: self._files.save(sidecar, self._store.identity, token))
+        except SidecarError as problem:
+            log.warning("the sidecar was not saved: %s", problem, extra={"event": "sidecar_not_saved"})
+            self._changed()
 
     def _space(self) -> tuple[str, int]:
         try:
@@ -529,7 +541,7 @@ def _no_cycle_search() -> Iterator[None]:
             gc.enable()
 
 
-async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def end(tasks: Iterable[asyncio.Task[None]]) -> None:
     """Cancel tasks and return when they have ended; asked again, for on Python 3.11 a cancellation can be lost inside `wait_for`."""
     while left := [task for task in tasks if not task.done()]:
         for task in left:
