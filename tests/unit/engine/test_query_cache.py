@@ -1,4 +1,4 @@
-"""A question asked twice is embedded once, and only so many questions are kept."""
+"""A question asked twice is embedded once, only so many questions are kept, and what arrives together is embedded together."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Counting:
         self._real = loaded_embedder()
         self.space, self.dim = self._real.space, self._real.dim
         self.embedded: list[str] = []
+        self.batches: list[int] = []
 
     def load(self) -> None:
         """Do as the real one."""
@@ -41,6 +42,7 @@ class Counting:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Note the texts and do as the real one."""
         self.embedded += texts
+        self.batches.append(len(texts))
         return self._real.embed(texts)
 
 
@@ -70,3 +72,22 @@ def test_of_many_questions_those_asked_last_are_kept(monkeypatch: pytest.MonkeyP
     counting = Counting()
     asked(counting, ["one", "two", "one", "three", "one", "two"])
     assert counting.embedded == ["one", "two", "three", "two"]
+
+
+def test_requests_that_arrive_together_are_embedded_together() -> None:
+    counting = Counting()
+
+    async def work() -> None:
+        embeddings = Embeddings(counting, 60)
+        embeddings.start()
+        await embeddings.ready()
+        await asyncio.gather(
+            *(embeddings.embed_query(f"question {number}") for number in range(16)),
+            *(embeddings.embed_memories([f"memory {number}"]) for number in range(16)),
+        )
+        await embeddings.close()
+
+    asyncio.run(work())
+    assert sum(counting.batches) == 32
+    # One may begin alone; the rest waits for it, and goes in full batches.
+    assert len(counting.batches) <= 5

@@ -1,0 +1,121 @@
+"""A large import goes at the model's speed: the next batch is embedded while one is written, and a failure leaves nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infinite_memory.engine.parts import Parts
+from infinite_memory.errors import StoreUnavailableError
+from infinite_memory.lifecycle.importing import BATCH, import_path
+from infinite_memory.models import MemoryRecord
+from tests.mongo_server import run
+from tests.store.lifecycle.conftest import Memory, Open
+
+COUNT = 3 * BATCH + 40
+LONG_S = 120  # a hang fails the test, a slow machine does not
+
+
+def lines(folder: Path) -> Path:
+    """Write an export of `COUNT` memories of many lengths."""
+    records: list[dict[str, Any]] = [{"kind": "header", "format": "infinite-memory-export", "version": 1}]
+    records += [
+        {"kind": "memory", "text": f"shelf {number} holds {'a box and ' * (number % 9)}a jar", "scope": "Cellar"}
+        for number in range(COUNT)
+    ]
+    file = folder / "export.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in records), "utf-8")
+    return file
+
+
+class Watched:
+    """The real store; lets each insertion be looked at before it is made."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._real, self.inserted = memory.engine.parts.store, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    async def insert(self, memories: Sequence[MemoryRecord]) -> None:
+        """Insert, after `before`."""
+        await self.before()
+        await self._real.insert(memories)
+        self.inserted += len(memories)
+
+    async def before(self) -> None:
+        """Do nothing."""
+
+
+def with_store(memory: Memory, store: Watched) -> Parts:
+    return dataclasses.replace(memory.engine.parts, store=store)  # type: ignore[arg-type]
+
+
+def test_a_large_import_is_whole_and_tells_how_far_it_is(open_memory: Open, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            told: list[int] = []
+            done = await import_path(memory.engine.parts, lines(tmp_path), progress=told.append)
+            assert (done.added, done.present, done.refused_count) == (COUNT, 0, 0)
+            assert told == sorted(set(told))
+            assert told[-1] == COUNT
+            assert memory.engine.parts.index.count_pending() == 0
+            reply = await memory.ok("retrieve_memory", query="shelf 333 holds a jar", scope="Cellar", top_k=3)
+            assert reply["results"][0]["text"].startswith("shelf 333 ")
+
+    run(work())
+
+
+def test_the_next_batch_is_embedded_while_one_is_written(open_memory: Open, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            embeddings, begun = memory.engine.parts.embeddings, asyncio.Event()
+            embed, calls = embeddings.embed_memories, 0
+
+            class Waiting(Watched):
+                async def before(self) -> None:
+                    await asyncio.wait_for(begun.wait(), LONG_S)  # comes only when a second batch is being embedded
+
+            class Counting:
+                def __getattr__(self, name: str) -> Any:
+                    return getattr(embeddings, name)
+
+                async def embed_memories(self, texts: Sequence[str]) -> Any:
+                    nonlocal calls
+                    calls += 1
+                    if calls == 2:
+                        begun.set()
+                    return await embed(texts)
+
+            parts = dataclasses.replace(with_store(memory, Waiting(memory)), embeddings=Counting())  # type: ignore[arg-type]
+            assert (await import_path(parts, lines(tmp_path))).added == COUNT
+
+    run(work())
+
+
+def test_an_import_that_failed_half_way_is_finished_by_doing_it_again(open_memory: Open, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+
+            class Failing(Watched):
+                async def before(self) -> None:
+                    if self.inserted:
+                        raise StoreUnavailableError("the plug was pulled")
+
+            store = Failing(memory)
+            with pytest.raises(StoreUnavailableError, match="the plug was pulled"):
+                await import_path(with_store(memory, store), lines(tmp_path))
+            assert store.inserted == BATCH
+            done = await import_path(memory.engine.parts, lines(tmp_path))
+            assert (done.added, done.present) == (COUNT - store.inserted, store.inserted)
+            again = await import_path(memory.engine.parts, lines(tmp_path))
+            assert (again.added, again.present) == (0, COUNT)
+            assert memory.engine.parts.index.count() == COUNT
+
+    run(work())
