@@ -18,7 +18,6 @@ import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +29,9 @@ from infinite_memory.protocols.json_text import parse_value
 from infinite_memory.protocols.jsonrpc import RpcContract, check_shape, id_of
 from infinite_memory.protocols.lines import LARGE_LINE
 from infinite_memory.rest.failures import error_form, failure
+from infinite_memory.rest.parts import RestParts
 
 if TYPE_CHECKING:
-    from infinite_memory.contracts.native.table import Session
-    from infinite_memory.engine import Engine
-    from infinite_memory.model_port.base import ChatModel
     from infinite_memory.protocols.http_sessions import ContractOverHttp
     from infinite_memory.rest.app import RestApp
     from infinite_memory.rest.gate import Gate
@@ -47,17 +44,6 @@ Message = Mapping[str, Any]
 HOST, MCP = "127.0.0.1", "/mcp"
 STOP_S = 2  # how long open streams may take once the daemon goes
 LOOPBACK = r"https?://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?"
-
-
-@dataclass(frozen=True, slots=True)
-class RestParts:
-    """What the API of `rest` is made of; *built* gives the engine if it is there already."""
-
-    engine: Callable[[], Awaitable[Engine]]
-    built: Callable[[], Engine | None]
-    new_session: Callable[[], Session]
-    model: Callable[[], ChatModel | None]
-    model_timeout_s: float
 
 
 class HttpServer:

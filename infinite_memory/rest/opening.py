@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from infinite_memory.engine import Engine
-from infinite_memory.protocols.http import RestParts
 from infinite_memory.rest.app import RestApp
 from infinite_memory.rest.desk import Desk
 from infinite_memory.rest.gate import Gate
+from infinite_memory.rest.parts import RestParts
 from infinite_memory.store.tokens import Tokens
 
 

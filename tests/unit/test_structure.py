@@ -41,6 +41,22 @@ INWARD = {
     "time_phrases": ("time_phrases", "models", "errors"),
     "sdk": ("sdk", "cli", "greeting", "local_socket", "home", "errors"),
     "adapters": ("adapters", "sdk"),
+    "lifecycle": ("lifecycle", "engine", "model_port", "store", "models", "errors", "config"),
+    "contracts": (
+        "contracts",
+        "lifecycle",
+        "engine",
+        "model_port",
+        "store",
+        "sidecar",
+        "time_phrases",
+        "models",
+        "errors",
+        "config",
+    ),
+    # `rest` borrows the protocols' reading of bytes, and `protocols.http` opens it.
+    "rest": ("rest", "protocols", "contracts", "engine", "model_port", "store", "sidecar", "models", "errors"),
+    "protocols": ("protocols", "rest", "contracts", "errors", "config"),
     "engine": ("engine", "store", "sidecar", "embedding", "time_phrases", "models", "errors", "config"),
 }
 
