@@ -43,7 +43,7 @@ async def create_agent(asked: Asked) -> tuple[int, Json]:
     if not await engine.add_agent(agent):
         raise AlreadyExistsError(f"there is an agent {shown(name)} already")
     [counted] = await agents_of(engine, name)
-    return 201, agent_out(counted, agent)
+    return 201, agent_out(counted, agent) | {"description": agent.description}
 
 
 async def list_scopes(asked: Asked) -> tuple[int, Json]:

@@ -241,7 +241,7 @@ def test_chat_prompt_and_agents_know_the_user(api: Api) -> None:
 
 def test_an_agent_that_has_memories_is_made_with_their_true_number(api: Api) -> None:
     api.post("memories", content="I prefer oil", user_id="flo", agent_id="painter")
-    made = api.post("agents", agent_id="painter", user_id="flo", name="Pablo")
+    made = api.post("agents", agent_id="painter", user_id="flo", name="Pablo", description="paints")
     assert (made["memory_count"], made["name"]) == (1, "Pablo")
     assert api.get("agents", user_id="flo")["agents"] == [made]
 
