@@ -19,7 +19,9 @@ from infinite_memory.models import (
     Scope,
     ScopeId,
     floor_to_millisecond,
+    fold,
 )
+from infinite_memory.store.copies import FactPlace
 
 BATCH = 500
 T = TypeVar("T")
@@ -33,6 +35,7 @@ class History:
         record: Makes a memory's record of what was read.
         known: Revisions of the memories that this import added, or would add.
         refuse: Is told what is not taken.
+        into: The scope into which everything goes, whatever scope it comes from.
     """
 
     def __init__(
@@ -43,10 +46,14 @@ class History:
         known: Mapping[MemoryId, int],
         refuse: Callable[[Refused], None],
         *,
+        into: str | None,
         dry_run: bool,
     ) -> None:
         self._parts, self._scope_of, self._record = parts, scope_of, record
         self._known, self._refuse, self._dry_run = known, refuse, dry_run
+        self._into = into
+        self._planned: dict[str, ScopeId] = {}  # of scopes that a dry run would make, by folded name
+        self._holding: set[FactPlace] = set()
         self._links: list[IncomingLink] = []
         self._versions: list[IncomingVersion] = []
         self.added: Counter[str] = Counter()
@@ -78,7 +85,7 @@ class History:
             except InfiniteMemoryError as problem:
                 self._refuse(Refused(f"fact {one.fact_id}", str(problem)))
                 continue
-            scope_id = scope.scope_id if scope is not None else ScopeId(self._parts.store.new_id())
+            scope_id = scope.scope_id if scope is not None else self._planned_id(one.scope)
             facts.append(
                 Fact(
                     FactId(one.fact_id), scope_id, one.subject, one.predicate, one.object, one.valid_from, one.valid_to,
@@ -88,10 +95,14 @@ class History:
         copies = self._parts.store.copies
         there = await copies.find_facts(facts)
         fresh = {one.fact_id: one for one in facts if one.fact_id not in there}
-        refused = await copies.add_facts(list(fresh.values()), dry_run=self._dry_run)
+        refused = await copies.add_facts(list(fresh.values()), self._holding, dry_run=self._dry_run)
         self.added["facts"] += len(fresh) - len(refused)
         for fact in refused:
             self._refuse(Refused(f"fact {fact.fact_id}", "something else holds here of the same subject and predicate"))
+
+    def _planned_id(self, name: str) -> ScopeId:
+        """Give the id that stands for a scope that a dry run would make, each time the same."""
+        return self._planned.setdefault(fold((self._into or name).strip()), ScopeId(self._parts.store.new_id()))
 
     async def _take_versions(self, incoming: Sequence[IncomingVersion]) -> None:
         ids = {MemoryId(one.memory.memory_id or "") for one in incoming}

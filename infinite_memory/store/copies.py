@@ -17,6 +17,9 @@ from infinite_memory.models import Fact, FactId, Link, MemoryRecord, ScopeId
 
 SCOPES, MEMORIES_PREFIX, REVISIONS, FACTS, LINKS, META = "scopes", "mem_", "revisions", "facts", "links", "meta"
 
+FactPlace = tuple[str, str, str]
+"""Scope id, subject and predicate, folded: of which one fact holds at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -143,8 +146,14 @@ class Copies(Protocol):
     async def add_revisions(self, versions: Sequence[MemoryRecord], *, dry_run: bool = False) -> int:
         """Add earlier versions of memories; those that are there stay. Gives how many are new; a dry run only counts them."""
 
-    async def add_facts(self, facts: Sequence[Fact], *, dry_run: bool = False) -> list[Fact]:
+    async def add_facts(
+        self, facts: Sequence[Fact], holding: set[FactPlace] | None = None, *, dry_run: bool = False
+    ) -> list[Fact]:
         """Add facts under their own ids, as they were; those that are there stay.
+
+        Args:
+            holding: The places that were taken before in the same import, to which those of *facts* are added: so that a dry
+                run, which writes nothing, sees what it would have written.
 
         Returns:
             Those that were not taken, for another object of the same subject and predicate holds here.

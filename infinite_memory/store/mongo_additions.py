@@ -11,6 +11,7 @@ from pymongo.errors import BulkWriteError
 from infinite_memory.models import Fact, FactId, Link, MemoryRecord, ScopeId
 from infinite_memory.store import documents, mongo_facts, mongo_links, schema
 from infinite_memory.store.connection import Connection
+from infinite_memory.store.copies import FactPlace
 
 _BATCH = 500
 _DUPLICATE_KEY = 11000
@@ -48,7 +49,9 @@ async def find_facts(connection: Connection, facts: Sequence[Fact]) -> set[FactI
     return there
 
 
-async def add_facts(connection: Connection, facts: Sequence[Fact], *, dry_run: bool) -> list[Fact]:
+async def add_facts(
+    connection: Connection, facts: Sequence[Fact], holding: set[FactPlace], *, dry_run: bool
+) -> list[Fact]:
     """See `Copies.add_facts`."""
     refused: list[Fact] = []
     there = await find_facts(connection, facts)
@@ -58,13 +61,18 @@ async def add_facts(connection: Connection, facts: Sequence[Fact], *, dry_run: b
         keys = [
             {name: one[name] for name in ("scope_id", "subject_key", "predicate_key")} for one in made if one["active"]
         ]
-        held = await _held(connection, keys)
-        taken = [not one["active"] or _place(one) not in held for one in made]
-        refused += [one for one, is_taken in zip(batch, taken, strict=True) if not is_taken]
+        holding |= await _held(connection, keys)
+        taken: dict[ObjectId, Document] = {}
+        for one in made:
+            if one["active"] and _place(one) in holding:
+                continue
+            taken[one["_id"]] = one
+            if one["active"]:
+                holding.add(_place(one))
         if not dry_run:
-            await _insert(
-                connection, schema.FACTS, [one for one, is_taken in zip(made, taken, strict=True) if is_taken]
-            )
+            for key in await _insert(connection, schema.FACTS, list(taken.values())):
+                del taken[key]
+        refused += [fact for fact, one in zip(batch, made, strict=True) if one["_id"] not in taken]
     return refused
 
 
@@ -82,7 +90,7 @@ async def add_links(connection: Connection, links: Sequence[tuple[Link, ScopeId]
     return added
 
 
-async def _held(connection: Connection, keys: list[Document]) -> set[tuple[Any, ...]]:
+async def _held(connection: Connection, keys: list[Document]) -> set[FactPlace]:
     """Give those subjects and predicates of which something holds."""
     if not keys:
         return set()
@@ -90,8 +98,8 @@ async def _held(connection: Connection, keys: list[Document]) -> set[tuple[Any, 
         return {_place(one) async for one in database[schema.FACTS].find({"active": True, "$or": keys})}
 
 
-def _place(fact: Document) -> tuple[Any, ...]:
-    return fact["scope_id"], fact["subject_key"], fact["predicate_key"]
+def _place(fact: Document) -> FactPlace:
+    return str(fact["scope_id"]), fact["subject_key"], fact["predicate_key"]
 
 
 def _version(version: MemoryRecord) -> Document:
@@ -106,16 +114,19 @@ def _version(version: MemoryRecord) -> Document:
     }
 
 
-async def _insert(connection: Connection, name: str, made: list[Document]) -> None:
-    """Insert documents; what somebody added at this moment is there."""
+async def _insert(connection: Connection, name: str, made: list[Document]) -> list[ObjectId]:
+    """Insert documents; what somebody added at this moment is there. Gives the ids of those that another unique index refused."""
     if not made:
-        return
+        return []
     async with connection.operation(factor=4) as database:
         try:
             await database[name].insert_many(made, ordered=False)
         except BulkWriteError as problem:
-            if any(one["code"] != _DUPLICATE_KEY for one in problem.details["writeErrors"]):
+            errors = problem.details["writeErrors"]
+            if problem.details["writeConcernErrors"] or any(one["code"] != _DUPLICATE_KEY for one in errors):
                 raise
+            return [made[one["index"]]["_id"] for one in errors if "_id" not in one["keyPattern"]]
+    return []
 
 
 def _batches(items: Sequence[Any]) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from infinite_memory.errors import SchemaTooNewError
 from infinite_memory.models import Fact, FactId, Link, MemoryRecord, ScopeId, fold
 from infinite_memory.store import mongo_additions, mongo_facts, mongo_links, schema, snapshots
 from infinite_memory.store.connection import Connection
-from infinite_memory.store.copies import Chunk, Copies, Restore, RestorePlan, Snapshot
+from infinite_memory.store.copies import Chunk, Copies, FactPlace, Restore, RestorePlan, Snapshot
 from infinite_memory.store.documents import object_id
 from infinite_memory.store.scopes import GLOBAL_NAME
 from infinite_memory.store.staging import begin_restore, merge_scopes
@@ -67,8 +67,12 @@ class MongoCopies(Copies):
     async def add_revisions(self, versions: Sequence[MemoryRecord], *, dry_run: bool = False) -> int:
         return await mongo_additions.add_revisions(self._connection, versions, dry_run=dry_run)
 
-    async def add_facts(self, facts: Sequence[Fact], *, dry_run: bool = False) -> list[Fact]:
-        return await mongo_additions.add_facts(self._connection, facts, dry_run=dry_run)
+    async def add_facts(
+        self, facts: Sequence[Fact], holding: set[FactPlace] | None = None, *, dry_run: bool = False
+    ) -> list[Fact]:
+        return await mongo_additions.add_facts(
+            self._connection, facts, holding if holding is not None else set(), dry_run=dry_run
+        )
 
     async def find_facts(self, facts: Sequence[Fact]) -> set[FactId]:
         return await mongo_additions.find_facts(self._connection, facts)

@@ -243,6 +243,27 @@ def test_our_own_lines_lose_nothing(open_memory: Open) -> None:
     run(work())
 
 
+def test_of_two_facts_that_would_hold_in_one_place_the_second_is_named_as_left_out(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory("old") as old:
+            parts = old.engine.parts
+            for name, place in (("Ada at home", "Rome"), ("Ada at work", "Oslo")):
+                await old.ok("create_memory_scope", scope_name=name)
+                scope = await parts.scopes.get(name)
+                await parts.store.facts.put(Fact(FactId(""), scope.scope_id, "Ada", "lives in", place, parts.clock()))
+            written = await old.ok("export_memory")
+        async with open_memory("new") as new:
+            promised = await new.ok("import_memory", path=written["path"], scope="Both", dry_run=True)
+            done = await new.ok("import_memory", path=written["path"], scope="Both")
+            assert (done["also_added"], done["skipped"]) == ({"facts": 1}, 1)
+            assert "something else holds" in done["skipped_entries"][0]["why"]
+            assert promised == done | {"dry_run": True}
+            scope = await new.engine.parts.scopes.get("Both")
+            assert len(await new.engine.parts.store.facts.history(scope.scope_id, "Ada", "lives in")) == 1
+
+    run(work())
+
+
 @pytest.mark.parametrize("form", ["csv", "markdown"])
 def test_other_forms_keep_texts_tags_and_times(open_memory: Open, form: str) -> None:
     async def work() -> None:
