@@ -89,16 +89,17 @@ class Restoring:
             try:
                 await _stage(reader, restore, progress)
                 replaces = mode is RestoreMode.REPLACE and only_scope is None
-                putting = asyncio.create_task(self._put(restore, given, progress, replaces=replaces), name="restore")
+                putting = asyncio.create_task(
+                    self._put(restore, given, progress, file.name, replaces=replaces), name="restore"
+                )
                 done, saved = await finished(putting)
             finally:
                 with contextlib.suppress(StoreError):  # what is staged harms nobody, and is removed later
                     await restore.abort()
-        log.info("restored %s: %d memories", file.name, done.memories, extra={"event": "backup_restored"})
         return RestoreReport(file, mode, done, saved)
 
     async def _put(
-        self, restore: Restore, given: RestoreMode | None, progress: Progress | None, *, replaces: bool
+        self, restore: Restore, given: RestoreMode | None, progress: Progress | None, name: str, *, replaces: bool
     ) -> tuple[Restored, Backup | None]:
         """Put everything into place, then bring schema, scopes and index level with it."""
         parts, copies = self._parts, self._parts.store.copies
@@ -118,6 +119,7 @@ class Restoring:
             else:
                 await parts.index.catch_up()
             parts.index.scopes_changed()
+        log.info("restored %s: %d memories", name, done.memories, extra={"event": "backup_restored"})
         return done, saved
 
 
@@ -125,12 +127,14 @@ async def finished(task: asyncio.Task[T]) -> T:
     """Wait for *task* to its end, also when who asked for it leaves: half a restore would be worse than an unwanted one.
 
     Raises:
-        CancelledError: they left; the task is done.
+        CancelledError: they left; the task is done, and its failure is in the log, for nobody else is told of it.
     """
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait({task})
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            log.error("a restore whose client had left failed", exc_info=problem, extra={"event": "restore_failed"})
         raise
 
 

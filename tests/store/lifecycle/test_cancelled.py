@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from infinite_memory.contracts.native.tools import Told
+from infinite_memory.errors import StoreUnavailableError
 from infinite_memory.lifecycle.backup import Backups
+from infinite_memory.lifecycle.restore import finished
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -90,5 +92,25 @@ def test_tidying_stops_between_two_operations(open_memory: Open) -> None:
             await fill(memory)
             await cancelled(memory, "optimize_memory")
             assert (await memory.ok("optimize_memory"))["counts"]["check_sidecar"] == 0
+
+    run(work())
+
+
+def test_why_a_restore_failed_is_in_the_log_also_when_its_client_left(caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        begun = asyncio.Event()
+
+        async def put() -> None:
+            begun.set()
+            await asyncio.sleep(0.01)
+            raise StoreUnavailableError("the server went away")
+
+        client = asyncio.create_task(finished(asyncio.create_task(put())))
+        await begun.wait()
+        client.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await client
+        assert [(one.levelname, bool(one.exc_info)) for one in caplog.records] == [("ERROR", True)]
+        assert "the server went away" in caplog.text
 
     run(work())
