@@ -43,14 +43,17 @@ def read_older(database: OlderDatabase) -> Iterator[Entry]:
     Raises:
         InvalidRequestError: it holds none of the collections, or the server went away.
     """
-    readers = {_plain_name(name): name for name in database.collections}
-    known = [one for one in _READERS if one in readers]
+    named: dict[str, list[str]] = {}  # conversation_history and ConversationHistory may stand side by side
+    for name in database.collections:
+        named.setdefault(_plain_name(name), []).append(name)
+    known = [one for one in _READERS if one in named]
     if not known:
         held = ", ".join(database.collections[:10]) or "nothing"
         raise InvalidRequestError("database", f"{database.name!r} is none of InfiniteMemoryMCP: it holds {held}")
     for kind in known:
-        for document in database.read(readers[kind]):
-            yield from _READERS[kind](document)
+        for name in named[kind]:
+            for document in database.read(name):
+                yield from _READERS[kind](document)
     for name in database.collections:
         kind = _plain_name(name)
         if kind in _READERS or name.startswith("system."):

@@ -134,6 +134,20 @@ def test_the_spelling_of_the_documentation_is_known_too(
     run(work())
 
 
+def test_collections_that_differ_only_in_their_spelling_are_all_read(
+    open_memory: Open, mongo_uri: str, older: pymongo.database.Database[dict[str, Any]]
+) -> None:
+    older["ConversationHistory"].insert_one({"text": "tea at five"})
+    older["conversation_history"].insert_one({"text": "coffee at nine"})
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            assert (await memory.ok("import_memory", mongodb_uri=mongo_uri, database=older.name))["added"] == 2
+            assert await texts(memory) == ["coffee at nine", "tea at five"]
+
+    run(work())
+
+
 @pytest.mark.parametrize(
     ("uri", "database", "said"),
     [
