@@ -10,14 +10,18 @@ a revision above the one it replaces, so that nobody takes the old form for the 
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import functools
 import logging
 import os
 import re
 import socket
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import bson
@@ -102,7 +106,7 @@ class MongoRestore(Restore):
                 name = self._plan.as_scope or self._plan.only_scope or ""
                 if any(scope["name_key"] == fold(name) for scope in self._scopes_there):
                     raise ScopeExistsError(name)
-            who = {"host": socket.gethostname(), "pid": os.getpid()}
+            who = {"machine": _machine(), "pid": os.getpid()}
             await database[schema.META].insert_one({"_id": self._journal, "state": "staging", "at": _now()} | who)
 
     async def take(self, chunk: Chunk) -> None:
@@ -310,10 +314,23 @@ async def finish_interrupted(database: Database, *, polled: bool) -> None:
 
 
 def _is_abandoned(journal: Document) -> bool:
-    """Tell whether the process that staged is known to be dead, or has said nothing for long."""
-    if journal.get("host") == socket.gethostname() and not psutil.pid_exists(journal["pid"]):
+    """Tell whether the process that staged is known to be dead, or has said nothing for long.
+
+    A journal that names no machine, as those of earlier versions, goes by time alone.
+    """
+    if journal.get("machine") == _machine() and not psutil.pid_exists(journal["pid"]):
         return True
     return bool(_now() - journal["at"] > ABANDONED)
+
+
+@functools.cache
+def _machine() -> str:
+    """Name what process ids belong to: two machines may have one name, and containers of one machine count for themselves."""
+    name = f"{socket.gethostname()}:{uuid.getnode():012x}"
+    with contextlib.suppress(OSError):  # elsewhere than on Linux, name and network card tell machines apart
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        name += f":{boot_id}:{Path('/proc/self/ns/pid').readlink()}"
+    return name
 
 
 async def _drop_orphans(database: Database) -> None:
