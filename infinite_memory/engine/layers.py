@@ -67,6 +67,10 @@ class Layering(Recalling):
         weighty = await _heaviest(search.sidecar, search.narrow, WEIGHTIEST, now)
         matches, ranked = await self._answers(query, search, k, beside=weighty)
         answers = {match.memory.memory_id for match in matches}
+        if self.parts.uses is not None:
+            self.parts.uses.note(
+                match.memory for match in matches
+            )  # the weightiest are no answers: they come whatever is asked
         others = [ranked.memories[one] for one in weighty if one in ranked.memories and one not in answers]
         scores = _scores(ranked, {memory.memory_id for memory in others}, len(matches))
         layer = DEEP if deep else FOUND

@@ -181,6 +181,20 @@ def test_what_was_an_answer_is_pruned_after_what_never_was(open_memory: Open) ->
     run(work())
 
 
+def test_an_answer_of_a_layered_recall_counts_and_what_is_merely_weighty_does_not(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            used = await memory.store("the harbour master is Ada")
+            await memory.store("bread needs salt", importance=10)
+            await memory.engine.recall_layers("who is the harbour master?", "Global", 1)
+            assert memory.engine.parts.uses is not None
+            await memory.engine.parts.uses.write()
+            scope = await memory.engine.parts.scopes.get("Global")
+            assert await memory.engine.parts.store.uses.of_scope(scope.scope_id) == {used: 1}
+
+    run(work())
+
+
 def test_how_often_memories_were_answers_is_in_a_backup(open_memory: Open) -> None:
     async def counts(memory: Memory) -> list[int]:
         parts = memory.engine.parts
