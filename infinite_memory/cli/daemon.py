@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.cli.reach import ask_daemon, greeting_of, home_and_config
+from infinite_memory.cli.reach import ask_daemon, greeting_of, home_and_config, tell_notes
 from infinite_memory.home import find_home
 
 STOP_S = 45.0
@@ -33,6 +33,7 @@ def _start(options: argparse.Namespace) -> int:
 
     link, answer = greet(find_home(os.environ).path, greeting_of(options))
     link.close()
+    tell_notes(answer)
     print(f"the daemon runs (process {answer.get('pid')})")
     return 0
 

@@ -85,8 +85,9 @@ def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
     if options.json or reply["status"] != "OK":
         return _report(reply)
     counts = reply["counts"]
+    locked = ", encrypted" if reply.get("encrypted") else ""
     removed = f", {len(reply['removed'])} older removed" if reply.get("removed") else ""
-    print(f"{reply['path']}  {reply['size_bytes']:,} bytes  {counts.get('memories', 0):,} memories{removed}")
+    print(f"{reply['path']}  {reply['size_bytes']:,} bytes  {counts.get('memories', 0):,} memories{locked}{removed}")
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,12 @@ def contract_options(options: argparse.Namespace) -> dict[str, str]:
     return {name: value for name, value in given.items() if value is not None}
 
 
+def tell_notes(answer: Json) -> None:
+    """Say on standard error which of this client's settings the daemon that runs has otherwise."""
+    for note in answer.get("notes", ()):
+        print(f"infinite-memory: {note}", file=sys.stderr)
+
+
 def ask(options: argparse.Namespace, request: Json, progress: Callable[[int, int], None] | None = None) -> Json:
     """Send one request of the native contract to the home's daemon, started if there is none; gives the reply.
 
@@ -99,7 +106,8 @@ def ask(options: argparse.Namespace, request: Json, progress: Callable[[int, int
     from infinite_memory.greeting import greet
 
     wanted = {"progress": True} if progress is not None else {}
-    link, _ = greet(find_home(os.environ).path, greeting_of(options) | wanted)
+    link, answer = greet(find_home(os.environ).path, greeting_of(options) | wanted)
+    tell_notes(answer)
     with link, link.makefile("rwb") as stream:
         stream.write(json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
         stream.flush()

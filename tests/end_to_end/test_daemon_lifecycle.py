@@ -322,3 +322,16 @@ def test_a_daemon_whose_home_was_removed_goes(installation: Installation) -> Non
     (installation.home / "daemon.json").unlink()
     until(lambda: not is_alive(pid), "the daemon has noticed and gone")
     assert installation.processes() == []
+
+
+def test_every_command_tells_of_settings_that_the_running_daemon_has_otherwise(
+    installation: Installation, tmp_path: Path
+) -> None:
+    assert installation.command("daemon", "start").returncode == 0
+    secret = tmp_path / "secret"
+    secret.write_text("long enough a passphrase\n", "utf-8")
+    installation.environ["INFINITE_MEMORY_BACKUP__PASSPHRASE_FILE"] = str(secret)
+    for command in (("call", "ping"), ("backup",), ("stats",), ("daemon", "start")):
+        done = installation.command(*command)
+        assert done.returncode == 0
+        assert "backup.passphrase_file" in done.stderr, command

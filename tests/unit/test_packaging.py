@@ -108,3 +108,9 @@ def test_set_up_uses_the_standard_library_only() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_every_folder_with_modules_is_a_package() -> None:
+    """Else a wheel lacks it, while a checkout that is installed in place works."""
+    folders = {file.parent for file in (ROOT / "infinite_memory").rglob("*.py")}
+    assert [folder.name for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
