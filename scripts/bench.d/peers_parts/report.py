@@ -45,6 +45,7 @@ class Result:
     memories: int
     windows: int
     padded: bool
+    recent: bool
     operations: dict[str, Operation] = field(default_factory=dict)
     handshakes: dict[str, list[float]] = field(default_factory=lambda: {"ours": [], "ours, no daemon": [], "peer": []})
     memory: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -83,7 +84,8 @@ def write(page: Path, made: Result) -> None:
         "",
         f"{now:%Y-%m-%d}, load {os.getloadavg()[0]:.1f}: {made.peer} with its `[sqlite]` extra and our model, {made.memories:,}"
         " memories of the same vectors on both sides, in one run and in turn, through the official MCP client. CPU is that of all"
-        f" processes that work for the window, MongoDB's beside it. The peer's tokenizer {padding}.",
+        f" processes that work for the window, MongoDB's beside it. The peer's tokenizer {padding};"
+        f" its memories are {'of the last hours' if made.recent else 'years old'} (it compares a new one with all of the last day).",
         "",
         *_lines(made),
         END,
