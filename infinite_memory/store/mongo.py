@@ -195,7 +195,7 @@ class MongoStore(Store):
         if not by_scope:
             return
         await self._scopes.check(set(by_scope))
-        async with self._connection.operation(factor=1 + len(memories) / 100) as database:
+        async with self._connection.operation(factor=1 + len(memories) / 100, asks_first=False) as database:
             if len(memories) == 1:
                 [(scope_id, [document])] = by_scope.items()
                 await _memories(database, scope_id).insert_one(document)

@@ -1,6 +1,6 @@
 """Whether many memories at once are stored as fast as they can be embedded.
 
-    scripts/bench bulk [--memories 5000] [--batch 500] [--rounds 3]
+    scripts/bench bulk [--memories 5000] [--batch 500] [--rounds 3] [--report FILE]
 
 In turn, each round: the embedder alone (batches of 16 of similar length, a thread for each core), `import` of a file through the
 command line, and ``store_memories`` through ``serve``, each of texts that nobody has seen. Printed: texts a second, as a share of
@@ -12,6 +12,7 @@ processes take together) does not.
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import itertools
 import json
 import os
@@ -21,14 +22,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
 
-from scale_parts import texts  # noqa: E402
+from scale_parts import sections, texts  # noqa: E402
 from scale_parts.homes import MODEL, environ_of  # noqa: E402
 from scale_parts.running import COMMAND, Running  # noqa: E402
 
@@ -105,6 +106,7 @@ def main() -> int:
     parser.add_argument("--memories", type=int, default=5000)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--report", type=Path, help="write the section of that page")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bulk-"))
     embedder, new = open_embedder(MODEL), chunks(options.memories)
@@ -123,32 +125,42 @@ def main() -> int:
                 speeds["store_memories"].append(stored(running, next(new), options.batch))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return 0 if show(speeds) else 1
+    lines, well = told(speeds)
+    print("\n".join(lines))
+    print(f"load at the end {os.getloadavg()[0]:.2f}")
+    if options.report:
+        now = dt.datetime.now(dt.UTC)
+        about = (
+            f"{now:%Y-%m-%d}, load {os.getloadavg()[0]:.1f}: {options.memories:,} texts of about 20 words at a time, `import` of a file by the"
+            f" command line and `store_memories` of {options.batch} a request, beside the embedder alone on all cores in the same round;"
+            f" medians of {options.rounds} rounds. On a machine that others use, the share of the CPU (what the embedder alone takes, of"
+            " what all processes take) is the one to look at."
+        )
+        sections.put(options.report, "bulk", ["## Many at once", "", about, "", *lines])
+    return 0 if well else 1
 
 
-def show(speeds: dict[str, list[Speed]]) -> bool:
-    """Print the medians; tells whether the least share is kept."""
+def told(speeds: dict[str, list[Speed]]) -> tuple[list[str], bool]:
+    """Give a table of the medians, and whether the least share is kept."""
     base = speeds["embedder alone"]
-    rate, cpu = (statistics.median(getattr(one, name) for one in base) for name in ("rate", "cpu_ms"))
-    print(f"{'embedder alone':<16}{rate:8.0f} texts a second, CPU {cpu:.2f} ms a text")
+    lines = [
+        "| work | texts a second | share of the embedder's (at least 0.8) | CPU a text, ms | MongoDB's, ms | share of the CPU |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        f"| embedder alone | {_median(one.rate for one in base):.0f} | 1 | {_median(one.cpu_ms for one in base):.2f} | | 1 |",
+    ]
     well = True
     for at, name in enumerate(("import", "store_memories")):
-        mine = speeds[name]
-        before = base[at::2]  # the one just before, for the load changes
-        share = statistics.median(one.rate / other.rate for one, other in zip(mine, before, strict=True))
-        own, mongod, one_rate = (
-            statistics.median(getattr(one, key) for one in mine) for key in ("cpu_ms", "mongod_ms", "rate")
-        )
-        of_cpu = statistics.median(
-            other.cpu_ms / (one.cpu_ms + one.mongod_ms) for one, other in zip(mine, before, strict=True)
-        )
-        print(
-            f"{name:<16}{one_rate:8.0f} texts a second, {share:.2f} of that (at least {LEAST_SHARE});"
-            f" CPU {own:.2f} ms a text and MongoDB's {mongod:.2f}: the embedder alone takes {of_cpu:.2f} of it"
-        )
+        mine, before = speeds[name], base[at::2]  # the one just before, for the load changes
+        share = _median(one.rate / other.rate for one, other in zip(mine, before, strict=True))
+        of_cpu = _median(other.cpu_ms / (one.cpu_ms + one.mongod_ms) for one, other in zip(mine, before, strict=True))
+        rate, cpu, mongod = (_median(getattr(one, key) for one in mine) for key in ("rate", "cpu_ms", "mongod_ms"))
+        lines.append(f"| {name} | {rate:.0f} | {share:.2f} | {cpu:.2f} | {mongod:.2f} | {of_cpu:.2f} |")
         well &= share >= LEAST_SHARE
-    print(f"load at the end {os.getloadavg()[0]:.2f}")
-    return well
+    return lines, well
+
+
+def _median(values: Iterable[float]) -> float:
+    return statistics.median(values)
 
 
 if __name__ == "__main__":

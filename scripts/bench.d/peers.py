@@ -1,7 +1,7 @@
 """What a peer needs for the same work: mcp-memory-service with 10,000 memories of the same vectors, in one run.
 
     scripts/bench peers [--memories 10000] [--stores 100] [--recalls 200] [--windows 10]
-        [--cache FOLDER] [--report FILE] [--unpadded] [--recent]
+        [--cache FOLDER] [--report FILE] [--unpadded]
 
 The peer gets an environment of its own (kept in the cache folder), our model, and the memories straight into its SQLite file; ours are
 written with their vectors through the store. Then both are asked in turn through the official MCP client: stores and recalls of
@@ -10,8 +10,8 @@ together, MongoDB's beside it; the peer's: its process), wall clock, how soon th
 windows, and how many times more of each the peer needs. The run fails when the peer does not embed with the model.
 
 The model's tokenizer file asks for padding every text to 128 tokens, which the peer does and we do not; ``--unpadded`` takes that out
-of the peer's copy. The memories are years old; before each store the peer compares the new one with all that it stored within a day,
-so ``--recent``, memories of the last hours, makes its stores dearer.
+of the peer's copy. The memories are years old: before each store the peer compares the new one with all that it stored within a day,
+so a busy day would make its stores dearer.
 """
 
 from __future__ import annotations
@@ -152,18 +152,17 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "infinite-memory-scale")
     parser.add_argument("--python", default=PYTHON, help="an interpreter whose SQLite loads extensions")
     parser.add_argument("--unpadded", action="store_true", help="take the padding out of the peer's tokenizer")
-    parser.add_argument("--recent", action="store_true", help="give the peer's memories times of the last hours")
     parser.add_argument("--report", type=Path, help="write the section of that page")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="peers-"))
     peer = Peer(options.cache, folder, options.python)
-    made = Result(NAME, options.memories, options.windows, padded=not options.unpadded, recent=options.recent)
+    made = Result(NAME, options.memories, options.windows, padded=not options.unpadded)
     try:
         print(f"load {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores", flush=True)
         peer.install()
         peer.give_model(padded=not options.unpadded)
         corpus = Corpus(options.cache)
-        peer.fill(corpus, options.memories, recent=options.recent)
+        peer.fill(corpus, options.memories)
         server = Server(NAME, peer.command, peer.environ, folder / "peer.log", "memory_store", "memory_search", "limit")
         with Ours(folder, corpus, options.memories) as ours:
             run(measure(made, ours, server, open_embedder(MODEL), options, peer))

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,16 +81,15 @@ class Peer:
             tokenizer |= {"padding": None, "truncation": tokenizer["truncation"] | {"max_length": 256}}
         (place / TOKENIZER_FILE).write_text(json.dumps(tokenizer), "utf-8")
 
-    def fill(self, corpus: Corpus, count: int, *, recent: bool) -> None:
-        """Write the first *count* memories into its SQLite file, with our times or, *recent*, times of the last hours."""
-        first, step = (time.time() - count, 1) if recent else (FIRST.timestamp(), 60)
+    def fill(self, corpus: Corpus, count: int) -> None:
+        """Write the first *count* memories into its SQLite file."""
         np.save(self.home / "vectors.npy", corpus.rows(0, count))
         with (self.home / "memories.jsonl").open("w", encoding="utf-8") as file:
             for number in range(count):
                 one = {
                     "text": corpus.text(number),
                     "tags": corpus.tags(number),
-                    "at": first + step * number,
+                    "at": FIRST.timestamp() + 60 * number,
                 }
                 file.write(json.dumps(one) + "\n")
         with (self.home / "fill.log").open("wb") as log:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-
-BEGIN, END = "<!-- peers: begin (written by scripts/bench peers) -->", "<!-- peers: end -->"
+from scale_parts import sections
 
 
 @dataclass(slots=True)
@@ -45,7 +44,6 @@ class Result:
     memories: int
     windows: int
     padded: bool
-    recent: bool
     operations: dict[str, Operation] = field(default_factory=dict)
     handshakes: dict[str, list[float]] = field(default_factory=lambda: {"ours": [], "ours, no daemon": [], "peer": []})
     memory: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -79,21 +77,16 @@ def write(page: Path, made: Result) -> None:
     now = dt.datetime.now(dt.UTC)
     padding = "is as the model ships it, and pads to 128 tokens" if made.padded else "is made not to pad"
     text = [
-        BEGIN,
         "## Beside a peer",
         "",
         f"{now:%Y-%m-%d}, load {os.getloadavg()[0]:.1f}: {made.peer} with its `[sqlite]` extra and our model, {made.memories:,}"
         " memories of the same vectors on both sides, in one run and in turn, through the official MCP client. CPU is that of all"
         f" processes that work for the window, MongoDB's beside it. The peer's tokenizer {padding};"
-        f" its memories are {'of the last hours' if made.recent else 'years old'} (it compares a new one with all of the last day).",
+        " its memories are years old (it compares a new one with all of the last day, and refuses what is like one of them).",
         "",
         *_lines(made),
-        END,
     ]
-    old = page.read_text("utf-8") if page.is_file() else ""
-    before, _, rest = old.partition(BEGIN)
-    after = rest.partition(END)[2]
-    page.write_text(before.rstrip("\n") + "\n\n" + "\n".join(text) + "\n" + after.lstrip("\n"), "utf-8")
+    sections.put(page, "peers", text)
 
 
 def _lines(made: Result) -> Iterator[str]:

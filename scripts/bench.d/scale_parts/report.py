@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from scale_parts import sections
 from scale_parts.operations import FLAT
 from scale_parts.running import Cost
 from scale_parts.vectors import Found
@@ -150,7 +151,7 @@ def write(page: Path, sizes: Sequence[Size], scopes: Mapping[str, tuple[Cost, Co
             ),
             "",
         ]
-    page.write_text("\n".join(text), "utf-8")
+    page.write_text("\n".join(text) + sections.all_of(page), "utf-8")
 
 
 def draw(file: Path, sizes: Sequence[Size]) -> None:
