@@ -56,6 +56,9 @@ class MongodbSettings:
     binary: str | None = _setting(
         None, "Path of the mongod to run; default: the one on PATH, then the installed package's"
     )
+    import_hosts: str = _setting(
+        "", "Hosts, with commas, from which an older database may be imported besides this machine and `mongodb.uri`"
+    )
     cache_mb: int = _setting(256, "Cache of our own MongoDB, in MiB", low=256)
     timeout_s: float = _setting(5.0, "How long a request waits for a server that does not answer, in seconds", low=0.1)
 

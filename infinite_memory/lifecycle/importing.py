@@ -48,7 +48,7 @@ from infinite_memory.lifecycle.importers import (
 from infinite_memory.lifecycle.importers.older import NAME as OLDER
 from infinite_memory.lifecycle.importers.older import read_older
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, fold
-from infinite_memory.store.older import OlderDatabase
+from infinite_memory.store.older import OlderDatabase, check_hosts
 
 BATCH = 160  # memories embedded and stored together: the loop is held up for some 5 ms at most
 BATCH_CHARS = 4 << 20  # of their texts together
@@ -121,9 +121,10 @@ async def import_older(
     """Import the MongoDB database of the older InfiniteMemoryMCP, which is only read.
 
     Raises:
-        InvalidRequestError: it cannot be reached, or is no such database.
+        InvalidRequestError: it is on a machine that the settings do not allow, cannot be reached, or is no such database.
         StoreUnavailableError: our own MongoDB cannot be reached; what was imported until now stays.
     """
+    check_hosts(uri, parts.config.mongodb.uri, parts.config.mongodb.import_hosts)
     await parts.index.sidecar()
     with await asyncio.to_thread(lambda: OlderDatabase(uri, database)) as older:
         return await _Import(parts, scope, Imported(OLDER), dry_run=dry_run).run(read_older(older), progress)
@@ -139,7 +140,9 @@ class _Import:
         self._archived: set[str] = set()  # scopes that are put away where they come from, by folded name
         self._planned: set[str] = set()  # scopes that a dry run would make
         self._revisions: dict[MemoryId, int] = {}  # of what was added
-        self._history = History(parts, self._scope_of, self._version, self._revisions, done.refuse, into=scope, dry_run=dry_run)
+        self._history = History(
+            parts, self._scope_of, self._version, self._revisions, done.refuse, into=scope, dry_run=dry_run
+        )
 
     async def run(self, entries: Iterator[Entry], progress: Progress | None) -> Imported:
         """Take everything that a reader gives."""

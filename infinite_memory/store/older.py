@@ -6,9 +6,11 @@ It has a client of its own, which blocks and is used in a thread: such a databas
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
+from urllib.parse import unquote
 
 import pymongo
 from bson import ObjectId
@@ -16,6 +18,8 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo.errors import ConfigurationError, InvalidName, InvalidURI, OperationFailure, PyMongoError
 
 from infinite_memory.errors import InvalidRequestError
+
+NO_URI = "is no URI of MongoDB such as mongodb://127.0.0.1:27017"
 
 _WAIT_MS = 5_000
 _PAGE = 200
@@ -36,6 +40,40 @@ class OlderDocument:
     fields: Mapping[str, Any]
 
 
+def check_hosts(uri: str, ours: str | None, allowed: str) -> None:
+    """Refuse a URI that leads elsewhere than to this machine, our own server, or a host that the settings allow.
+
+    Whoever asks for an import may be a model that was talked into it; no name is looked up before this is checked.
+
+    Args:
+        ours: ``mongodb.uri``.
+        allowed: ``mongodb.import_hosts``.
+
+    Raises:
+        InvalidRequestError: it is no URI of MongoDB, or names another host.
+    """
+    known = {"localhost", "127.0.0.1", "::1"} | {one.strip().casefold() for one in allowed.split(",") if one.strip()}
+    known |= _hosts(ours) if ours else set()
+    try:
+        strange = sorted(host for host in _hosts(uri) if host not in known and not host.startswith("/"))
+    except ValueError as problem:
+        raise InvalidRequestError("mongodb_uri", NO_URI) from problem
+    if strange:
+        raise InvalidRequestError(
+            "mongodb_uri", f"{strange[0]!r} is another machine: allow it by the setting mongodb.import_hosts"
+        )
+
+
+def _hosts(uri: str) -> set[str]:
+    """Read the hosts out of a URI without looking any up."""
+    scheme, sign, rest = uri.partition("://")
+    if not sign or scheme not in ("mongodb", "mongodb+srv"):
+        raise ValueError("no URI of MongoDB")
+    named = re.split(r"[/?]", rest, maxsplit=1)[0].rpartition("@")[2]
+    hosts = [unquote(one.strip()) for one in named.split(",")]
+    return {(one[1:].partition("]")[0] if one.startswith("[") else one.partition(":")[0]).casefold() for one in hosts}
+
+
 class OlderDatabase:
     """One database of another program, open for reading. Used from one thread at a time."""
 
@@ -54,9 +92,7 @@ class OlderDatabase:
                 readPreference="primaryPreferred",
             )
         except (InvalidURI, ConfigurationError, ValueError) as problem:  # its words may hold the password
-            raise InvalidRequestError(
-                "mongodb_uri", "is no URI of MongoDB such as mongodb://127.0.0.1:27017"
-            ) from problem
+            raise InvalidRequestError("mongodb_uri", NO_URI) from problem
         try:
             self._database = self._client.get_database(name, codec_options=_CODEC)
             self.collections = sorted(self._database.list_collection_names())

@@ -10,6 +10,8 @@ import pymongo
 import pytest
 from bson import ObjectId
 
+from infinite_memory.errors import InvalidRequestError
+from infinite_memory.store.older import check_hosts
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -182,3 +184,26 @@ def test_another_programs_database_is_refused_by_what_it_holds(
             assert both["error_code"] == "INVALID_REQUEST"
 
     run(work())
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "mongodb://db.example.org/x",
+        "mongodb://127.0.0.1,db.example.org:27017/x",
+        "mongodb://127.0.0.1@db.example.org/x",
+        "mongodb+srv://db.example.org/x",
+        "mongodb://[2001:db8::1]:27017/x",
+    ],
+)
+def test_an_import_reaches_no_other_machine_that_is_not_allowed(uri: str) -> None:
+    with pytest.raises(InvalidRequestError, match="import_hosts") as raised:
+        check_hosts(uri, "mongodb://127.0.0.1:27017", "")
+    assert raised.value.field == "mongodb_uri"
+    check_hosts(uri, None, "DB.example.org, 2001:db8::1")
+    check_hosts(uri, uri, "")
+
+
+def test_this_machine_is_always_allowed() -> None:
+    for uri in ("mongodb://localhost/x", "mongodb://a:b@[::1]:1/x", "mongodb://%2Ftmp%2Fmongodb-27017.sock/x"):
+        check_hosts(uri, None, "")
