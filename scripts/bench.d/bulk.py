@@ -131,7 +131,7 @@ def main() -> int:
     if options.report:
         now = dt.datetime.now(dt.UTC)
         about = (
-            f"{now:%Y-%m-%d}, load {os.getloadavg()[0]:.1f}: {options.memories:,} texts of about 20 words at a time, `import` of a file by"
+            f"{now:%Y-%m-%d}, load {os.getloadavg()[0]:.1f}: {options.memories:,} texts of about 20 words each time, `import` by"
             f" command line and `store_memories` of {options.batch} a request, beside the embedder alone on all cores in that round;"
             f" medians of {options.rounds} rounds. On a machine that others use, the share of the CPU (what the embedder alone takes, of"
             " what all processes take) is the one to look at."
