@@ -16,13 +16,21 @@ def headers_of(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
+class ClientGoneError(Exception):
+    """The client went away before its request was whole: nothing of it may be carried out, and nobody waits for an answer."""
+
+
 async def read_body(receive: Receive, most: int) -> bytes | None:
-    """Read a request's body; None when it is larger than *most* bytes."""
+    """Read a request's body; None when it is larger than *most* bytes.
+
+    Raises:
+        ClientGoneError: the body does not come to its end.
+    """
     body = bytearray()
     while True:
         part = await receive()
         if part["type"] != "http.request":
-            return bytes(body)
+            raise ClientGoneError
         body += part.get("body", b"")
         if len(body) > most:
             return None

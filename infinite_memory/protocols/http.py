@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from infinite_memory.config import HttpSettings
 from infinite_memory.contracts.mcp import INVALID_REQUEST, PARSE_ERROR, Json, RpcError
 from infinite_memory.errors import ConfigError, ForbiddenError, InfiniteMemoryError, InvalidRequestError
-from infinite_memory.protocols.asgi import Receive, Scope, Send, again, answer, headers_of, read_body
+from infinite_memory.protocols.asgi import ClientGoneError, Receive, Scope, Send, again, answer, headers_of, read_body
 from infinite_memory.protocols.json_text import parse_value
 from infinite_memory.protocols.jsonrpc import RpcContract, check_shape, id_of
 from infinite_memory.protocols.lines import LARGE_LINE
@@ -155,7 +155,10 @@ class HttpServer:
             await refusal(scope, receive, send)
             return
         if scope["method"] == "POST":
-            body_sent = await read_body(receive, self._body_bytes)
+            try:
+                body_sent = await read_body(receive, self._body_bytes)
+            except ClientGoneError:
+                return
             if body_sent is None:
                 await answer(send, 413, _error(None, RpcError(INVALID_REQUEST, "the message is too large")))
                 return

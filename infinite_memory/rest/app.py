@@ -17,7 +17,7 @@ from infinite_memory import __version__
 from infinite_memory.contracts.base import FlagField, Json
 from infinite_memory.engine import Engine
 from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, InvalidRequestError
-from infinite_memory.protocols.asgi import Receive, Scope, Send, again, headers_of, read_body
+from infinite_memory.protocols.asgi import ClientGoneError, Receive, Scope, Send, again, headers_of, read_body
 from infinite_memory.protocols.asgi import answer as send_json
 from infinite_memory.protocols.json_text import parse_object
 from infinite_memory.rest.answering import Answer, answer, failed
@@ -82,7 +82,10 @@ class RestApp:
         headers = headers_of(scope)
         if scope["path"] not in OPEN:
             scope[_GRANT] = await self._gate.admit(headers.get("authorization", ""))
-        body = await read_body(receive, self._body_bytes)
+        try:
+            body = await read_body(receive, self._body_bytes)
+        except ClientGoneError:
+            return
         if body is None:
             said = f"the body is larger than {self._body_bytes:,} bytes"
             await send_json(send, 413, error_form("BODY_TOO_LARGE", said), {"connection": "close"})

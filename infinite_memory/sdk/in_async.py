@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,7 +27,7 @@ def _in_thread(
 ) -> Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, GivenT]]:
     async def call(self: AsyncMemory, /, *args: P.args, **kwargs: P.kwargs) -> GivenT:
         work = functools.partial(method, self.sync, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await asyncio.get_running_loop().run_in_executor(self._workers(), work)
 
     functools.update_wrapper(call, method)
     return call
@@ -46,7 +47,7 @@ class AsyncMemory:
         timeout_s: float = 60.0,
     ) -> None:
         self.sync = Memory(user_id, scope=scope, home=home, url=url, token=token, timeout_s=timeout_s)
-        self._threads = ThreadPoolExecutor(KEPT, thread_name_prefix="infinite-memory")
+        self._threads, self._process = _new_threads(), os.getpid()
 
     add = _in_thread(Memory.add)
     search = _in_thread(Memory.search)
@@ -71,4 +72,14 @@ class AsyncMemory:
 
     async def close(self) -> None:
         """Close the connections. The memory can be used on; it opens new ones."""
-        await asyncio.get_running_loop().run_in_executor(self._threads, self.sync.close)
+        await asyncio.get_running_loop().run_in_executor(self._workers(), self.sync.close)
+
+    def _workers(self) -> ThreadPoolExecutor:
+        """Give the threads; a fork has none of its parent's."""
+        if self._process != os.getpid():
+            self._threads, self._process = _new_threads(), os.getpid()
+        return self._threads
+
+
+def _new_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(KEPT, thread_name_prefix="infinite-memory")

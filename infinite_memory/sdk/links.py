@@ -102,7 +102,7 @@ class _Pool(Generic[OpenT]):
     def _take(self) -> OpenT:
         if self._process != os.getpid():  # a fork must not share its parent's connections
             _close_all(self._waiting)  # its copies of them; the parent's stay open
-            self._process = os.getpid()
+            self._process, self._lock = os.getpid(), threading.Lock()  # another thread may have held it
         while True:
             with self._lock:
                 link = self._waiting.pop() if self._waiting else None

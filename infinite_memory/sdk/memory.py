@@ -86,7 +86,7 @@ class Memory:
         *,
         user_id: str | None = None,
         scope: str | None = None,
-        tags: Sequence[str] = (),
+        tags: Sequence[str] | str = (),
         timestamp: Instant | None = None,
         metadata: Mapping[str, Any] | None = None,
         agent_id: str | None = None,
@@ -109,7 +109,7 @@ class Memory:
         """
         whose = self._whose(user_id, scope)
         fields: dict[str, Any] = {
-            "content": content, "tags": list(tags) or None, "metadata": dict(metadata) if metadata else None,
+            "content": content, "tags": _tags(tags) or None, "metadata": dict(metadata) if metadata else None,
             "agent_id": agent_id, "run_id": run_id, "session_id": session_id, "org_id": org_id,
             "memory_type": memory_type,
         }  # fmt: skip
@@ -130,7 +130,7 @@ class Memory:
         when: str | None = None,
         since: Instant | None = None,
         until: Instant | None = None,
-        tags: Sequence[str] = (),
+        tags: Sequence[str] | str = (),
         min_confidence: float | None = None,
         memory_type: str | None = None,
         filter: Mapping[str, Any] | None = None,
@@ -208,7 +208,7 @@ class Memory:
         *,
         user_id: str | None = None,
         scope: str | None = None,
-        tags: Sequence[str] = (),
+        tags: Sequence[str] | str = (),
         limit: int = 100,
         cursor: str | None = None,
         filter: Mapping[str, Any] | None = None,
@@ -218,7 +218,7 @@ class Memory:
         return self._ask("list_memories", self._whose(user_id, scope) | fields, read_memories)
 
     def iterate(
-        self, *, user_id: str | None = None, scope: str | None = None, tags: Sequence[str] = (), page: int = 500
+        self, *, user_id: str | None = None, scope: str | None = None, tags: Sequence[str] | str = (), page: int = 500
     ) -> Iterator[MemoryItem]:
         """Give every memory, newest first, reading a *page* at a time."""
         cursor: str | None = None
@@ -242,7 +242,7 @@ class Memory:
         memory_id: str,
         content: str | None = None,
         *,
-        tags: Sequence[str] | None = None,
+        tags: Sequence[str] | str | None = None,
         metadata: Mapping[str, Any] | None = None,
         user_id: str | None = None,
         scope: str | None = None,
@@ -250,7 +250,7 @@ class Memory:
         """Change the text, the tags (all of them) or parts of the metadata; what it said before stays in its history."""
         fields = {
             "content": content,
-            "tags": None if tags is None else list(tags),
+            "tags": None if tags is None else _tags(tags),
             "metadata": None if metadata is None else dict(metadata),
         }
         return self._ask("change_memory", self._one(memory_id, user_id, scope) | fields, read_stored)
@@ -327,9 +327,14 @@ class Memory:
             ) from problem
 
 
-def _narrowed(filter: Mapping[str, Any] | None, tags: Sequence[str], memory_type: str | None) -> dict[str, Any]:
-    more = ({"tags": list(tags)} if tags else {}) | ({"type": memory_type} if memory_type is not None else {})
+def _narrowed(filter: Mapping[str, Any] | None, tags: Sequence[str] | str, memory_type: str | None) -> dict[str, Any]:
+    more = ({"tags": _tags(tags)} if tags else {}) | ({"type": memory_type} if memory_type is not None else {})
     return dict(filter or {}) | more
+
+
+def _tags(tags: Sequence[str] | str) -> list[str] | str:
+    """Write tags: a sequence, or a text with commas, which the memory takes apart."""
+    return tags if isinstance(tags, str) else list(tags)
 
 
 def _range(since: Instant | None, until: Instant | None) -> dict[str, str] | None:

@@ -536,3 +536,21 @@ def test_the_documents_examples_run(home: Installation, api: Api, block: str) ->
         text = text[end:].strip()
     assert len(replies) == block.count("curl ")
     assert all(reply.get("success", True) for reply in replies), replies
+
+
+@pytest.mark.parametrize("cut", ["length", "chunked", "empty"])
+def test_a_request_whose_client_went_away_halfway_is_not_carried_out(api: Api, cut: str) -> None:
+    body = json.dumps({"content": f"half a word, {cut}", "scope": "Cut"}).encode()
+    head = f"POST /api/v1/memories HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {api.token}\r\nContent-Type: application/json\r\n"
+    sent = {
+        "length": f"Content-Length: {len(body) + 50}\r\n\r\n".encode() + body,
+        "chunked": f"Transfer-Encoding: chunked\r\n\r\n{len(body):x}\r\n".encode() + body + b"\r\n",
+        "empty": b"Content-Length: 50\r\n\r\n",
+    }[cut]
+    at = api.web.base_url
+    with socket.create_connection((at.host, at.port)) as link:
+        link.sendall(head.encode() + sent)
+    api.post("memories", content=f"a whole word, {cut}", scope="Cut")
+    listed = json.dumps(api.get("memories", scope="Cut"))
+    assert f"a whole word, {cut}" in listed
+    assert "half a word" not in listed

@@ -283,3 +283,28 @@ def test_a_url_that_is_none_is_named(url: str) -> None:
     with pytest.raises(InvalidError) as raised:
         Memory(url=url)
     assert raised.value.field == "url"
+
+
+def test_tags_may_be_a_text_with_commas(memory: Memory) -> None:
+    kept = memory.add("The kite is red", scope="Kites", tags="red, toys")
+    assert kept.tags == ("red", "toys")
+    assert [one.memory_id for one in memory.search("kite", scope="Kites", tags="toys")] == [kept.memory_id]
+    assert memory.update(kept.memory_id, tags="blue").tags == ("blue",)
+
+
+def test_a_fork_has_connections_and_threads_of_its_own(served: Installation) -> None:
+    code = """
+import asyncio, os, sys
+from infinite_memory import AsyncMemory
+memory = AsyncMemory(scope="Forked", timeout_s=30)
+asyncio.run(memory.add("of the parent"))
+memory.sync._link._lock.acquire()  # as another thread may, at that moment
+child = os.fork()
+if not child:
+    asyncio.run(memory.add("of the child"))
+    os._exit(0)
+memory.sync._link._lock.release()
+assert os.waitpid(child, 0)[1] == 0
+print(len(asyncio.run(memory.list_memories())))
+"""
+    assert run(served, code) == "2\n"

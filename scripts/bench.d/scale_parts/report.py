@@ -87,7 +87,7 @@ def write(page: Path, sizes: Sequence[Size], scopes: Mapping[str, tuple[Cost, Co
         "Written by `scripts/bench scale --report docs/performance.md`; do not edit by hand.",
         "",
         f"{now:%Y-%m-%d}, {_processor()}, {os.cpu_count()} cores, {_memory_gib():.0f} GiB, {platform.system()}"
-        f" {".".join(platform.release().split(".")[:2])}, Python {platform.python_version()}, {versions}; load {os.getloadavg()[0]:.1f}.",
+        f" {'.'.join(platform.release().split('.')[:2])}, Python {platform.python_version()}, {versions}; load {os.getloadavg()[0]:.1f}.",
         "",
         "The memories are generated sentences of about 25 words; 30,000 of them are embedded, larger sizes tile those with noise (cosine"
         " 0.86 to the parent). Daemon, client and MongoDB share one core. CPU is that of daemon and client together. Questions are new each"
