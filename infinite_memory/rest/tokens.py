@@ -120,6 +120,9 @@ def _made(given: Mapping[str, Any], checking: Checking, now: dt.datetime) -> tup
     )  # fmt: skip
     for name in fields["scopes"] or ():
         check_name(name)
+    for field, texts in (("name", (fields.text("name"),)), ("users", fields["users"] or ())):
+        if not all(letter.isprintable() for text in texts for letter in text):  # they are shown on a terminal
+            raise InvalidRequestError(field, "has a control character")
     if fields["users"] and fields["scopes"]:
         raise InvalidRequestError("scopes", "a token is bound to users or to scopes, not to both; make two")
     expires_at = fields.find_instant("expires")

@@ -217,7 +217,7 @@ def to_url(url: str, token: str | None, timeout_s: float) -> Link:
     """Reach the HTTP API at *url* (``http://127.0.0.1:8765``).
 
     Raises:
-        InvalidError: it is no HTTP URL.
+        InvalidError: it is no HTTP URL, or *token* cannot be one.
     """
     try:
         parts = urllib.parse.urlsplit(url)
@@ -226,6 +226,8 @@ def to_url(url: str, token: str | None, timeout_s: float) -> Link:
         raise InvalidError(f"{url!r} is no URL: {problem}", code="INVALID_REQUEST", field="url") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidError(f"{url!r} is not a URL such as http://127.0.0.1:8765", code="INVALID_REQUEST", field="url")
+    if token is not None and not (token.isascii() and token.isprintable()):
+        raise InvalidError("token: is none of ours: it has other characters", code="INVALID_REQUEST", field="token")
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     host, base = parts.hostname, parts.path.rstrip("/")
 

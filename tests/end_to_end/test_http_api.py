@@ -554,3 +554,10 @@ def test_a_request_whose_client_went_away_halfway_is_not_carried_out(api: Api, c
     listed = json.dumps(api.get("memories", scope="Cut"))
     assert f"a whole word, {cut}" in listed
     assert "half a word" not in listed
+
+
+@pytest.mark.parametrize("option", ["--name", "--user"])
+def test_a_token_has_no_name_that_a_terminal_would_obey(home: Installation, api: Api, option: str) -> None:
+    done = home.command("tokens", "create", option, "ali\x1b[31mce")
+    assert done.returncode == 1
+    assert "control character" in done.stderr

@@ -308,3 +308,10 @@ assert os.waitpid(child, 0)[1] == 0
 print(len(asyncio.run(memory.list_memories())))
 """
     assert run(served, code) == "2\n"
+
+
+@pytest.mark.parametrize("token", ["im_a\nb", "im_ключ"])
+def test_a_token_that_cannot_be_one_is_named(token: str) -> None:
+    with pytest.raises(InvalidError) as raised:
+        Memory(url="http://127.0.0.1:1", token=token)
+    assert raised.value.field == "token"
