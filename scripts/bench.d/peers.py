@@ -6,8 +6,8 @@
 The peer gets an environment of its own (kept in the cache folder), our model, and the memories straight into its SQLite file; ours are
 written with their vectors through the store. Then both are asked in turn through the official MCP client: stores and recalls of
 something new each time, five results, each product with its own defaults. Printed: CPU of an operation (ours: daemon and client
-together, MongoDB's beside it; the peer's: its process), wall clock, how soon the reply to the handshake comes, the memory of ten
-windows, and how many times more of each the peer needs. The run fails when the peer does not embed with the model.
+together, MongoDB's beside it; the peer's: its process; less what each uses when idle), wall clock, how soon the reply to the handshake
+comes, the memory of ten windows, and how many times more of each the peer needs. The run fails when the peer does not embed with the model.
 
 The model's tokenizer file asks for padding every text to 128 tokens, which the peer does and we do not; ``--unpadded`` takes that out
 of the peer's copy. The memories are years old: before each store the peer compares the new one with all that it stored within a day,
@@ -23,6 +23,7 @@ import random
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -45,6 +46,7 @@ from infinite_memory.embedding.factory import open_embedder  # noqa: E402
 HANDSHAKES = 5
 RESULTS = 5
 ALIKE = 0.75  # cosine; the peer refuses from 0.85 on
+IDLE_S = 10.0
 SETTLE_S = 1.0  # what a server still does after its last reply belongs to the work
 
 Work = Callable[[Window, int], Awaitable[None]]
@@ -63,11 +65,13 @@ async def measure(
         await own.search("is there anything about a lighthouse?", RESULTS)
         await theirs.search("is there anything about a lighthouse?", RESULTS)
         told = stories(options.stores, options.memories, embedder)
+        at_rest = await idle(ours, own, theirs)
+        made.idle_ms = 1000 * float(at_rest[0]), 1000 * float(at_rest[1]), 1000 * float(at_rest[2])
 
         async def store(window: Window, at: int) -> None:
             await window.store(told[at], ("asked",))
 
-        made.operations["store"] = await compared(ours, own, theirs, options.stores, store)
+        made.operations["store"] = await compared(ours, own, theirs, at_rest, options.stores, store)
         checked.check_vector(told[0], embedder.embed([told[0]])[0])
         questions = texts.questions(options.recalls, options.memories)
 
@@ -76,7 +80,7 @@ async def measure(
             if not any(name in reply for name in texts.PEOPLE):
                 raise SystemExit(f"{window.server.name} found nothing for {questions[at]!r}: {reply[:300]}")
 
-        made.operations["retrieve"] = await compared(ours, own, theirs, options.recalls, recall)
+        made.operations["retrieve"] = await compared(ours, own, theirs, at_rest, options.recalls, recall)
     for server in (peer, ours.server):
         await many_windows(made, ours, server, options.windows)
 
@@ -98,16 +102,29 @@ async def handshake(server: Server) -> float:
         return window.handshake_s
 
 
-async def compared(ours: Ours, own: Window, theirs: Window, count: int, work: Work) -> Operation:
-    """Do one kind of work on both, in turn."""
+def used(ours: Ours, own: Window, theirs: Window) -> np.ndarray:
+    """CPU seconds so far: ours, MongoDB's, the peer's."""
+    return np.asarray([ours.cpu_s(own), ours.mongod_cpu_s(), cpu_s(tree(theirs.process))])
+
+
+async def idle(ours: Ours, own: Window, theirs: Window) -> np.ndarray:
+    """CPU seconds a second when nobody asks anything."""
+    before = used(ours, own, theirs)
+    await asyncio.sleep(IDLE_S)
+    return (used(ours, own, theirs) - before) / IDLE_S
+
+
+async def compared(ours: Ours, own: Window, theirs: Window, at_rest: np.ndarray, count: int, work: Work) -> Operation:
+    """Do one kind of work on both, in turn; what either uses when idle is not counted, for most of the time it waits for the other."""
     made = Operation(count)
-    before = ours.cpu_s(own), ours.mongod_cpu_s(), cpu_s(tree(theirs.process))
+    before, began = used(ours, own, theirs), time.perf_counter()
     for at in range(count):
         for name, window in (("ours", own), ("peer", theirs)):
             await made.timed(name, work(window, at))
     await asyncio.sleep(SETTLE_S)
-    after = ours.cpu_s(own), ours.mongod_cpu_s(), cpu_s(tree(theirs.process))
-    made.ours_ms, made.mongod_ms, made.peer_ms = (1000 * (b - a) / count for a, b in zip(before, after, strict=True))
+    took = time.perf_counter() - began
+    cost = 1000 * (used(ours, own, theirs) - before - at_rest * took) / count
+    made.ours_ms, made.mongod_ms, made.peer_ms = map(float, cost)
     return made
 
 

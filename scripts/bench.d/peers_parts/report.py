@@ -38,7 +38,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Result:
-    """Everything that was measured. Memory: resident bytes, and the proportional share."""
+    """Everything that was measured. Memory: resident bytes, and the proportional share; idle: CPU in a second, of ours, MongoDB, peer."""
 
     peer: str
     memories: int
@@ -46,6 +46,7 @@ class Result:
     padded: bool
     operations: dict[str, Operation] = field(default_factory=dict)
     handshakes: dict[str, list[float]] = field(default_factory=lambda: {"ours": [], "ours, no daemon": [], "peer": []})
+    idle_ms: tuple[float, float, float] = (0.0, 0.0, 0.0)
     memory: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def ratios(self) -> Iterator[tuple[str, float, float]]:
@@ -58,9 +59,9 @@ class Result:
         yield "handshake, a daemon runs", peer / statistics.median(self.handshakes["ours"]), 5.0
         yield "handshake, no daemon runs", peer / statistics.median(self.handshakes["ours, no daemon"]), 0.0
         title = f"memory of {self.windows} windows"
-        yield f"{title}, proportional, MongoDB's with ours", self._memory(1, "ours", "MongoDB's"), 5.0
-        yield f"{title}, resident", self._memory(0, "ours"), 5.0
-        yield f"{title}, resident, MongoDB's with ours", self._memory(0, "ours", "MongoDB's"), 0.0
+        for at, kind in enumerate(("resident", "proportional")):
+            yield f"{title}, {kind}", self._memory(at, "ours"), 5.0
+            yield f"{title}, {kind}, MongoDB's with ours", self._memory(at, "ours", "MongoDB's"), 0.0
 
     def _memory(self, kind: int, *names: str) -> float:
         return self.memory["peer"][kind] / sum(self.memory[name][kind] for name in names)
@@ -81,7 +82,7 @@ def write(page: Path, made: Result) -> None:
         "",
         f"{now:%Y-%m-%d}, load {os.getloadavg()[0]:.1f}: {made.peer} with its `[sqlite]` extra and our model, {made.memories:,}"
         " memories of the same vectors on both sides, in one run and in turn, through the official MCP client. CPU is that of all"
-        f" processes that work for the window, MongoDB's beside it. The peer's tokenizer {padding};"
+        f" processes that work for the window, less what they use when idle; MongoDB's is beside it. The peer's tokenizer {padding};"
         " its memories are years old (it compares a new one with all of the last day, and refuses what is like one of them).",
         "",
         *_lines(made),
@@ -95,6 +96,8 @@ def _lines(made: Result) -> Iterator[str]:
     for name, one in made.operations.items():
         yield f"| CPU of {name}, ms | {one.ours_ms:.1f} | {one.mongod_ms:.1f} | {one.peer_ms:.1f} |"
         yield f"| {name} by the clock, p50 / p95, ms | {one.clock_ms('ours')} | | {one.clock_ms('peer')} |"
+    idle = " | ".join(f"{one:.1f}" for one in made.idle_ms)
+    yield f"| CPU of a second when idle, ms | {idle} |"
     for name, title in (("ours", "handshake, a daemon runs, ms"), ("ours, no daemon", "handshake, no daemon runs, ms")):
         own, peer = (1000 * statistics.median(made.handshakes[one]) for one in (name, "peer"))
         yield f"| {title} | {own:.0f} | | {peer:.0f} |"
