@@ -7,8 +7,8 @@ Why a curve and no raw cosine: with all-MiniLM-L6-v2 unrelated short texts lie a
 from __future__ import annotations
 
 import math
-
-import numpy as np
+from bisect import bisect
+from collections.abc import Sequence
 
 SAME_TEXT = 0.99  # the question is what the memory says, but for case and white space
 
@@ -46,4 +46,14 @@ def confidence_in(cosine: float | None, coverage: float, verbatim: float, rank: 
     """
     near = _NEAR_BY_WORDS[0] + _NEAR_BY_WORDS[1] * coverage if cosine is None else cosine
     known = _ZERO + _BY_COSINE * near + _BY_COVERAGE * coverage + _BY_LETTERS * verbatim - _BY_RANK * math.log(rank + 1)
-    return round(float(np.interp(known, _EVIDENCE, _CONFIDENCE)), 4)
+    return round(_interpolated(known, _EVIDENCE, _CONFIDENCE), 4)
+
+
+def _interpolated(at: float, points: Sequence[float], values: Sequence[float]) -> float:
+    """Read a value between points, which rise; the first and the last value go on. By hand, for importing NumPy takes 40 ms."""
+    right = bisect(points, at)
+    if right in (0, len(points)):
+        return values[min(right, len(points) - 1)]
+    left = right - 1
+    share = (at - points[left]) / (points[right] - points[left])
+    return values[left] + share * (values[right] - values[left])

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from infinite_memory.models import MemoryRecord, Window
 
 if TYPE_CHECKING:
@@ -30,6 +28,8 @@ def best_window(
         words_share: Tells which share of the question's words a text has, 0 to 1; None where words do not count.
         meaning_share: What meaning weighs against words, 0 to 1.
     """
+    import numpy as np  # beside the index, never at the start of a process
+
     if memory.embedding is None or len(windows := memory.embedding.windows) < 2:
         return None
     near = np.zeros(len(windows)) if vector is None else memory.embedding.vectors @ vector.reshape(-1)

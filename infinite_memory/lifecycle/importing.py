@@ -45,10 +45,7 @@ from infinite_memory.lifecycle.importers import (
     forget_files,
     is_our_id,
 )
-from infinite_memory.lifecycle.importers.older import NAME as OLDER
-from infinite_memory.lifecycle.importers.older import read_older
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, fold
-from infinite_memory.store.older import OlderDatabase, check_hosts
 
 BATCH = 160  # memories embedded and stored together: the loop is held up for some 5 ms at most
 BATCH_CHARS = 4 << 20  # of their texts together
@@ -124,6 +121,11 @@ async def import_older(
         InvalidRequestError: it is on a machine that the settings do not allow, cannot be reached, or is no such database.
         StoreUnavailableError: our own MongoDB cannot be reached; what was imported until now stays.
     """
+    # PyMongo costs 40 ms to import, which no start has to pay for.
+    from infinite_memory.lifecycle.importers.older import NAME as OLDER
+    from infinite_memory.lifecycle.importers.older import read_older
+    from infinite_memory.store.older import OlderDatabase, check_hosts
+
     check_hosts(uri, parts.config.mongodb.uri, parts.config.mongodb.import_hosts)
     await parts.index.sidecar()
     with await asyncio.to_thread(lambda: OlderDatabase(uri, database)) as older:
