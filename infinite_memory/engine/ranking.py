@@ -9,7 +9,7 @@ both sets.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from infinite_memory.models import MemoryId
@@ -64,8 +64,3 @@ def _score(one: Candidate, meaning_share: float, cosine_unit: float, words_unit:
     # A letter-for-letter match is of words: it counts wherever words do.
     letters = one.verbatim if meaning_share < 1 else 0.0
     return round(meaning_share * meaning + (1 - meaning_share) * words + TAG_LIFT * one.lifted + letters, 9)
-
-
-def best_first(scored: Sequence[tuple[Candidate, float]], wanted: int) -> list[Candidate]:
-    """Give the first *wanted* candidates."""
-    return [one for one, _ in scored[:wanted]]
