@@ -25,8 +25,9 @@ from infinite_memory.app import App, check_model, new_session
 from infinite_memory.config import Config, known_settings, load_config
 from infinite_memory.contracts.base import Checking
 from infinite_memory.contracts.native import Session
-from infinite_memory.contracts.native.table import Progress, untold
+from infinite_memory.contracts.native.table import untold
 from infinite_memory.contracts.siblings import NATIVE, ROUTES, SIBLINGS
+from infinite_memory.engine.parts import Progress
 from infinite_memory.errors import ConfigError, DaemonError, InfiniteMemoryError, shown
 from infinite_memory.home import Home
 from infinite_memory.logs import bound_printed, open_log, show_crashes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from infinite_memory.engine.scopes import ScopeBook
     from infinite_memory.engine.uses import UseCounter
     from infinite_memory.store.base import Store
+
+
+Progress = Callable[[int, int], None]
+"""Takes how much of long work is done, of how much; 0 where nobody knows how much there is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ import asyncio
 import datetime as dt
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from infinite_memory import __version__
-from infinite_memory.engine.parts import Parts
+from infinite_memory.engine.parts import Parts, Progress
 from infinite_memory.errors import BackupError, StoreError, StoreUnavailableError
 from infinite_memory.lifecycle.ciphers import Cipher, Secret, find_secret, new_lock
 from infinite_memory.lifecycle.folder import (
@@ -35,9 +35,6 @@ log = logging.getLogger(__name__)
 SNAPSHOT_TRIES = 5  # a scope made or dropped while the snapshot is taken costs one
 RETRY_S = 0.5
 _READ_BYTES = 1 << 20
-
-Progress = Callable[[int, int], None]
-"""Told how many documents are done, and of about how many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory import __version__
-from infinite_memory.engine.parts import Parts
-from infinite_memory.lifecycle.backup import Progress
+from infinite_memory.engine.parts import Parts, Progress
 from infinite_memory.lifecycle.folder import stem_of, unwritable, written_beside
 from infinite_memory.lifecycle.records import (
     fact_to_json,

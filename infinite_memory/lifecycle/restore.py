@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from infinite_memory.engine.parts import Parts
+from infinite_memory.engine.parts import Parts, Progress
 from infinite_memory.errors import BackupError, InvalidRequestError, StoreError
-from infinite_memory.lifecycle.backup import Backup, Backups, Progress
+from infinite_memory.lifecycle.backup import Backup, Backups
 from infinite_memory.lifecycle.ciphers import Secret
 from infinite_memory.lifecycle.folder import find_backup
 from infinite_memory.lifecycle.format import BackupReader, Part

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from infinite_memory.engine.parts import Parts
+from infinite_memory.engine.parts import Parts, Progress
 from infinite_memory.errors import BackupError
-from infinite_memory.lifecycle.backup import Backup, Backups, Progress, verify_file
+from infinite_memory.lifecycle.backup import Backup, Backups, verify_file
 from infinite_memory.lifecycle.ciphers import Secret
 from infinite_memory.lifecycle.folder import NAME, list_names
 from infinite_memory.lifecycle.format import read_head

@@ -21,9 +21,10 @@ from infinite_memory.contracts.native import (  # enter their commands
     writing,
 )
 from infinite_memory.contracts.native.failures import failure
-from infinite_memory.contracts.native.table import TABLE, Call, Progress, Session, untold
+from infinite_memory.contracts.native.table import TABLE, Call, Session, untold
 from infinite_memory.engine import Engine
 from infinite_memory.engine.clock import Clock, system_clock
+from infinite_memory.engine.parts import Progress
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, shown
 
 log = logging.getLogger(__name__)

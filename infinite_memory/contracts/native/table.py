@@ -25,17 +25,13 @@ from infinite_memory.contracts.base import (
     TimeRangeField,
 )
 from infinite_memory.engine import Engine
-from infinite_memory.engine.parts import Where
+from infinite_memory.engine.parts import Progress, Where
 from infinite_memory.engine.scopes import GLOBAL, is_all
 from infinite_memory.errors import InvalidRequestError, shown
 from infinite_memory.models import Filter, MemoryId, TagsMode, TimeRange, fold, tag_key
 from infinite_memory.time_phrases import EXAMPLES, Anchor, FoundTime, find_time
 
 SCOPE_ABOUT = "Name of a scope, or ALL; without it the active scope and Global are searched"
-
-
-Progress = Callable[[int, int], None]
-"""Takes how much of long work is done, of how much; 0 where nobody knows how much there is."""
 
 
 def untold(done: int, total: int) -> None:
