@@ -93,7 +93,8 @@ class Inspector:
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
 def test_the_official_inspector_runs_every_tool(tools: NpmTools, installation: Installation, way: str) -> None:
-    target = [sys.executable, "-m", "infinite_memory", "serve"]
+    # The inspector hands only a few variables on, so the home is named in the command: else it is the user's.
+    target = ["env", f"INFINITE_MEMORY_HOME={installation.home}", sys.executable, "-m", "infinite_memory", "serve"]
     if way == "http":
         about = installation.status()["http"]
         token = Path(about["token_file"]).read_text().strip()
