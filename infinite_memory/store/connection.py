@@ -15,6 +15,7 @@ from pymongo import ReadPreference
 from pymongo.asynchronous.database import AsyncDatabase
 
 from infinite_memory.errors import ConfigError, StoreUnavailableError
+from infinite_memory.store.abandoned import APP_NAME
 from infinite_memory.store.drivers import DRIVERS, Client, close_client, make_client
 from infinite_memory.store.translate import translated
 
@@ -169,7 +170,7 @@ class Connection:
             "readConcernLevel": "majority",
             "retryWrites": True,
             "retryReads": True,
-            "appname": "infinite-memory",
+            "appname": APP_NAME,
             "maxPoolSize": _POOL,
             "serverSelectionTimeoutMS": limit_ms,
             "connectTimeoutMS": limit_ms,

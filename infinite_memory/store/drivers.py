@@ -53,10 +53,10 @@ async def close_client(client: Client) -> None:
 
 
 async def aggregate(
-    collection: AsyncCollection[Document], pipeline: Sequence[Mapping[str, Any]], **options: Any
+    source: AsyncCollection[Document] | AsyncDatabase[Document], pipeline: Sequence[Mapping[str, Any]], **options: Any
 ) -> list[Document]:
     """Run an aggregation and read all it gives."""
-    cursor = await _settled(collection.aggregate(pipeline, **options))
+    cursor = await _settled(source.aggregate(pipeline, **options))
     return cast("list[Document]", await cursor.to_list(None))
 
 

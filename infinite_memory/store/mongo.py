@@ -28,6 +28,7 @@ from pymongo.errors import BulkWriteError
 from infinite_memory.errors import InfiniteMemoryError, MemoryChangedError, MemoryNotFoundError
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Row, Scope, ScopeId, floor_to_millisecond, fold
 from infinite_memory.store import changes, documents, schema
+from infinite_memory.store.abandoned import end_abandoned
 from infinite_memory.store.base import Change, Located, Store, StoreInfo, Version
 from infinite_memory.store.connection import Connection, Database, UriSource
 from infinite_memory.store.copies import Copies
@@ -100,6 +101,8 @@ class MongoStore(Store):
         async with self._connection.operation(factor=10) as database:
             self._deployment = _deployment(await database.client.admin.command("hello"))
             self._scopes.polled = self._facts.polled = self._is_polled
+            if not self._is_polled:
+                await end_abandoned(database.client)
             await finish_interrupted(database, polled=self._is_polled)
             await schema.upgrade(database)
             await schema.create_shared_indexes(database, polled=self._is_polled)
