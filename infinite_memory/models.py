@@ -88,7 +88,8 @@ class MemoryRecord:
     """One stored item, whole.
 
     ``embedding`` is None while it is pending (the model failed or was not ready): the memory is kept all the same.
-    ``occurred_at`` is when it happened, ``created_at`` when it was stored; `revision` counts its changes from 1.
+    ``occurred_at`` is when it happened, ``created_at`` when it was stored; `revision` counts its changes from 1. ``is_pruned``
+    marks one that was hidden only to make room, which is kept for longer than what was forgotten.
     """
 
     memory_id: MemoryId
@@ -113,6 +114,7 @@ class MemoryRecord:
     content_hash: str = ""
     revision: int = 1
     deleted_at: dt.datetime | None = None
+    is_pruned: bool = False
     embedding: Embedding | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Writes the README's table of requests from the native contract's table; a test holds the README to it."""
+"""Writes the README's tables of requests and of formats to import, from the native contract and the importers; a test holds it to them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 
 from infinite_memory.contracts.native import TABLE
+from infinite_memory.lifecycle.importers import FORMATS
 
 FILE = Path(__file__).resolve().parent.parent / "README.md"
-_PART = re.compile(r"(<!-- commands: begin [^\n]*-->\n).*?(<!-- commands: end -->)", re.DOTALL)
+_PART = re.compile(r"(<!-- (\w+): begin [^\n]*-->\n).*?(<!-- \2: end -->)", re.DOTALL)
 
 
-def table() -> str:
+def commands() -> str:
     """Give the table of requests in Markdown."""
     rows = ["| request | fields (**required**) | what it does |", "| --- | --- | --- |"]
     for one in TABLE:
@@ -20,10 +21,19 @@ def table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def with_table(readme: str) -> str:
-    """Give *readme* with its table made anew."""
-    return _PART.sub(lambda part: part[1] + table() + part[2], readme)
+def formats() -> str:
+    """Give the table of formats in Markdown."""
+    rows = ["| format | what PATH is |", "| --- | --- |", *(f"| `{one.name}` | {one.about} |" for one in FORMATS)]
+    return "\n".join(rows) + "\n"
+
+
+TABLES = {"commands": commands, "formats": formats}
+
+
+def with_tables(readme: str) -> str:
+    """Give *readme* with its tables made anew."""
+    return _PART.sub(lambda part: part[1] + TABLES[part[2]]() + part[3], readme)
 
 
 if __name__ == "__main__":
-    FILE.write_text(with_table(FILE.read_text("utf-8")), "utf-8")
+    FILE.write_text(with_tables(FILE.read_text("utf-8")), "utf-8")

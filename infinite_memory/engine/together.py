@@ -53,7 +53,7 @@ class Together(Remembering):
             raise MemoryNotFoundError(memory_id)
         old = found[memory_id]
         check(old)
-        new = dataclasses.replace(changed(old, changes), deleted_at=None)
+        new = dataclasses.replace(changed(old, changes), deleted_at=None, is_pruned=False)
         if embedded_text(new) != embedded_text(old):
             [(embedding, _)] = await self._embed([new])
             new = dataclasses.replace(new, embedding=embedding)

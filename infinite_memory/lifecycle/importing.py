@@ -12,19 +12,15 @@ import asyncio
 import contextlib
 import csv
 import dataclasses
-import hashlib
-import json
 import sqlite3
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from infinite_memory.engine.index import end
-from infinite_memory.engine.parts import Parts
+from infinite_memory.engine.parts import Parts, Progress
 from infinite_memory.engine.pending import embedded_text
-from infinite_memory.engine.remember import content_hash
 from infinite_memory.engine.scopes import GLOBAL, check_name
 from infinite_memory.errors import (
     EmbeddingError,
@@ -34,6 +30,7 @@ from infinite_memory.errors import (
     ScopeExistsError,
     ScopeNotFoundError,
 )
+from infinite_memory.lifecycle.admission import fault_of, id_of, record_of
 from infinite_memory.lifecycle.history import History
 from infinite_memory.lifecycle.importers import (
     Entry,
@@ -43,20 +40,14 @@ from infinite_memory.lifecycle.importers import (
     Refused,
     find_format,
     forget_files,
-    is_our_id,
 )
-from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, fold
+from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId, fold
 
 BATCH = 160  # memories embedded and stored together: the loop is held up for some 5 ms at most
 BATCH_CHARS = 4 << 20  # of their texts together
 AT_ONCE = 2  # batches under way, one embedded and one written: a cut-off import repeats at most so many
 REFUSALS_TOLD = 100
-MOST_BYTES = 8 << 20  # of one memory with all that is said about it: half of what MongoDB takes
-MOST_LEVELS = 50
 _NAME_CHARS = 256
-_INT64 = 1 << 63
-
-Progress = Callable[[int], None]
 
 
 @dataclass(slots=True)
@@ -92,6 +83,7 @@ async def import_path(
         form: Name of its format; None finds it.
         scope: Everything goes there; None keeps the scopes of our own exports, and is Global otherwise.
         dry_run: Only tell what would be added.
+        progress: Told how many entries were read; of how many is not known (0).
 
     Raises:
         InvalidRequestError: there is no such file, or it is in no known form.
@@ -241,7 +233,7 @@ class _Import:
         done = self._done
         wanted: dict[MemoryId, Incoming] = {}
         for one in batch:
-            if (fault := self._fault(one)) is not None:
+            if (fault := fault_of(one, self._parts.config.limits.text_bytes)) is not None:
                 done.refuse(Refused(_named(one), fault))
             elif (memory_id := id_of(one)) in self._seen:
                 done.present += 1
@@ -259,60 +251,13 @@ class _Import:
             except InfiniteMemoryError as problem:
                 done.refuse(Refused(_named(one), str(problem)))
                 continue
-            memories.append(self._memory(memory_id, one, scope.scope_id if scope else ScopeId("")))
+            memories.append(record_of(memory_id, one, scope.scope_id if scope else ScopeId(""), self._parts.clock()))
         self._revisions |= {one.memory_id: one.revision for one in memories}
         return memories
 
-    def _fault(self, one: Incoming) -> str | None:
-        """Tell why a memory cannot be stored; None when it can."""
-        limit = self._parts.config.limits.text_bytes
-        if not one.text.strip():
-            return "has no text"
-        try:
-            size = len(one.text.encode())
-            about = (one.scope, one.title, one.type, one.status, one.speaker, one.conversation_id, one.source, one.tags)
-            everything = (about, one.owners, one.metadata, one.structured)
-            _check_storable(everything, 0)
-            whole = size + len(json.dumps(everything, ensure_ascii=False, default=str).encode())
-        except UnicodeEncodeError:
-            return "is no valid text"
-        except ValueError as problem:
-            return str(problem)
-        if size > limit:
-            return f"its text has {size:,} bytes, the limit is {limit:,}"
-        return f"it has {whole:,} bytes, the limit is {MOST_BYTES:,}" if whole > MOST_BYTES else None
-
-    def _memory(self, memory_id: MemoryId, one: Incoming, scope_id: ScopeId) -> MemoryRecord:
-        now = floor_to_millisecond(self._parts.clock())
-        created_at = floor_to_millisecond(one.created_at) if one.created_at else now
-        occurred_at = floor_to_millisecond(one.occurred_at) if one.occurred_at else created_at
-        return MemoryRecord(
-            memory_id=memory_id,
-            scope_id=scope_id,
-            text=one.text,
-            source=one.source,
-            occurred_at=occurred_at,
-            created_at=created_at,
-            updated_at=floor_to_millisecond(one.updated_at) if one.updated_at else created_at,
-            tags=one.tags,
-            type=one.type,
-            title=one.title,
-            importance=one.importance,
-            confidence=one.confidence,
-            status=one.status,
-            speaker=one.speaker,
-            conversation_id=one.conversation_id,
-            owners=one.owners,
-            metadata=one.metadata,
-            structured=one.structured,
-            occurrences=one.occurrences or (occurred_at,),
-            content_hash=content_hash(one.text),
-            revision=one.revision or 1,
-            deleted_at=one.deleted_at,
-        )
-
     def _version(self, memory_id: MemoryId, one: IncomingVersion, scope_id: ScopeId) -> MemoryRecord:
-        return dataclasses.replace(self._memory(memory_id, one.memory, scope_id), revision=one.revision)
+        made = record_of(memory_id, one.memory, scope_id, self._parts.clock())
+        return dataclasses.replace(made, revision=one.revision)
 
     async def _keep(self, memories: list[MemoryRecord], read: int, progress: Progress | None) -> None:
         """Embed and store what is fresh of *read* entries; batches are embedded side by side and written one after the other."""
@@ -327,38 +272,11 @@ class _Import:
         self._done.added += len(memories)
         self._read += read
         if progress is not None:
-            progress(self._read)
-
-
-def id_of(one: Incoming) -> MemoryId:
-    """Give the id that an incoming memory has each time it is read: ours, or one made from its key and time."""
-    if one.memory_id is not None and is_our_id(one.memory_id):
-        return MemoryId(one.memory_id)
-    seconds = int(one.occurred_at.timestamp()) if one.occurred_at else 0
-    digest = hashlib.sha256(one.key.encode("utf-8", "surrogatepass")).digest()
-    return MemoryId((min(max(seconds, 0), 0xFFFFFFFF).to_bytes(4, "big") + digest[:8]).hex())
+            progress(self._read, 0)
 
 
 def _named(one: Incoming) -> str:
     return (one.title or one.text)[:40].encode("utf-8", "replace").decode()
-
-
-def _check_storable(value: Any, depth: int) -> None:
-    """Refuse what MongoDB cannot hold.
-
-    Raises:
-        ValueError: there is such a thing; says what.
-    """
-    if depth > MOST_LEVELS:
-        raise ValueError(f"it is nested deeper than {MOST_LEVELS} levels")
-    if isinstance(value, dict):
-        for one in value.values():
-            _check_storable(one, depth + 1)
-    elif isinstance(value, list | tuple):
-        for one in value:
-            _check_storable(one, depth + 1)
-    elif isinstance(value, int) and not -_INT64 <= value < _INT64:
-        raise ValueError("it holds an integer of more than 64 bits")
 
 
 def _next_batch(entries: Iterator[Entry]) -> list[Entry]:

@@ -73,6 +73,7 @@ def memory_to_json(memory: MemoryRecord, scope_name: str) -> Json:
         found["occurrences"] = [instant_to_text(one) for one in memory.occurrences]
     if memory.deleted_at is not None:
         found["deleted_at"] = instant_to_text(memory.deleted_at)
+        found |= {"pruned": True} if memory.is_pruned else {}
     return found
 
 

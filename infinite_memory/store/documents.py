@@ -89,6 +89,7 @@ def to_document(memory: MemoryRecord) -> Document:
         document["occurrences"] = [floor_to_millisecond(instant) for instant in memory.occurrences]
     if memory.deleted_at is not None:
         document["deleted_at"] = floor_to_millisecond(memory.deleted_at)
+        document |= {"pruned": True} if memory.is_pruned else {}
     if memory.embedding is not None:
         document["embedding"] = embedding_to_document(memory.embedding)
     return document
@@ -112,6 +113,7 @@ def from_document(document: Mapping[str, Any], scope_id: ScopeId) -> MemoryRecor
         content_hash=document.get("content_hash", ""),
         revision=int(document["revision"]),
         deleted_at=document.get("deleted_at"),
+        is_pruned=bool(document.get("pruned")),
         embedding=embedding_from_document(document["embedding"]) if document.get("embedding") else None,
         **{name: document.get(name) for name in _OPTIONAL},
     )

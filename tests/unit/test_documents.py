@@ -28,7 +28,7 @@ def script(name: str) -> ModuleType:
 
 
 def test_the_readmes_table_of_requests_is_made_from_the_table() -> None:
-    assert script("make_readme").with_table(README) == README, "run scripts/make_readme.py"
+    assert script("make_readme").with_tables(README) == README, "run scripts/make_readme.py"
 
 
 def test_the_settings_file_is_made_from_the_settings() -> None:

@@ -148,13 +148,13 @@ async def import_memory(call: Call) -> Reply:
             fields.find_text("database"),
             scope=scope,
             dry_run=dry_run,
-            progress=lambda read: call.progress(read, 0),
+            progress=call.progress,
         )
     else:
         named = form.value if form is not None else None
         done = await import_path(
             parts, Path(path or "").expanduser(), form=named, scope=scope, dry_run=dry_run,
-            progress=lambda read: call.progress(read, 0),
+            progress=call.progress,
         )  # fmt: skip
     reply: Reply = {"format": done.form, "added": done.added, "present": done.present, "skipped": done.refused_count}
     if beside_memories := {kind: count for kind, count in done.also.items() if count}:

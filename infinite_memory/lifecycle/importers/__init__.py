@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infinite_memory.errors import InvalidRequestError
-from infinite_memory.lifecycle.importers import assistants, own, servers, sqlite_service
+from infinite_memory.lifecycle.importers import assistants, own, servers, sqlite_service, tables
 from infinite_memory.lifecycle.importers.incoming import (
     Entry,
     Incoming,
@@ -42,17 +42,17 @@ class Format:
 
 FORMATS = (
     Format("infinite-memory", "our own export, JSON Lines", own.is_export, own.read_export),
-    Format("csv", "our own export, CSV", own.is_csv, own.read_csv),
+    Format("csv", "a CSV table, ours or any with a column text or content", tables.is_table, tables.read_table),
     Format("markdown", "our own export, Markdown: a file or a folder", own.is_markdown, own.read_markdown),
-    Format("server-memory", "memory.jsonl of the MCP server-memory", servers.is_graph, servers.read_graph),
+    Format("server-memory", "`memory.jsonl` of the MCP reference server memory", servers.is_graph, servers.read_graph),
     Format("mcp-memory-service", "JSON export of mcp-memory-service", servers.is_service, servers.read_service),
     Format(
-        "mcp-memory-service-sqlite", "its SQLite file", sqlite_service.is_service_database,
+        "mcp-memory-service-sqlite", "SQLite file of mcp-memory-service", sqlite_service.is_service_database,
         sqlite_service.read_service_database,
     ),
     Format("mem0", "JSON of Mem0", servers.is_mem0, servers.read_mem0),
-    Format("chatgpt", "conversations.json of ChatGPT", assistants.is_chatgpt, assistants.read_chatgpt),
-    Format("claude", "conversations.json of Claude", assistants.is_claude, assistants.read_claude),
+    Format("chatgpt", "`conversations.json` of ChatGPT", assistants.is_chatgpt, assistants.read_chatgpt),
+    Format("claude", "`conversations.json` of Claude", assistants.is_claude, assistants.read_claude),
     Format("basic-memory", "Markdown folder of basic-memory", servers.is_notes, servers.read_notes),
 )  # fmt: skip
 

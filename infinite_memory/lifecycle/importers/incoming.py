@@ -44,6 +44,7 @@ class Incoming:
     structured: Any = None
     occurrences: tuple[dt.datetime, ...] = ()
     revision: int | None = None
+    is_pruned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

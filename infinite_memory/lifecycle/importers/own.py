@@ -1,11 +1,10 @@
-"""Our own exports, read back: JSON Lines whole, CSV and Markdown as far as they tell."""
+"""Our own exports, read back: JSON Lines whole, Markdown as far as it tells; CSV is in `tables`."""
 
 from __future__ import annotations
 
-import csv
 import json
+import math
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -74,7 +73,8 @@ def _scope(record: Json, where: str) -> IncomingScope | Refused:
     return IncomingScope(name, about if isinstance(about, str) else "", *map(instant_of, times))
 
 
-def _memory(record: Json, where: str) -> Incoming | Refused:
+def memory_of(record: Json, where: str) -> Incoming | Refused:
+    """Read a memory from its object; ``key`` names it where it bears no id."""
     text = text_of(record.get("text"))
     if text is None:
         return Refused(where, "has no text")
@@ -82,7 +82,7 @@ def _memory(record: Json, where: str) -> Incoming | Refused:
     occurrences = [instant_of(one) for one in (times if isinstance(times, list) else [])]
     memory_id, revision = record.get("memory_id"), record.get("revision")
     return Incoming(
-        key=str(memory_id or text),
+        key=str(memory_id or record.get("key") or text),
         text=text,
         scope=text_of(record.get("scope")),
         memory_id=memory_id if isinstance(memory_id, str) else None,
@@ -96,14 +96,15 @@ def _memory(record: Json, where: str) -> Incoming | Refused:
         metadata=object_of(record.get("metadata")),
         structured=record.get("structured"),
         occurrences=tuple(one for one in occurrences if one is not None),
+        is_pruned=record.get("pruned") is True,
         revision=revision if isinstance(revision, int) and 0 < revision < _MOST_REVISIONS else None,
         **{name: text_of(record.get(name)) for name in ("type", "title", "status", "speaker", "conversation_id")},  # type: ignore[arg-type]
-        **{name: _number(record.get(name)) for name in ("importance", "confidence")},  # type: ignore[arg-type]
+        **{name: number_of(record.get(name)) for name in ("importance", "confidence")},  # type: ignore[arg-type]
     )
 
 
 def _version(record: Json, where: str) -> IncomingVersion | Refused:
-    memory = _memory(record, where)
+    memory = memory_of(record, where)
     if isinstance(memory, Refused):
         return memory
     if memory.memory_id is None or not is_our_id(memory.memory_id) or memory.revision is None:
@@ -117,7 +118,7 @@ def _fact(record: Json, where: str) -> IncomingFact | Refused:
     fact_id, scope, subject, predicate, object_ = said
     if not (fact_id and is_our_id(fact_id) and scope and subject and predicate and object_ and begins):
         return Refused(where, "is no whole fact")
-    known = _number(record.get("confidence"))
+    known = number_of(record.get("confidence"))
     provenance = text_of(record.get("provenance"))
     return IncomingFact(
         fact_id, scope, subject, predicate, object_, begins, ends, 1.0 if known is None else known, provenance
@@ -138,25 +139,8 @@ def _link(record: Json, where: str) -> IncomingLink | Refused:
 
 
 _READERS: dict[str, Callable[[Json, str], Entry]] = {
-    "scope": _scope, "memory": _memory, "revision": _version, "fact": _fact, "link": _link,
+    "scope": _scope, "memory": memory_of, "revision": _version, "fact": _fact, "link": _link,
 }  # fmt: skip
-
-
-def is_csv(path: Path) -> bool:
-    """Tell whether *path* is an export in CSV."""
-    try:
-        with path.open(encoding="utf-8-sig") as lines:
-            return next(lines, "").startswith("memory_id,scope,timestamp,text,")
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
-def read_csv(path: Path) -> Iterator[Incoming | Refused]:
-    """Read a table of memories."""
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        for number, row in enumerate(csv.DictReader(lines), 2):
-            yield _memory({key: value for key, value in row.items() if key and value}, f"line {number}")
 
 
 def is_markdown(path: Path) -> bool:
@@ -218,8 +202,10 @@ def _is_page(file: Path) -> bool:
     return text.startswith("# ") and _ID.search(text) is not None
 
 
-def _number(value: Any) -> float | None:
+def number_of(value: Any) -> float | None:
+    """Read a finite number; None when it is none."""
     try:
-        return None if value is None or isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+        number = None if value is None or isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
         return None
+    return number if number is not None and math.isfinite(number) else None

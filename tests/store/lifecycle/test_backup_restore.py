@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import logging
 import os
 from pathlib import Path
 
@@ -190,6 +191,20 @@ def test_what_is_replaced_is_backed_up_first(open_memory: Open) -> None:
             await memory.ok("restore_backup", file=done["saved_before"], mode="replace")
             listed = await memory.ok("list_memories", filter={"scope": "ALL"})
             assert {one["text"] for one in listed["results"]} == {"the second form", "stored later"}
+
+    run(work())
+
+
+def test_a_restore_is_told_in_the_log(open_memory: Open, caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            for text in ("tea", "coffee"):
+                await memory.store(text)
+            made = await memory.ok("backup_memory")
+            with caplog.at_level(logging.INFO, "infinite_memory.lifecycle"):
+                await memory.ok("restore_backup", file=made["backup_file"], mode="replace")
+            told = [one for one in caplog.records if getattr(one, "event", "") == "backup_restored"]
+            assert [one.getMessage() for one in told] == [f"restored {made['backup_file']}: 2 memories"]
 
     run(work())
 

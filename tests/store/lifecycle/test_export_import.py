@@ -118,7 +118,15 @@ def basic_memory(folder: Path) -> Path:
     return folder / "notes"
 
 
+def table(folder: Path) -> Path:
+    """A table of one's own."""
+    file = folder / "notes.csv"
+    file.write_text("Content;Tags;Date;Shelf\nthe kettle whistles;kitchen, tea;2024-05-06;7\n;;2024-05-06;8\n", "utf-8")
+    return file
+
+
 CASES = [
+    (table, "csv", 1, 1, "the kettle whistles"),
     (server_memory, "server-memory", 4, 1, "Ada: likes tea"),
     (service_export, "mcp-memory-service", 1, 1, "the router is in the cellar"),
     (service_database, "mcp-memory-service-sqlite", 1, 0, "the router is in the cellar"),

@@ -61,7 +61,7 @@ def test_a_large_import_is_whole_and_tells_how_far_it_is(open_memory: Open, tmp_
     async def work() -> None:
         async with open_memory() as memory:
             told: list[int] = []
-            done = await import_path(memory.engine.parts, lines(tmp_path), progress=told.append)
+            done = await import_path(memory.engine.parts, lines(tmp_path), progress=lambda read, _: told.append(read))
             assert (done.added, done.present, done.refused_count) == (COUNT, 0, 0)
             assert told == sorted(set(told))
             assert told[-1] == COUNT

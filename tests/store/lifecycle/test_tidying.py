@@ -256,6 +256,32 @@ def test_what_was_pruned_is_kept_when_other_deletions_are_purged(open_memory: Op
     run(work())
 
 
+def test_what_was_pruned_is_still_known_as_such_where_an_export_was_taken_in(open_memory: Open) -> None:
+    now = LONG_AGO
+
+    async def work() -> None:
+        nonlocal now
+        async with open_memory("old", {"retention.max_memories": "1"}, lambda: now) as old:
+            ids = await plant(old, "S", ["older", "newer", "deleted"])
+            await old.ok("delete_memory", target={"memory_id": ids[2]})
+            await tidy(old, "prune")
+            written = await old.ok("export_memory", include_deleted=True)
+        async with open_memory("new", clock=lambda: now) as new:
+            assert (await new.ok("import_memory", path=written["path"]))["added"] == 3
+            now += dt.timedelta(days=300)
+            await tidy(new, "purge_deleted")
+            assert (await new.ask("restore_memory", memory_id=ids[2]))["error_code"] == "NOT_FOUND"
+            assert (await new.ok("restore_memory", memory_id=ids[0]))["memory"]["text"] == "older"
+            [[kept]] = [
+                list((await new.engine.parts.store.fetch({ids[0]: one.scope_id})).values())
+                for one in new.engine.parts.scopes.all()
+                if one.name == "S"
+            ]
+            assert not kept.is_pruned
+
+    run(work())
+
+
 def test_a_summary_hides_what_it_sums_up_where_that_is_wanted_and_it_comes_back(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory(flags={"retention.summary_hides": "true"}) as memory:
