@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,33 @@ from infinite_memory.errors import ConfigError, DaemonError
 
 Json = dict[str, Any]
 
+_PREFIX = "INFINITE_MEMORY_"
+
 START_S = 40.0  # a daemon that is going may take half a minute to finish
 STARTER_S = 10.0  # how long a client waits for another that is starting the daemon
 GREETING_S = 30.0
 LITTLE_BYTES = 64 * 1024  # with less on its disk than this, nothing can be written
+
+
+def session_greeting(
+    environ: Mapping[str, str],
+    *,
+    contract: str | None = None,
+    flags: Mapping[str, str] | None = None,
+    carried: Collection[str] = (),
+) -> Json:
+    """Say what a session's greeting says of its client: its contract, flags and environment; the daemon checks them.
+
+    Args:
+        contract: The one that is spoken; None is the native one.
+        flags: Settings that were given to the client itself: ``{"section.name": text}``.
+        carried: Names of variables that the contract has of its own, beside ours.
+    """
+    named = {
+        name: value for name, value in environ.items() if name.startswith(_PREFIX) or name == "TZ" or name in carried
+    }
+    greeting: Json = {"kind": "session", "environ": named, "flags": dict(flags or {})}
+    return greeting if contract is None else greeting | {"contract": contract}
 
 
 def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.socket, Json]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from infinite_memory.config import Config
 
 Json = dict[str, Any]
-_PREFIX = "INFINITE_MEMORY_"
 NATIVE = "native"
 
 
@@ -58,15 +57,23 @@ def home_and_config(options: argparse.Namespace) -> tuple[Home, Config]:
 
 
 def greeting_of(options: argparse.Namespace) -> Json:
-    """Write what a session's greeting says of this client: its flags, settings file and environment; the daemon checks them."""
+    """Write a session's greeting from a command's arguments and its environment.
+
+    Raises:
+        ConfigError: the settings file that is named is not there, or a flag goes with another contract.
+    """
+    from infinite_memory.greeting import session_greeting
+
     _check_file(options)
-    named = {name: value for name, value in os.environ.items() if name.startswith(_PREFIX) or name == "TZ"}
-    greeting: Json = {"kind": "session", "environ": named, "flags": flags_of(options)}
-    if (contract := getattr(options, "contract", NATIVE)) != NATIVE:
+    contract: str | None = getattr(options, "contract", NATIVE)
+    carried: tuple[str, ...] = ()
+    if contract == NATIVE:
+        contract = None
+    elif contract is not None:
         from infinite_memory.cli.foreign_settings import CARRIED
 
         carried = CARRIED.get(contract, ())
-        greeting |= {"contract": contract, "environ": named | {n: v for n, v in os.environ.items() if n in carried}}
+    greeting = session_greeting(os.environ, contract=contract, flags=flags_of(options), carried=carried)
     if chosen := contract_options(options):
         greeting["options"] = chosen
     if options.config is not None:

@@ -7,7 +7,6 @@ only if it changes nothing.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import http.client
 import json
@@ -21,9 +20,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from infinite_memory.cli.reach import greeting_of
 from infinite_memory.errors import ConfigError, DaemonError
-from infinite_memory.greeting import greet
+from infinite_memory.greeting import greet, session_greeting
 from infinite_memory.home import HOME_VARIABLE, find_home
 from infinite_memory.local_socket import CONTROL
 from infinite_memory.sdk.errors import InvalidError, UnavailableError
@@ -166,7 +164,7 @@ def to_daemon(home: str | Path | None, timeout_s: float) -> Link:
 
     def connect() -> _Session:
         try:
-            link, _ = greet(folder, greeting_of(argparse.Namespace(set=[], config=None, contract="routes")))
+            link, _ = greet(folder, session_greeting(os.environ, contract="routes"))
         except (DaemonError, ConfigError) as problem:
             raise UnavailableError(str(problem), code=problem.code.upper()) from problem
         link.settimeout(timeout_s)
