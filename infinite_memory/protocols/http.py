@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 from infinite_memory.config import HttpSettings
 from infinite_memory.contracts.mcp import INVALID_REQUEST, PARSE_ERROR, Json, RpcError
-from infinite_memory.errors import ConfigError, ForbiddenError, InfiniteMemoryError, InvalidRequestError
+from infinite_memory.errors import (
+    ConfigError,
+    ForbiddenError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    StoreUnavailableError,
+)
 from infinite_memory.protocols.asgi import ClientGoneError, Receive, Scope, Send, again, answer, headers_of, read_body
 from infinite_memory.protocols.json_text import parse_value
 from infinite_memory.protocols.jsonrpc import RpcContract, check_shape, id_of
@@ -42,6 +48,7 @@ Open = Callable[[], RpcContract]
 Message = Mapping[str, Any]
 
 HOST, MCP = "127.0.0.1", "/mcp"
+RECHECK_S = 5.0  # how often what is long under way shows its token again, which may have been revoked
 STOP_S = 2  # how long open streams may take once the daemon goes
 LOOPBACK = r"https?://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?"
 
@@ -137,8 +144,9 @@ class HttpServer:
             await self._to_rest(scope, receive, send)
             return
         assert self._gate is not None
+        token = headers_of(scope).get("authorization", "")
         try:
-            grant = await self._gate.admit(headers_of(scope).get("authorization", ""))
+            grant = await self._gate.admit(token)
             if not grant.is_full:
                 raise ForbiddenError(
                     "this token is bound to users, scopes or reading; MCP needs one without bounds, /api/v1 takes it"
@@ -166,7 +174,34 @@ class HttpServer:
                 await answer(send, 400, problem_found)
                 return
             receive = again(body_sent, receive)
-        await route.handle(scope, receive, send)
+        await self._while_admitted(token, route, scope, receive, send)
+
+    async def _while_admitted(
+        self, token: str, route: ContractOverHttp, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Carry a request out, a long stream too, for as long as its token opens."""
+        assert self._gate is not None
+        is_begun = False
+
+        async def watch(message: Any) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        task = asyncio.create_task(route.handle(scope, receive, watch), name="mcp over http")
+        try:
+            while not (await asyncio.wait({task}, timeout=RECHECK_S))[0]:
+                with contextlib.suppress(StoreUnavailableError):  # asked again soon
+                    if not await self._gate.opens(token):
+                        break
+        finally:
+            is_revoked = not task.done()
+            task.cancel()
+            await asyncio.wait({task})
+        if not is_revoked:
+            task.result()
+        elif is_begun:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _to_rest(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer by the API, once host and origin are in order."""

@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from infinite_memory import __version__
 from infinite_memory.contracts.base import FlagField, Json
 from infinite_memory.engine import Engine
-from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, InvalidRequestError
+from infinite_memory.errors import AuthenticationError, ForbiddenError, InfiniteMemoryError, InvalidRequestError
 from infinite_memory.protocols.asgi import ClientGoneError, Receive, Scope, Send, again, headers_of, read_body
 from infinite_memory.protocols.asgi import answer as send_json
 from infinite_memory.protocols.json_text import parse_object
@@ -37,6 +37,7 @@ OPEN = frozenset({"/healthz", "/openapi.json", "/docs"})
 
 HEALTH_S = 5.0  # who asks for the health wants an answer soon
 LARGE_BODY = 1 << 20  # bytes from which on parsing would hold up the loop
+LONG_BODY_S = 0.5  # what took longer to arrive shows its token again: it may have been revoked meanwhile
 _UNROUTED = "none"  # how a request to no route of ours is counted
 _GRANT, _ROUTE = "infinite_memory.grant", "infinite_memory.route"
 _ABOUT = (
@@ -79,9 +80,10 @@ class RestApp:
                 self._metrics.count(method, route, status, time.monotonic() - began)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = headers_of(scope)
-        if scope["path"] not in OPEN:
-            scope[_GRANT] = await self._gate.admit(headers.get("authorization", ""))
+        headers, began = headers_of(scope), time.monotonic()
+        token = headers.get("authorization", "")
+        if is_guarded := scope["path"] not in OPEN:
+            scope[_GRANT] = await self._gate.admit(token)
         try:
             body = await read_body(receive, self._body_bytes)
         except ClientGoneError:
@@ -95,6 +97,8 @@ class RestApp:
             said = "a body must have the content type application/json"
             await send_json(send, 415, error_form("UNSUPPORTED_MEDIA_TYPE", said))
             return
+        if is_guarded and time.monotonic() - began > LONG_BODY_S and not await self._gate.opens(token):
+            raise AuthenticationError
         await self.api(scope, again(body, receive), send)
 
 

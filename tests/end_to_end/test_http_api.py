@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from infinite_memory import ApiError, Memory, local_socket
+from infinite_memory.rest.app import LONG_BODY_S
 from infinite_memory.rest.page import PAGE
 from infinite_memory.rest.routes import ROUTES
 from tests.http_client import Api, make_token, owner, refused, serving
@@ -420,6 +422,39 @@ def test_a_token_without_bounds_opens_mcp_and_counts_there(home: Installation, a
     reply = made.ask("POST", "/mcp", begin, None, Accept="application/json, text/event-stream")
     assert reply.status_code == 200
     assert "serverInfo" in reply.text
+
+
+def test_an_open_stream_ends_when_its_token_is_revoked(home: Installation, api: Api) -> None:
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize",
+             "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}  # fmt: skip
+    made = make_token(home, api.web)
+    session = made.ask("POST", "/mcp", begin, None, Accept="application/json, text/event-stream").headers
+    headers = {
+        "Authorization": f"Bearer {made.token}", "Accept": "text/event-stream",
+        "Mcp-Session-Id": session["mcp-session-id"], "Mcp-Protocol-Version": "2025-06-18",
+    }  # fmt: skip
+    with api.web.stream("GET", "/mcp", headers=headers, timeout=60) as stream:
+        assert stream.status_code == 200
+        assert home.command("tokens", "revoke", str(made.token)).returncode == 0
+        for _ in stream.iter_bytes():
+            pass
+
+
+def test_a_token_that_is_revoked_during_an_upload_stores_nothing(home: Installation, api: Api) -> None:
+    made = make_token(home, api.web)
+    body = json.dumps({"content": "slowly said", "scope": "Slow"}).encode()
+    head = (
+        f"POST /api/v1/memories HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {made.token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    at = api.web.base_url
+    with socket.create_connection((at.host, at.port), timeout=60) as link:
+        link.sendall(head.encode() + body[:5])
+        time.sleep(LONG_BODY_S)
+        assert home.command("tokens", "revoke", str(made.token)).returncode == 0
+        link.sendall(body[5:])
+        assert link.makefile("rb").readline().split()[1] == b"401"
+    assert "Slow" not in json.dumps(api.get("scopes"))
 
 
 def test_half_a_model_in_the_settings_is_told_by_the_status_and_to_the_sdk(tmp_path: Path) -> None:
