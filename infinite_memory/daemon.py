@@ -32,14 +32,14 @@ from infinite_memory.errors import ConfigError, DaemonError, InfiniteMemoryError
 from infinite_memory.home import Home
 from infinite_memory.logs import bound_printed, open_log, show_crashes
 from infinite_memory.model_port.choose import configured_model
-from infinite_memory.protocols.companion import open_companion
-from infinite_memory.protocols.http import HttpServer
 from infinite_memory.protocols.json_text import format_line
 from infinite_memory.protocols.lines import LineContract
 from infinite_memory.protocols.mcp import McpSession
 from infinite_memory.protocols.progress import ProgressLines
 from infinite_memory.protocols.session import serve_session
 from infinite_memory.rest.parts import RestParts
+from infinite_memory.web.companion import open_companion
+from infinite_memory.web.server import HttpServer
 
 if TYPE_CHECKING:
     from infinite_memory.rest.lines import LocalRoutes

@@ -83,9 +83,9 @@ async def _serve_app(home: Home, config: Config, options: argparse.Namespace, ou
 
     from infinite_memory.app import App, new_session
     from infinite_memory.cli.reach import contract_options
-    from infinite_memory.protocols.companion import open_companion
     from infinite_memory.protocols.session import serve_session
     from infinite_memory.protocols.streams import DescriptorSink, DescriptorSource
+    from infinite_memory.web.companion import open_companion
 
     session = new_session(config, os.environ)
     stop = asyncio.Event()

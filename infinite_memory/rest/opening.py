@@ -1,4 +1,4 @@
-"""Makes the gate and the API from what the daemon hands in. Imports FastAPI: only `protocols.http` imports this, in a thread."""
+"""Makes the gate and the API from what the daemon hands in. Imports FastAPI: only `web.server` imports this, in a thread."""
 
 from __future__ import annotations
 

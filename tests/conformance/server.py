@@ -23,8 +23,8 @@ from infinite_memory.contracts.mcp import INVALID_PARAMS, Json, Listener, Profil
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, NotFoundError
 from infinite_memory.home import Home
 from infinite_memory.protocols.asgi import Receive, Scope, Send
-from infinite_memory.protocols.http import HttpServer
 from infinite_memory.protocols.mcp import McpCall, McpSession
+from infinite_memory.web.server import HttpServer
 
 PNG = base64.b64encode(
     bytes.fromhex(

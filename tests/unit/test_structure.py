@@ -39,7 +39,7 @@ INWARD = {
     "embedding": ("embedding", "models", "errors"),
     "model_port": ("model_port", "config", "errors"),
     "time_phrases": ("time_phrases", "models", "errors"),
-    "sdk": ("sdk", "cli", "greeting", "local_socket", "home", "errors"),
+    "sdk": ("sdk", "greeting", "local_socket", "home", "errors"),
     "adapters": ("adapters", "sdk"),
     "lifecycle": ("lifecycle", "engine", "model_port", "store", "models", "errors", "config"),
     "contracts": (
@@ -54,9 +54,10 @@ INWARD = {
         "errors",
         "config",
     ),
-    # `rest` borrows the protocols' reading of bytes, and `protocols.http` opens it.
+    "web": ("web", "rest", "protocols", "contracts", "errors", "config"),
+    # `rest` borrows the protocols' reading of bytes.
     "rest": ("rest", "protocols", "contracts", "engine", "model_port", "store", "sidecar", "models", "errors"),
-    "protocols": ("protocols", "rest", "contracts", "errors", "config"),
+    "protocols": ("protocols", "contracts", "errors", "config"),
     "engine": ("engine", "store", "sidecar", "embedding", "time_phrases", "models", "errors", "config"),
 }
 

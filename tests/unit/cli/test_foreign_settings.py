@@ -6,7 +6,7 @@ import pytest
 
 from infinite_memory.cli.foreign_settings import CARRIED, adopt
 from infinite_memory.errors import ConfigError
-from infinite_memory.protocols.companion import parse_address
+from infinite_memory.web.companion import parse_address
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infinite_memory import local_socket
-from infinite_memory.protocols.http import _listen
+from infinite_memory.web.server import _listen
 
 
 def listening(kind: str, home: Path) -> socket.socket:

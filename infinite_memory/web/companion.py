@@ -9,8 +9,8 @@ from pathlib import Path
 
 from infinite_memory.config import HttpSettings
 from infinite_memory.errors import ConfigError
-from infinite_memory.protocols.http import HttpServer
 from infinite_memory.protocols.jsonrpc import RpcContract
+from infinite_memory.web.server import HttpServer
 
 _HOSTS = ("127.0.0.1", "localhost")
 

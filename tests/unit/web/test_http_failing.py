@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infinite_memory.config import HttpSettings
-from infinite_memory.protocols.http import HOST, HttpServer
+from infinite_memory.web.server import HOST, HttpServer
 
 
 def test_http_that_fails_closes_its_port_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
