@@ -12,7 +12,7 @@ from typing import Any
 
 from infinite_memory.contracts.base import Json, unknown_field
 from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, InvalidRequestError, shown
-from infinite_memory.rest.desk import Desk
+from infinite_memory.rest.backend import Backend
 from infinite_memory.rest.failures import INTERNAL, failure, internal_form
 from infinite_memory.rest.routes import USER, Route, Whose
 from infinite_memory.rest.tokens import Grant
@@ -29,19 +29,19 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-async def answer(desk: Desk, route: Route, grant: Grant, read: Callable[[], Awaitable[Json]]) -> Answer:
+async def answer(backend: Backend, route: Route, grant: Grant, read: Callable[[], Awaitable[Json]]) -> Answer:
     """Answer one request; never raises. *read* gives its fields, once the token is known to be good for the route."""
     try:
         check_may(grant, route)
         fields, warnings = known_fields(route, await read())
-        asked = desk.open(grant, fields)
-        status, body = await route.run(asked)
+        request = backend.open(grant, fields)
+        status, body = await route.run(request)
     except InfiniteMemoryError as problem:
         return failed(problem)
     except Exception:
         log.exception("a request failed", extra={"event": "request_failed", "route": route.name})
         return Answer(INTERNAL, internal_form())
-    warnings = list(dict.fromkeys([*warnings, *asked.checking.warnings]))
+    warnings = list(dict.fromkeys([*warnings, *request.checking.warnings]))
     return Answer(status, body | ({"warnings": warnings} if warnings else {}))
 
 

@@ -21,7 +21,7 @@ from infinite_memory.protocols.asgi import ClientGoneError, Receive, Scope, Send
 from infinite_memory.protocols.asgi import answer as send_json
 from infinite_memory.protocols.json_text import parse_object
 from infinite_memory.rest.answering import Answer, answer, failed
-from infinite_memory.rest.desk import Desk
+from infinite_memory.rest.backend import Backend
 from infinite_memory.rest.failures import INTERNAL, error_form, internal_form
 from infinite_memory.rest.gate import Gate
 from infinite_memory.rest.metrics import CONTENT_TYPE, Metrics
@@ -49,10 +49,10 @@ _ABOUT = (
 class RestApp:
     """The API as an ASGI application. *built* gives the engine if it is there already."""
 
-    def __init__(self, desk: Desk, gate: Gate, built: Callable[[], Engine | None], *, body_bytes: int) -> None:
+    def __init__(self, backend: Backend, gate: Gate, built: Callable[[], Engine | None], *, body_bytes: int) -> None:
         self._gate, self._body_bytes = gate, body_bytes
         self._metrics = Metrics(built)
-        self.api = make_api(desk, self._metrics)
+        self.api = make_api(backend, self._metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -102,7 +102,7 @@ class RestApp:
         await self.api(scope, again(body, receive), send)
 
 
-def make_api(desk: Desk, metrics: Metrics) -> FastAPI:
+def make_api(backend: Backend, metrics: Metrics) -> FastAPI:
     """Make the application of the table of routes, and what stands beside it."""
     api = FastAPI(
         title="InfiniteMemory", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None,
@@ -110,11 +110,11 @@ def make_api(desk: Desk, metrics: Metrics) -> FastAPI:
     )  # fmt: skip
     for route in ROUTES:
         api.add_api_route(
-            route.path, _endpoint(desk, route), methods=[route.method], name=route.name, operation_id=route.name,
+            route.path, _endpoint(backend, route), methods=[route.method], name=route.name, operation_id=route.name,
             summary=route.about.partition(".")[0], description=route.about, status_code=next(iter(route.gives)),
             responses=responses(route.gives), openapi_extra=operation(route),
         )  # fmt: skip
-    _add_service(api, desk, metrics)
+    _add_service(api, backend, metrics)
     api.add_exception_handler(404, _no_route)
     api.add_exception_handler(405, _no_method)
     api.add_exception_handler(InfiniteMemoryError, _failed)
@@ -122,14 +122,14 @@ def make_api(desk: Desk, metrics: Metrics) -> FastAPI:
     return api
 
 
-def _add_service(api: FastAPI, desk: Desk, metrics: Metrics) -> None:
+def _add_service(api: FastAPI, backend: Backend, metrics: Metrics) -> None:
     document: Json = {}
 
     @api.get("/healthz", responses=responses({200: "Health", 503: "Health"}), operation_id="health")
     async def health(request: Request) -> Response:
         """Tell whether database, model and index work; needs no token."""
         request.scope[_ROUTE] = "/healthz"
-        well, checks = await _health(desk)
+        well, checks = await _health(backend)
         body = {"status": "ok" if well else "failing", "checks": checks}
         return JSONResponse(body, 200 if well else 503)
 
@@ -161,10 +161,10 @@ def _add_service(api: FastAPI, desk: Desk, metrics: Metrics) -> None:
         return HTMLResponse(PAGE, headers=HEADERS)
 
 
-def _endpoint(desk: Desk, route: Route) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(backend: Backend, route: Route) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         request.scope[_ROUTE] = route.path
-        return _response(await answer(desk, route, _grant(request), partial(_fields, route, request)))
+        return _response(await answer(backend, route, _grant(request), partial(_fields, route, request)))
 
     return endpoint
 
@@ -197,10 +197,10 @@ async def _body(request: Request) -> Json:
     return await asyncio.to_thread(parse_object, body) if len(body) > LARGE_BODY else parse_object(body)
 
 
-async def _health(desk: Desk) -> tuple[bool, dict[str, str]]:
+async def _health(backend: Backend) -> tuple[bool, dict[str, str]]:
     with contextlib.suppress(TimeoutError, InfiniteMemoryError):
         async with asyncio.timeout(HEALTH_S):
-            health = await (await desk.engine()).health()
+            health = await (await backend.engine()).health()
         parts = {"mongodb": health.mongodb, "model": health.model, "sidecar": health.sidecar}
         return health.is_well, {name: "ok" if says == "ok" else "failing" for name, says in parts.items()}
     return False, {}

@@ -18,7 +18,7 @@ from infinite_memory.engine import Engine
 from infinite_memory.errors import InvalidRequestError
 from infinite_memory.model_port.base import ChatModel
 from infinite_memory.rest.answering import Answer, answer, failed
-from infinite_memory.rest.desk import Desk
+from infinite_memory.rest.backend import Backend
 from infinite_memory.rest.routes import ROUTES
 from infinite_memory.rest.tokens import OWNER, Grant
 
@@ -29,7 +29,7 @@ _ROUTES = {route.name: route for route in ROUTES}
 class RouteLines:
     """One client's connection."""
 
-    desk: Desk
+    backend: Backend
 
     async def handle(self, request: Json) -> Json:
         """Answer one request; never raises."""
@@ -43,7 +43,7 @@ class RouteLines:
                 raise InvalidRequestError.wrong("fields", fields, "an object")
             return fields
 
-        return _line(await answer(self.desk, route, Grant(OWNER), read))
+        return _line(await answer(self.backend, route, Grant(OWNER), read))
 
     def refuse(self, problem: InvalidRequestError) -> Json:
         """Answer a line that is no request."""
@@ -70,5 +70,5 @@ class LocalRoutes:
             ConfigError: half of what the language model needs is missing.
         """
         return RouteLines(
-            Desk(self.engine, lambda: copy.copy(session), self.model(), self.model_timeout_s, self.conversations)
+            Backend(self.engine, lambda: copy.copy(session), self.model(), self.model_timeout_s, self.conversations)
         )

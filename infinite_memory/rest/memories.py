@@ -10,7 +10,7 @@ from infinite_memory.contracts.base import Json
 from infinite_memory.contracts.native.table import FILTER_FIELDS
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
 from infinite_memory.models import MemoryId
-from infinite_memory.rest.desk import Asked
+from infinite_memory.rest.backend import ApiRequest
 from infinite_memory.rest.forms import memory_form, plain_id
 
 EVERYWHERE = "ALL"
@@ -18,98 +18,98 @@ FILTERS = frozenset(one.name for one in FILTER_FIELDS)
 _TOLD = ("note", "embedding", "facts", "superseded", "generated", "model_error", "importance_score")
 
 
-async def store(asked: Asked) -> tuple[int, Json]:
+async def store(request: ApiRequest) -> tuple[int, Json]:
     """Store a memory; one that the user has already is met and not stored twice."""
-    if asked.user_id is not None:
-        kept = await asked.agentmem("agentmem_add_memory", asked.fields)
+    if request.user_id is not None:
+        kept = await request.agentmem("agentmem_add_memory", request.fields)
     else:
-        kept = await asked.native("store_memory", asked.fields)
+        kept = await request.native("store_memory", request.fields)
     told = {name: kept[name] for name in _TOLD if name in kept}
     if "superseded" in told:
         told["superseded"] = [plain_id(one) for one in told["superseded"]]
-    memory = await _read(asked, plain_id(kept["memory_id"]))
+    memory = await _read(request, plain_id(kept["memory_id"]))
     return 200 if kept["outcome"] == "duplicate" else 201, memory | {"outcome": kept["outcome"]} | told
 
 
-async def list_(asked: Asked) -> tuple[int, Json]:
+async def list_(request: ApiRequest) -> tuple[int, Json]:
     """List memories, newest first."""
-    await asked.take_agent()
-    fields = dict(asked.fields)
+    await request.take_agent()
+    fields = dict(request.fields)
     filter_ = {name: fields.pop(name) for name in list(fields) if name in FILTERS}
     ends = {end: fields.pop(end) for end in ("from", "to") if end in fields}
     if ends:
         filter_["time_range"] = ends
-    if asked.is_narrow and filter_.get("scope") is None:
+    if request.is_narrow and filter_.get("scope") is None:
         filter_["scope"] = EVERYWHERE
     try:
-        page = await asked.native("list_memories", {**fields, "filter": filter_})
+        page = await request.native("list_memories", {**fields, "filter": filter_})
     except InvalidRequestError as problem:
         raise _renamed(problem, "filter.time_range.", "filter.") from problem
     return 200, listing_form(page, "memories")
 
 
-async def forget(asked: Asked) -> tuple[int, Json]:
+async def forget(request: ApiRequest) -> tuple[int, Json]:
     """Forget every memory that the selectors name.
 
     Raises:
         InvalidRequestError: there is none, or only a scope: nobody loses everything by leaving something out.
     """
-    await asked.take_agent()
-    fields = dict(asked.fields)
+    await request.take_agent()
+    fields = dict(request.fields)
     target = {name: fields.pop(name) for name in ("scope", "tag", "query") if name in fields}
     if not target:
-        if not (asked.names_user or asked.agent_id is not None):
+        if not (request.names_user or request.agent_id is not None):
             raise InvalidRequestError(
                 "", "nothing is named; give scope, tag or query, or user_id for all memories of a user"
             )
         target["scope"] = SCOPE  # all of the user's
-    if set(target) == {"scope"} and not asked.is_narrow:
+    if set(target) == {"scope"} and not request.is_narrow:
         raise InvalidRequestError("scope", "names a whole scope; give tag or query too, or use the scopes command")
     try:
-        return 200, _gone(await asked.native("delete_memory", {**fields, "target": target}))
+        return 200, _gone(await request.native("delete_memory", {**fields, "target": target}))
     except InvalidRequestError as problem:
         raise _renamed(problem, "target.") from problem
 
 
-async def read(asked: Asked) -> tuple[int, Json]:
+async def read(request: ApiRequest) -> tuple[int, Json]:
     """Read one memory."""
-    return 200, await _read(asked, _id(asked))
+    return 200, await _read(request, _id(request))
 
 
-async def change(asked: Asked) -> tuple[int, Json]:
+async def change(request: ApiRequest) -> tuple[int, Json]:
     """Change parts of a memory."""
-    fields = {name: value for name, value in asked.fields.items() if name != "memory_id"}
-    kept = await asked.native("update_memory", {**fields, "memory_id": _id(asked)})
+    fields = {name: value for name, value in request.fields.items() if name != "memory_id"}
+    kept = await request.native("update_memory", {**fields, "memory_id": _id(request)})
     told = {name: kept[name] for name in _TOLD if name in kept}
-    return 200, await _read(asked, kept["memory_id"]) | {"outcome": kept["outcome"]} | told
+    return 200, await _read(request, kept["memory_id"]) | {"outcome": kept["outcome"]} | told
 
 
-async def forget_one(asked: Asked) -> tuple[int, Json]:
+async def forget_one(request: ApiRequest) -> tuple[int, Json]:
     """Forget one memory.
 
     Raises:
         MemoryNotFoundError: there is none of that id to be seen.
     """
-    fields = {name: value for name, value in asked.fields.items() if name != "memory_id"}
-    gone = await asked.native("delete_memory", {**fields, "target": {"memory_id": _id(asked)}})
+    fields = {name: value for name, value in request.fields.items() if name != "memory_id"}
+    gone = await request.native("delete_memory", {**fields, "target": {"memory_id": _id(request)}})
     if not gone["deleted_count"]:
-        raise MemoryNotFoundError(MemoryId(_id(asked)))
+        raise MemoryNotFoundError(MemoryId(_id(request)))
     return 200, _gone(gone)
 
 
-async def history(asked: Asked) -> tuple[int, Json]:
+async def history(request: ApiRequest) -> tuple[int, Json]:
     """Tell what a memory says, and what it said before it was changed."""
-    found = await asked.native("get_memory", {"memory_id": _id(asked)})
+    found = await request.native("get_memory", {"memory_id": _id(request)})
     return 200, {
         "memory": memory_form(found["memory"]),
         "revisions": [memory_form(one) for one in found["revisions"]],
     }
 
 
-async def restore(asked: Asked) -> tuple[int, Json]:
+async def restore(request: ApiRequest) -> tuple[int, Json]:
     """Bring a softly forgotten memory back."""
-    done = await asked.native("restore_memory", {"memory_id": _id(asked)})
-    return 200, await _read(asked, done["memory_id"]) | {"outcome": done["outcome"]}
+    done = await request.native("restore_memory", {"memory_id": _id(request)})
+    return 200, await _read(request, done["memory_id"]) | {"outcome": done["outcome"]}
 
 
 def listing_form(page: Json, name: str) -> Json:
@@ -123,13 +123,13 @@ def listing_form(page: Json, name: str) -> Json:
     } | more
 
 
-async def _read(asked: Asked, memory_id: str) -> Json:
-    found = await asked.native("get_memory", {"memory_id": memory_id})
+async def _read(request: ApiRequest, memory_id: str) -> Json:
+    found = await request.native("get_memory", {"memory_id": memory_id})
     return memory_form(found["memory"])
 
 
-def _id(asked: Asked) -> str:
-    return plain_id(asked.fields["memory_id"])
+def _id(request: ApiRequest) -> str:
+    return plain_id(request.fields["memory_id"])
 
 
 def _gone(reply: Mapping[str, Any]) -> Json:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from infinite_memory.engine import Engine
 from infinite_memory.rest.app import RestApp
-from infinite_memory.rest.desk import Desk
+from infinite_memory.rest.backend import Backend
 from infinite_memory.rest.gate import Gate
 from infinite_memory.rest.parts import RestParts
 from infinite_memory.store.tokens import Tokens
@@ -19,8 +19,8 @@ def open_gate(owner_token: str, parts: RestParts | None, rate: str | None) -> Ga
 
 def open_rest(gate: Gate, parts: RestParts, *, body_bytes: int) -> RestApp:
     """Make the API."""
-    desk = Desk(parts.engine, parts.new_session, parts.model(), parts.model_timeout_s)
-    return RestApp(desk, gate, parts.built, body_bytes=body_bytes)
+    backend = Backend(parts.engine, parts.new_session, parts.model(), parts.model_timeout_s)
+    return RestApp(backend, gate, parts.built, body_bytes=body_bytes)
 
 
 def _tokens_of(engine: Callable[[], Awaitable[Engine]]) -> Callable[[], Awaitable[Tokens]]:

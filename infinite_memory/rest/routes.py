@@ -17,8 +17,8 @@ from infinite_memory.contracts.base import Command, Field, InstantField, Json, N
 from infinite_memory.contracts.native import NativeContract
 from infinite_memory.contracts.native.table import FILTER_FIELDS
 from infinite_memory.contracts.native.table import TABLE as NATIVE
-from infinite_memory.rest import asking, memories, service
-from infinite_memory.rest.desk import AGENT_FIELD, Asked
+from infinite_memory.rest import memories, searching, service
+from infinite_memory.rest.backend import AGENT_FIELD, ApiRequest
 
 _ENTERED = (AgentMemServer, NativeContract)  # importing them fills the tables
 API = "/api/v1"
@@ -49,7 +49,7 @@ class Route:
     path: str
     name: str
     about: str
-    run: Callable[[Asked], Awaitable[tuple[int, Json]]]
+    run: Callable[[ApiRequest], Awaitable[tuple[int, Json]]]
     gives: dict[int, str]
     whose: Whose = Whose.ANY
     writes: bool = False
@@ -145,15 +145,15 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "POST", f"{API}/search", "search",
         "Find the memories that answer a question, best first; or list a stretch of time, where there is no query.",
-        asking.search, {200: "SearchResults"}, body=(USER, *_SEARCH),
+        searching.search, {200: "SearchResults"}, body=(USER, *_SEARCH),
     ),
     Route(
         "POST", f"{API}/chat", "chat", "Answer a message with what is remembered of a user in mind.",
-        asking.chat, {200: "ChatAnswer"}, Whose.USERS, writes=True, body=(USER, *_agentmem("agentmem_chat")),
+        searching.chat, {200: "ChatAnswer"}, Whose.USERS, writes=True, body=(USER, *_agentmem("agentmem_chat")),
     ),
     Route(
         "POST", f"{API}/prompt", "system_prompt", "Make a system prompt of what is known of a user.",
-        asking.prompt, {200: "SystemPrompt"}, Whose.USERS, body=(USER, *_agentmem("agentmem_get_system_prompt")),
+        searching.prompt, {200: "SystemPrompt"}, Whose.USERS, body=(USER, *_agentmem("agentmem_get_system_prompt")),
     ),
     Route(
         "GET", f"{API}/agents", "list_agents", "List agents with the number of their current memories.",

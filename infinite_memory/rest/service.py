@@ -9,7 +9,7 @@ from infinite_memory.contracts.agentmem.table import ID_CHARS
 from infinite_memory.contracts.base import Json, NameField, TextField
 from infinite_memory.errors import AlreadyExistsError, shown
 from infinite_memory.models import floor_to_millisecond
-from infinite_memory.rest.desk import Asked
+from infinite_memory.rest.backend import ApiRequest
 from infinite_memory.store.owners import Agent
 
 AGENT_FIELDS = (
@@ -21,23 +21,23 @@ _SEEN = ("total_memories", "conversation_count", "scopes", "soft_deleted", "vers
 """What of the figures is told to who does not see everything."""
 
 
-async def list_agents(asked: Asked) -> tuple[int, Json]:
+async def list_agents(request: ApiRequest) -> tuple[int, Json]:
     """List agents with the number of their current memories."""
-    reply = await asked.agentmem("agentmem_list_agents", {})
+    reply = await request.agentmem("agentmem_list_agents", {})
     return 200, {"agents": reply["agents"], "total": reply["total"]}
 
 
-async def create_agent(asked: Asked) -> tuple[int, Json]:
+async def create_agent(request: ApiRequest) -> tuple[int, Json]:
     """Make an agent, before its first memory or after: then it is the name and the description that are new.
 
     Raises:
         AlreadyExistsError: the user has one of that id.
     """
-    fields = asked.check(*AGENT_FIELDS)
-    engine = await asked.engine()
+    fields = request.check(*AGENT_FIELDS)
+    engine = await request.engine()
     name = fields.text("agent_id")
     agent = Agent(
-        name, asked.user_id, fields.find_text("name") or name_out(name), fields.find_text("description") or "",
+        name, request.user_id, fields.find_text("name") or name_out(name), fields.find_text("description") or "",
         floor_to_millisecond(engine.parts.clock()),
     )  # fmt: skip
     if not await engine.add_agent(agent):
@@ -46,31 +46,31 @@ async def create_agent(asked: Asked) -> tuple[int, Json]:
     return 201, agent_out(counted, agent) | {"description": agent.description}
 
 
-async def list_scopes(asked: Asked) -> tuple[int, Json]:
+async def list_scopes(request: ApiRequest) -> tuple[int, Json]:
     """List scopes."""
-    reply = await asked.native("list_memory_scopes", {})
+    reply = await request.native("list_memory_scopes", {})
     return 200, {"scopes": reply["scopes"]}
 
 
-async def create_scope(asked: Asked) -> tuple[int, Json]:
+async def create_scope(request: ApiRequest) -> tuple[int, Json]:
     """Make a scope."""
-    reply = await asked.native("create_memory_scope", asked.fields)
+    reply = await request.native("create_memory_scope", request.fields)
     return 201, {name: value for name, value in reply.items() if name != "status"}
 
 
-async def stats(asked: Asked) -> tuple[int, Json]:
+async def stats(request: ApiRequest) -> tuple[int, Json]:
     """Give figures; those of the whole memory only to who sees all of it."""
-    told = (await asked.native("get_memory_stats", {}))["stats"]
-    return 200, {"stats": {name: told[name] for name in _SEEN} if asked.is_narrow else told}
+    told = (await request.native("get_memory_stats", {}))["stats"]
+    return 200, {"stats": {name: told[name] for name in _SEEN} if request.is_narrow else told}
 
 
-async def list_backups(asked: Asked) -> tuple[int, Json]:
+async def list_backups(request: ApiRequest) -> tuple[int, Json]:
     """List backups."""
-    reply = await asked.native("list_backups", {})
+    reply = await request.native("list_backups", {})
     return 200, {"backups": reply["backups"], "folder": reply["folder"]}
 
 
-async def create_backup(asked: Asked) -> tuple[int, Json]:
+async def create_backup(request: ApiRequest) -> tuple[int, Json]:
     """Write a backup, and read it back."""
-    reply = await asked.native("backup_memory", {})
+    reply = await request.native("backup_memory", {})
     return 201, {name: value for name, value in reply.items() if name != "status"}

@@ -12,7 +12,7 @@ import pytest
 from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.rest.answering import failed
 from infinite_memory.rest.app import RestApp
-from infinite_memory.rest.desk import Desk
+from infinite_memory.rest.backend import Backend
 from infinite_memory.rest.gate import Gate
 
 TOKEN = "the-owners-token"
@@ -52,8 +52,8 @@ def app_that_fails(problem: Exception) -> RestApp:
     async def engine() -> Any:
         raise problem
 
-    desk = Desk(engine, cast("Any", None), None, 1.0)
-    return RestApp(desk, Gate(TOKEN, None, None), lambda: None, body_bytes=1000)
+    backend = Backend(engine, cast("Any", None), None, 1.0)
+    return RestApp(backend, Gate(TOKEN, None, None), lambda: None, body_bytes=1000)
 
 
 def test_a_fault_beside_the_table_has_the_form_of_every_error_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ from infinite_memory.contracts.base import Json
 from infinite_memory.contracts.native.replies import memory_out
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
 from infinite_memory.models import MemoryId
-from infinite_memory.rest.desk import Asked
+from infinite_memory.rest.backend import ApiRequest
 from infinite_memory.rest.forms import memory_form, plain_id
 from infinite_memory.rest.memories import EVERYWHERE, listing_form
 
@@ -23,24 +23,24 @@ AGENTMEM_SEARCH = tuple(one.name for one in _SEARCH.fields)
 """All fields that it has; any other would be left out, and more be found than was asked for."""
 
 
-async def search(asked: Asked) -> tuple[int, Json]:
+async def search(request: ApiRequest) -> tuple[int, Json]:
     """Find by meaning and words, or list a stretch of time where there is nothing but a time.
 
     Raises:
         InvalidRequestError: a field is wrong, or goes only with another search than the one that is asked for.
     """
-    fields = {name: value for name, value in asked.fields.items() if value is not None}
+    fields = {name: value for name, value in request.fields.items() if value is not None}
     if theirs := sorted(AGENTMEM_ONLY & fields.keys()):
-        asked.require_user()
+        request.require_user()
         if others := [name for name in fields if name not in AGENTMEM_SEARCH]:
             raise InvalidRequestError(
                 others[0], f"does not go with {theirs[0]}, whose search takes {', '.join(AGENTMEM_SEARCH)}"
             )
-        return 200, await _search_agentmem(asked, fields)
-    if asked.is_narrow and "scope" not in fields and not _names_scope(fields.get("filter")):
+        return 200, await _search_agentmem(request, fields)
+    if request.is_narrow and "scope" not in fields and not _names_scope(fields.get("filter")):
         fields["scope"] = EVERYWHERE
     if "query" not in fields and ("time_query" in fields or "range" in fields):
-        return 200, listing_form(await asked.native("recall_memory_by_time", fields), "results")
+        return 200, listing_form(await request.native("recall_memory_by_time", fields), "results")
     if "limit" in fields:
         fields["top_k"] = fields.pop("limit")
     filter_ = fields.get("filter")
@@ -50,29 +50,29 @@ async def search(asked: Asked) -> tuple[int, Json]:
         if moved:
             fields["filter"] = {**(filter_ or {}), **moved}
     try:
-        found = await asked.native("retrieve_memory", fields)
+        found = await request.native("retrieve_memory", fields)
     except InvalidRequestError as problem:
-        raise _as_sent(problem, asked.fields) from problem
+        raise _as_sent(problem, request.fields) from problem
     return 200, listing_form(found, "results")
 
 
-async def chat(asked: Asked) -> tuple[int, Json]:
+async def chat(request: ApiRequest) -> tuple[int, Json]:
     """Answer a message with what is remembered of the user in mind."""
-    reply = await asked.agentmem("agentmem_chat", asked.fields)
+    reply = await request.agentmem("agentmem_chat", request.fields)
     used = [{**one, "memory_id": plain_id(one["memory_id"])} for one in reply["memories_used"]]
     kept = {name: value for name, value in reply.items() if name not in ("success", "memory_context_used")}
     return 200, kept | {"memories_used": used}
 
 
-async def prompt(asked: Asked) -> tuple[int, Json]:
+async def prompt(request: ApiRequest) -> tuple[int, Json]:
     """Make a system prompt of what is known of the user."""
-    reply = await asked.agentmem("agentmem_get_system_prompt", asked.fields)
+    reply = await request.agentmem("agentmem_get_system_prompt", request.fields)
     return 200, {name: value for name, value in reply.items() if name != "success"}
 
 
-async def _search_agentmem(asked: Asked, fields: Json) -> Json:
-    reply = await asked.agentmem("agentmem_search_memories", fields)
-    engine = await asked.engine()
+async def _search_agentmem(request: ApiRequest, fields: Json) -> Json:
+    reply = await request.agentmem("agentmem_search_memories", fields)
+    engine = await request.engine()
 
     async def whole(hit: Json) -> Json | None:
         try:

@@ -26,7 +26,7 @@ Open = Callable[[], Awaitable[Engine]]
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Backend:
     """What all requests share. *new_session* makes the settings that belong to one client."""
 
     engine: Open
@@ -35,7 +35,7 @@ class Desk:
     model_timeout_s: float
     conversations: Conversations = field(default_factory=Conversations)
 
-    def open(self, grant: Grant, fields: Mapping[str, Any]) -> Asked:
+    def open(self, grant: Grant, fields: Mapping[str, Any]) -> ApiRequest:
         """Begin a request; takes ``user_id`` out of *fields* and settles whose memories it is about.
 
         Raises:
@@ -59,14 +59,14 @@ class Desk:
             session.active_scope = SCOPE
         elif grant.scopes:
             session.active_scope = grant.scopes[0]
-        return Asked(self, grant, user, rest, session, checking, names_user=given is not None)
+        return ApiRequest(self, grant, user, rest, session, checking, names_user=given is not None)
 
 
 @dataclass(slots=True)
-class Asked:
+class ApiRequest:
     """One request on its way. ``user_id`` is whose memories it is about, None for those of scopes."""
 
-    desk: Desk
+    backend: Backend
     grant: Grant
     user_id: str | None
     fields: Json
@@ -83,7 +83,7 @@ class Asked:
 
     async def engine(self) -> Engine:
         """Give the engine, as far as the sender may see it."""
-        engine = await self.desk.engine()
+        engine = await self.backend.engine()
         if self.user_id is not None:
             return UserView(engine, self.user_id, self.agent_id, discreet=bool(self.grant.users))
         return ScopesView(engine, self.grant.scopes, discreet=True) if self.grant.scopes else engine
@@ -134,8 +134,10 @@ class Asked:
         command = AGENTMEM.find(name)
         assert command is not None, name
         whose = {"user_id": self.require_user()} if USER_FIELD in command.fields else {}
-        desk = self.desk
-        server = AgentMemServer(self.engine, self.session, desk.model, desk.model_timeout_s, desk.conversations)
+        backend = self.backend
+        server = AgentMemServer(
+            self.engine, self.session, backend.model, backend.model_timeout_s, backend.conversations
+        )
         return await self._quietly(server.run(command, {**fields, **whose}, self.checking, None))
 
     async def _quietly(self, work: Awaitable[Reply]) -> Reply:
