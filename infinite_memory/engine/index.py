@@ -33,7 +33,7 @@ from infinite_memory.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from infinite_memory.models import MemoryId, MemoryRecord, Row, ScopeId
+from infinite_memory.models import MemoryId, MemoryRecord, Row, Rows, ScopeId
 from infinite_memory.sidecar.base import Sidecar, SidecarFiles, TextIndex
 from infinite_memory.store.base import Change, ChangeKind, Located, Store
 
@@ -248,11 +248,10 @@ class Index:
                     progress(count, total)
                 await self._enter_rows(sidecar, rows)
 
-    async def _enter_rows(self, sidecar: Sidecar, rows: Sequence[Row]) -> None:
-        await _upsert(sidecar, [row for row in rows if row.memory_id not in self._removed])
-        sidecar.remove(
-            [row.memory_id for row in rows if row.memory_id in self._removed]
-        )  # removed while it was entered
+    async def _enter_rows(self, sidecar: Sidecar, rows: Rows) -> None:
+        await asyncio.to_thread(lambda: sidecar.enter(rows))
+        if self._removed:
+            sidecar.remove([one for one in rows.memory_ids() if one in self._removed])
 
     async def _follow(self, sidecar: Sidecar, token: bytes) -> None:
         """Apply what the feed tells for as long as *sidecar* is the one in use.

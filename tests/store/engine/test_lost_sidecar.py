@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from infinite_memory.engine.parts import Mode, Where
-from infinite_memory.models import Row
+from infinite_memory.models import Rows
 from infinite_memory.store.mongo import MongoStore
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
@@ -36,7 +36,7 @@ def test_words_answer_while_a_lost_sidecar_is_rebuilt(open_memory: Open, monkeyp
             shutil.rmtree(generation)
         go_on = asyncio.Event()
 
-        async def held(store: MongoStore) -> AsyncGenerator[list[Row], None]:
+        async def held(store: MongoStore) -> AsyncGenerator[Rows, None]:
             await go_on.wait()
             async for rows in real(store):
                 yield rows
