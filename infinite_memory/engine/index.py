@@ -85,7 +85,7 @@ class Index:
         self._removed: OrderedDict[MemoryId, None] = OrderedDict()
         self._removals = 0
         self._tasks: list[asyncio.Task[None]] = []
-        self._connected, self._opened = Gate(), Gate()
+        self._connected, self._worded, self._opened = Gate(), Gate(), Gate()
         self._resting, self._closed = 0, False
         self._saving, self._rebuilding = asyncio.Lock(), asyncio.Lock()
         self._pending = PendingEmbeddings(store, embeddings, self.sidecar, self._read_again)
@@ -138,6 +138,15 @@ class Index:
         assert self._sidecar is not None
         return self._sidecar
 
+    async def for_words(self) -> Sidecar:
+        """Give what a search by words alone needs: the sidecar, or sooner what there is of it while it is rebuilt (`partial`).
+
+        Waits and raises as `sidecar` does.
+        """
+        if self.partial is None and self._sidecar is None:
+            await self._worded.passed(self._wait_s)
+        return self.partial or await self.sidecar()
+
     async def _run(self) -> None:
         """Open, then follow the store for as long as the process lives; the one outermost loop of this job."""
         while True:
@@ -160,8 +169,9 @@ class Index:
             await asyncio.sleep(RETRY_S)
 
     def _fail(self, problem: InfiniteMemoryError) -> None:
-        self._connected.fail(problem)
-        self._opened.fail(problem)
+        self.partial = None
+        for gate in (self._connected, self._worded, self._opened):
+            gate.fail(problem)
 
     @contextlib.asynccontextmanager
     async def resting(self) -> AsyncIterator[None]:
@@ -205,12 +215,11 @@ class Index:
         # From where the words are level with the store: what happened since is read into both.
         token = await self._words.open_early() or await self._store.change_token()
         sidecar = await asyncio.to_thread(lambda: self._files.create(space, dim))
-        self.partial = sidecar if self._words.index is not None else None
         self._set_archived(sidecar)
-        try:
-            await self._fill(sidecar)
-        finally:
-            self.partial = None
+        if self._words.index is not None:
+            self.partial = sidecar
+            self._worded.open()
+        await self._fill(sidecar)
         if sum(sidecar.count_by_scope().values()) <= SAVED_FIRST:
             await self._save_first(sidecar, token)
             return sidecar, token
@@ -287,7 +296,8 @@ class Index:
             await _upsert(sidecar, [Row.of(memory) for memory in early])
             await self._words.entered(sidecar, early)
             self._remove(sidecar, [one.memory_id for one in early if one.memory_id in self._removed])  # gone meanwhile
-        self._sidecar, self.state = sidecar, "ready"
+        self._sidecar, self.partial, self.state = sidecar, None, "ready"
+        self._worded.open()
         self._opened.open()
         log.info("the index is ready", extra={"event": "index_ready"})
         self._pending.wake()

@@ -428,7 +428,7 @@ class MongoStore(Store):
         """Page through the live memories of a scope by id, each page a query of its own, so that a slow reader loses none."""
         wanted: Document = {"live": True}
         while True:
-            async with self._connection.operation(factor=4) as database:
+            async with self._connection.operation(factor=4, asks_first="_id" not in wanted) as database:
                 found = _memories(database, scope_id).with_options(codec_options=codec).find(wanted, shape)
                 page = await found.sort("_id", 1).limit(size).batch_size(size).to_list(None)
             if page:
