@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from infinite_memory.models import Filter, MemoryId, Row, Rows, ScopeId
 from infinite_memory.sidecar.base import Hit, Neighbours, Page
 from infinite_memory.sidecar.catalog import INTERNED, Catalog, Mask
-from infinite_memory.sidecar.keys import KeyedNumbers, Slots, ids_of, key_of
+from infinite_memory.sidecar.keys import KeyedNumbers, Slots, ids_of
 from infinite_memory.sidecar.listing import Cursor, first_in_order
 from infinite_memory.sidecar.rows import in_columns
 from infinite_memory.sidecar.vector_table import Allowed, VectorSnapshot, VectorTable, numbered
