@@ -161,6 +161,7 @@ class Index:
                 self._fail(problem)
                 log.info("the store cannot be followed: %s", problem, extra={"event": "not_followed"})
             except asyncio.CancelledError:
+                self.partial = None
                 raise
             except Exception as problem:
                 log.exception("keeping the index failed", extra={"event": "index_failed"})
