@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NewType
 
 if TYPE_CHECKING:
@@ -149,6 +149,45 @@ class Row:
             memory.source, memory.type, memory.speaker, memory.conversation_id, memory.confidence, memory.importance,
             memory.embedding,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Many rows, column by column, each memory at most once: place *i* of every column belongs to the same memory.
+
+    Why beside `Row`: when a million memories are read, making objects of each takes longer than all else.
+
+    ``keys`` are the twelve bytes that an id writes in hexadecimal, times are milliseconds from 1970, ``tag_keys`` have each key once.
+    A confidence or importance that is not there is NaN. ``vectors`` are float32, little-endian, one after the other: as many as
+    ``windows`` says, of the space in ``spaces``; empty, 0 and None for a memory without.
+    """
+
+    keys: Sequence[bytes]
+    scope_ids: Sequence[ScopeId]
+    revisions: Sequence[int]
+    occurred_ms: Sequence[int]
+    created_ms: Sequence[int]
+    tag_keys: Sequence[Collection[str]]
+    sources: Sequence[str]
+    types: Sequence[str | None]
+    speakers: Sequence[str | None]
+    conversation_ids: Sequence[str | None]
+    confidences: Sequence[float]
+    importances: Sequence[float]
+    spaces: Sequence[str | None]
+    windows: Sequence[int]
+    vectors: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def memory_ids(self) -> list[MemoryId]:
+        """Write the keys as ids."""
+        return [MemoryId(key.hex()) for key in self.keys]
+
+    def take(self, places: Sequence[int]) -> Rows:
+        """Give the rows at *places*."""
+        return Rows(*([getattr(self, one.name)[at] for at in places] for one in fields(self)))
 
 
 class TagsMode(enum.Enum):

@@ -76,9 +76,8 @@ class Engine(Upserting, Together, FactKeeping, Layering, Remembering, Linking, N
         Raises:
             ScopeNotFoundError: a scope of *where* does not exist.
         """
-        if self.parts.index.partial is not None and (words := self.parts.index.words) is not None:
-            _, narrow = await self._resolve(where)
-            return words.count(narrow)  # the words know all of them while the rest is being rebuilt
-        sidecar = await self.parts.index.sidecar()
+        sidecar = await self.parts.index.for_words()
         _, narrow = await self._resolve(where)
+        if sidecar is self.parts.index.partial and (words := self.parts.index.words) is not None:
+            return words.count(narrow)  # the words know all of them while the rest is being rebuilt
         return sidecar.count(narrow)

@@ -33,7 +33,7 @@ from infinite_memory.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from infinite_memory.models import MemoryId, MemoryRecord, Row, ScopeId
+from infinite_memory.models import MemoryId, MemoryRecord, Row, Rows, ScopeId
 from infinite_memory.sidecar.base import Sidecar, SidecarFiles, TextIndex
 from infinite_memory.store.base import Change, ChangeKind, Located, Store
 
@@ -85,7 +85,7 @@ class Index:
         self._removed: OrderedDict[MemoryId, None] = OrderedDict()
         self._removals = 0
         self._tasks: list[asyncio.Task[None]] = []
-        self._connected, self._opened = Gate(), Gate()
+        self._connected, self._worded, self._opened = Gate(), Gate(), Gate()
         self._resting, self._closed = 0, False
         self._saving, self._rebuilding = asyncio.Lock(), asyncio.Lock()
         self._pending = PendingEmbeddings(store, embeddings, self.sidecar, self._read_again)
@@ -138,6 +138,15 @@ class Index:
         assert self._sidecar is not None
         return self._sidecar
 
+    async def for_words(self) -> Sidecar:
+        """Give what a search by words alone needs: the sidecar, or sooner what there is of it while it is rebuilt (`partial`).
+
+        Waits and raises as `sidecar` does.
+        """
+        if self.partial is None and self._sidecar is None:
+            await self._worded.passed(self._wait_s)
+        return self.partial or await self.sidecar()
+
     async def _run(self) -> None:
         """Open, then follow the store for as long as the process lives; the one outermost loop of this job."""
         while True:
@@ -152,6 +161,7 @@ class Index:
                 self._fail(problem)
                 log.info("the store cannot be followed: %s", problem, extra={"event": "not_followed"})
             except asyncio.CancelledError:
+                self.partial = None
                 raise
             except Exception as problem:
                 log.exception("keeping the index failed", extra={"event": "index_failed"})
@@ -160,8 +170,9 @@ class Index:
             await asyncio.sleep(RETRY_S)
 
     def _fail(self, problem: InfiniteMemoryError) -> None:
-        self._connected.fail(problem)
-        self._opened.fail(problem)
+        self.partial = None
+        for gate in (self._connected, self._worded, self._opened):
+            gate.fail(problem)
 
     @contextlib.asynccontextmanager
     async def resting(self) -> AsyncIterator[None]:
@@ -205,12 +216,11 @@ class Index:
         # From where the words are level with the store: what happened since is read into both.
         token = await self._words.open_early() or await self._store.change_token()
         sidecar = await asyncio.to_thread(lambda: self._files.create(space, dim))
-        self.partial = sidecar if self._words.index is not None else None
         self._set_archived(sidecar)
-        try:
-            await self._fill(sidecar)
-        finally:
-            self.partial = None
+        if self._words.index is not None:
+            self.partial = sidecar
+            self._worded.open()
+        await self._fill(sidecar)
         if sum(sidecar.count_by_scope().values()) <= SAVED_FIRST:
             await self._save_first(sidecar, token)
             return sidecar, token
@@ -248,11 +258,10 @@ class Index:
                     progress(count, total)
                 await self._enter_rows(sidecar, rows)
 
-    async def _enter_rows(self, sidecar: Sidecar, rows: Sequence[Row]) -> None:
-        await _upsert(sidecar, [row for row in rows if row.memory_id not in self._removed])
-        sidecar.remove(
-            [row.memory_id for row in rows if row.memory_id in self._removed]
-        )  # removed while it was entered
+    async def _enter_rows(self, sidecar: Sidecar, rows: Rows) -> None:
+        await asyncio.to_thread(lambda: sidecar.enter(rows))
+        if self._removed:
+            sidecar.remove([one for one in rows.memory_ids() if one in self._removed])
 
     async def _follow(self, sidecar: Sidecar, token: bytes) -> None:
         """Apply what the feed tells for as long as *sidecar* is the one in use.
@@ -288,7 +297,8 @@ class Index:
             await _upsert(sidecar, [Row.of(memory) for memory in early])
             await self._words.entered(sidecar, early)
             self._remove(sidecar, [one.memory_id for one in early if one.memory_id in self._removed])  # gone meanwhile
-        self._sidecar, self.state = sidecar, "ready"
+        self._sidecar, self.partial, self.state = sidecar, None, "ready"
+        self._worded.open()
         self._opened.open()
         log.info("the index is ready", extra={"event": "index_ready"})
         self._pending.wake()

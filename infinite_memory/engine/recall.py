@@ -176,17 +176,17 @@ class Recalling:
         While a lost sidecar is rebuilt the words alone are searched, where the mode allows it.
         """
         notes: list[str] = []
-        sidecar = self.parts.index.partial if mode is not Mode.SEMANTIC else None
-        if is_partial := sidecar is not None:
+        index = self.parts.index
+        sidecar = await (index.sidecar() if mode is Mode.SEMANTIC else index.for_words())
+        if is_partial := sidecar is index.partial:
             notes.append("the index is being rebuilt: found by words alone")
-        sidecar = sidecar or await self.parts.index.sidecar()
         scopes, narrow = await self._resolve(where)
         text = self.parts.index.words
         if text is None and mode in (Mode.TEXT, Mode.FUZZY):
             raise SidecarNotReadyError("the text index is still being built; try again in a moment")
         if text is None and mode is Mode.HYBRID:
             notes.append("the text index is still being built: found by meaning alone")
-        wording = await _maybe_in_thread(sidecar, lambda: text.read(query, _SPELLINGS[mode])) if text else None
+        wording = await self._maybe_in_thread(sidecar, lambda: text.read(query, _SPELLINGS[mode])) if text else None
         asked = self._understood(query, wording, sidecar)
         vector = None
         try:
@@ -218,7 +218,7 @@ class Recalling:
     ) -> Ranked:
         """Rank the best *wanted* candidates and read them; in the same searches and the same reading also those of *beside*."""
         pool = max(POOL, 2 * wanted)
-        candidates, exhausted = await _maybe_in_thread(search.sidecar, lambda: _gather(search, pool, beside))
+        candidates, exhausted = await self._maybe_in_thread(search.sidecar, lambda: _gather(search, pool, beside))
         share = _SHARES[search.mode] if search.vector is not None else 0.0
         ordered = [one for one, _ in rank(candidates, share)]
         reranker = None if alone or search.mode not in (Mode.HYBRID, Mode.SEMANTIC) else self.parts.reranker
@@ -262,7 +262,13 @@ class Recalling:
                 return match
             return dataclasses.replace(match, window=best_window(memory, search.vector, words, share))
 
-        return await _maybe_in_thread(search.sidecar, lambda: [told(match) for match in matches])
+        return await self._maybe_in_thread(search.sidecar, lambda: [told(match) for match in matches])
+
+    async def _maybe_in_thread(self, sidecar: Sidecar, work: Callable[[], T]) -> T:
+        is_whole = sidecar is not self.parts.index.partial  # of a part nobody knows yet how large the whole is
+        if is_whole and sum(sidecar.count_by_scope().values()) < IN_THREAD:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
 def note_of(search: Search, ranked: Ranked) -> str | None:
@@ -346,9 +352,3 @@ def _candidate(memory_id: MemoryId, near: Hit | None, worded: TextHit | None, li
     if worded is not None:
         made.words, made.coverage, made.verbatim = worded.score, worded.coverage, worded.verbatim
     return made
-
-
-async def _maybe_in_thread(sidecar: Sidecar, work: Callable[[], T]) -> T:
-    if sum(sidecar.count_by_scope().values()) < IN_THREAD:
-        return work()
-    return await asyncio.get_running_loop().run_in_executor(None, work)

@@ -78,10 +78,11 @@ class TextFeed:
                 index, token = await asyncio.to_thread(lambda: self._files.load(self._store.identity))
             except SidecarError:
                 return b""
-            if not token or self._behind or self._files.is_unclean:
+            if not token or self._behind:
                 return b""
             index.set_archived(self._archived)
             self._index, self._early = index, token
+            self._purge = self._purge or self._files.is_unclean
         return self._early
 
     def compare(self, sidecar: Sidecar) -> None:

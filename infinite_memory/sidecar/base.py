@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from infinite_memory.models import Filter, MemoryId, Row, ScopeId
+from infinite_memory.models import Filter, MemoryId, Row, Rows, ScopeId
 from infinite_memory.sidecar.weighing import Weigh
 
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ class Sidecar(Protocol):
 
     def upsert(self, rows: Iterable[Row]) -> None:
         """Add rows, or replace those whose revision is older than the given one; an older row changes nothing."""
+
+    def enter(self, rows: Rows) -> None:
+        """Do as `upsert` with rows that are already in columns; others wait meanwhile, a few milliseconds for a thousand."""
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
         """Take memories out; unknown ids are ignored."""

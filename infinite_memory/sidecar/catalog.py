@@ -13,12 +13,13 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from infinite_memory.models import MILLISECOND, Filter, MemoryId, Row, ScopeId, TagsMode, TimeRange, fold
+from infinite_memory.models import MILLISECOND, Filter, MemoryId, Rows, ScopeId, TagsMode, TimeRange, fold
 from infinite_memory.sidecar.columns import Column, Interner
 from infinite_memory.sidecar.keys import KEY_DTYPE, KeyMap, Keys, Slots, key_of, keys_array
 from infinite_memory.sidecar.postings import Postings, TimeOrder
@@ -127,50 +128,51 @@ class Catalog:
         key = key_of(memory_id)
         return None if key is None else self.find_key(key)
 
-    def append(self, rows: Sequence[Row], keys: list[bytes], windows: Sequence[int]) -> None:
+    def append(self, rows: Rows, windows: Sequence[int]) -> None:
         """Give each row a new slot at the end, in order, and leave the slots these memories had before dead.
 
         Args:
-            rows: One row for each memory at most.
-            keys: The key of each.
+            rows: At least one.
             windows: The number of vectors kept for each.
         """
-        first, tags = len(self), self.interned["tag"]
-        row_tags = [sorted(tags.code(tag) for tag in row.tag_keys) for row in rows]
-        ends = np.cumsum([len(one) for one in row_tags]) + len(self.tag_codes)
+        first, slots = len(self), range(len(self), len(self) + len(rows))
+        tag_counts = list(map(len, rows.tag_keys))
+        tag_codes = self.interned["tag"].codes(list(chain.from_iterable(rows.tag_keys)))
+        scopes = self.interned["scope"].codes(rows.scope_ids)
+        conversations = self.interned["conversation"].codes(_all_folded(rows.conversation_ids))
         values: dict[str, Sequence[Any] | NDArray[Any]] = {
-            "key": keys_array(keys),
-            "scope": [self.interned["scope"].code(row.scope_id) for row in rows],
-            "revision": [row.revision for row in rows],
-            "occurred_ms": [milliseconds(row.occurred_at) for row in rows],
-            "created_ms": [milliseconds(row.created_at) for row in rows],
-            "source": [self.interned["source"].code(row.source) for row in rows],
-            "type": [self.interned["type"].code(row.type) for row in rows],
-            "speaker": [self.interned["speaker"].code(_folded(row.speaker)) for row in rows],
-            "conversation": [self.interned["conversation"].code(_folded(row.conversation_id)) for row in rows],
-            "confidence": [np.nan if row.confidence is None else row.confidence for row in rows],
-            "importance": [np.nan if row.importance is None else row.importance for row in rows],
+            "key": keys_array(rows.keys),
+            "scope": scopes,
+            "revision": rows.revisions,
+            "occurred_ms": rows.occurred_ms,
+            "created_ms": rows.created_ms,
+            "source": self.interned["source"].codes(rows.sources),
+            "type": self.interned["type"].codes(rows.types),
+            "speaker": self.interned["speaker"].codes(_all_folded(rows.speakers)),
+            "conversation": conversations,
+            "confidence": rows.confidences,
+            "importance": rows.importances,
             "windows": windows,
-            "tag_end": ends,
+            "tag_end": np.cumsum(tag_counts) + len(self.tag_codes),
         }
-        for key in keys:
-            self._kill(key)
+        for slot in self.find_all(rows.keys).tolist():
+            if slot >= 0:
+                self._kill(slot)
         for name, column in self.columns.items():
             column.extend(values[name])
-        self.tag_codes.extend([code for one in row_tags for code in one])
+        self.tag_codes.extend(tag_codes)
         self._alive.extend(np.ones(len(rows), np.bool_))
-        for slot, (key, codes) in enumerate(zip(keys, row_tags, strict=True), first):
-            self._slots.put(key, slot)
-            for code in codes:
-                self._tagged.add(code, slot)
-            if (conversation := values["conversation"][slot - first]) >= 0:
-                self._said.add(conversation, slot)
-        self._live_by_scope.update(values["scope"])
+        self._slots.put_all(rows.keys, first)
+        self._tagged.add(zip(tag_codes, chain.from_iterable(map(repeat, slots, tag_counts)), strict=True))
+        self._said.add(pair for pair in zip(conversations, slots, strict=True) if pair[0] != Interner.ABSENT)
+        self._live_by_scope.update(scopes)
 
     def remove(self, memory_id: MemoryId) -> bool:
         """Mark a memory's slot dead; False when it is unknown."""
-        key = key_of(memory_id)
-        return key is not None and self._kill(key)
+        slot = self.find(memory_id)
+        if slot is not None:
+            self._kill(slot)
+        return slot is not None
 
     def remove_scope(self, scope_id: ScopeId) -> None:
         """Mark all slots of a scope dead."""
@@ -203,8 +205,7 @@ class Catalog:
         if first == 0:
             self._slots = KeyMap.of(self.column("key"))
         else:
-            for slot, key in enumerate(_split(self.column("key")[first:]), first):
-                self._slots.put(key, slot)
+            self._slots.put_all(_split(self.column("key")[first:]), first)
         self._index(first)
 
     # reading
@@ -267,6 +268,7 @@ class Catalog:
         if where.memory_ids is not None:
             keys = [key for key in map(key_of, where.memory_ids) if key is not None]
             found = np.unique(self._slots.find_all(keys))
+            found = found[found >= 0]
         if where.tag_keys:
             tagged = sorted((self._tagged.find(self.interned["tag"].find(key)) for key in where.tag_keys), key=len)
             if where.tags_mode is TagsMode.ANY:
@@ -317,14 +319,18 @@ class Catalog:
         slot = self._slots.find(key)
         return slot if slot is not None and self._alive.values[slot] else None
 
-    def _kill(self, key: bytes) -> bool:
-        slot = self.find_key(key)
-        if slot is None:
-            return False
+    def find_all(self, keys: Sequence[bytes]) -> Slots:
+        """Find the slot of the memory with each key; -1 where it is unknown."""
+        slots = self._slots.find_all(keys)
+        known = np.flatnonzero(slots >= 0)
+        slots[known[~self._alive.values[slots[known]]]] = -1
+        return slots
+
+    def _kill(self, slot: int) -> None:
+        """Mark a living slot dead."""
         self._alive.values[slot] = False
         self._dead_count += 1
         self._live_by_scope[int(self.column("scope")[slot])] -= 1
-        return True
 
     def _index(self, first: int) -> None:
         """Enter the slots from *first* on, which all live, into what finds them."""
@@ -361,6 +367,11 @@ def _split(keys: Keys) -> list[bytes]:
 
 def _folded(text: str | None) -> str | None:
     return None if text is None else fold(text)
+
+
+def _all_folded(texts: Sequence[str | None]) -> list[str | None]:
+    folded = {text: _folded(text) for text in set(texts)}
+    return [folded[text] for text in texts]
 
 
 def _inside(times: NDArray[np.int64], span: TimeRange) -> Mask:

@@ -53,7 +53,8 @@ class Interner:
 
     def __init__(self, strings: Iterable[str] = ()) -> None:
         self._strings = list(strings)
-        self._codes = {one: code for code, one in enumerate(self._strings)}
+        self._codes: dict[str | None, int] = {one: code for code, one in enumerate(self._strings)}
+        self._codes[None] = self.ABSENT
 
     def __len__(self) -> int:
         return len(self._strings)
@@ -67,14 +68,14 @@ class Interner:
         """Give the string of a code that was handed out."""
         return self._strings[code]
 
-    def code(self, string: str | None) -> int:
-        """Give the code of *string*, a new one if it has none."""
-        if string is None:
-            return self.ABSENT
-        code = self._codes.setdefault(string, len(self._strings))
-        if code == len(self._strings):
-            self._strings.append(string)
-        return code
+    def codes(self, strings: Sequence[str | None]) -> list[int]:
+        """Give the code of each string, new ones to those that have none."""
+        known = self._codes
+        for string in dict.fromkeys(strings):
+            if string is not None and string not in known:
+                known[string] = len(self._strings)
+                self._strings.append(string)
+        return list(map(known.__getitem__, strings))
 
     def find(self, string: str) -> int | None:
         """Give the code of *string*; None when it was never used."""

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from infinite_memory.models import Filter, MemoryId, Row, ScopeId
+from infinite_memory.models import Filter, MemoryId, Row, Rows, ScopeId
 from infinite_memory.sidecar.base import Hit, Neighbours, Page
 from infinite_memory.sidecar.catalog import INTERNED, Catalog, Mask
-from infinite_memory.sidecar.keys import KeyedNumbers, Slots, ids_of, key_of
+from infinite_memory.sidecar.keys import KeyedNumbers, Slots, ids_of
 from infinite_memory.sidecar.listing import Cursor, first_in_order
+from infinite_memory.sidecar.rows import in_columns
 from infinite_memory.sidecar.vector_table import Allowed, VectorSnapshot, VectorTable, numbered
 from infinite_memory.sidecar.weighing import Weigh
 
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH_ROWS = 512
-"""Rows written under one hold of the lock: about 10 ms, so that a search during a rebuild does not wait for it."""
+"""Rows written under one hold of the lock: a few milliseconds, so that a search during an import does not wait for it."""
+
+VECTOR_DTYPE = np.dtype("<f4")
 
 COMPACT_AT_LEAST = 1024
 """With fewer dead slots than this, or than a quarter of all, a compaction costs more than it saves."""
@@ -105,49 +108,59 @@ class FaissSidecar:
         Raises:
             ValueError: an id is not 24 hexadecimal digits; rows before it may have been taken.
         """
-        remaining = iter(rows)
-        while batch := list(islice(remaining, BATCH_ROWS)):
-            with self._lock:
-                self._upsert(batch)
+        for batch in in_columns(rows, BATCH_ROWS):
+            self.enter(batch)
 
-    def _upsert(self, batch: Sequence[Row]) -> None:
-        accepted: dict[bytes, tuple[Row, Vectors | None]] = {}
-        for row, vectors in zip(batch, self._usable_vectors(batch), strict=True):
-            key = key_of(row.memory_id)
-            if key is None:
-                raise ValueError(f"{row.memory_id!r} is not an id of 24 hexadecimal digits")
-            if key in accepted:
-                known, known_vectors = accepted[key]
-                revision, is_pending = known.revision, known_vectors is None
-            elif (slot := self._catalog.find_key(key)) is not None:
-                revision = int(self._catalog.column("revision")[slot])
-                is_pending = not self._catalog.column("windows")[slot]
-            else:
-                revision, is_pending = -1, True
-            if row.revision > revision or (row.revision == revision and is_pending and vectors is not None):
-                accepted[key] = row, vectors
-        if not accepted:
-            return
-        counts = [0 if vectors is None else len(vectors) for _, vectors in accepted.values()]
-        first = len(self._catalog)
-        self._catalog.append([row for row, _ in accepted.values()], list(accepted), counts)
-        if any(counts):
-            stacked = np.concatenate([vectors for _, vectors in accepted.values() if vectors is not None])
-            self._vectors.append(np.repeat(np.arange(first, first + len(counts)), counts), numbered(counts), stacked)
+    def enter(self, rows: Rows) -> None:
+        """Add or replace as `upsert` does, under one hold of the lock."""
+        with self._lock:
+            counts = self._usable_windows(rows)
+            places = self._news(rows, counts)
+            if len(places) < len(rows):
+                rows, counts = rows.take(places), [counts[at] for at in places]
+            if not len(rows):
+                return
+            first = len(self._catalog)
+            self._catalog.append(rows, counts)
+            if any(counts):
+                slots = np.repeat(np.arange(first, first + len(counts)), counts)
+                self._vectors.append(slots, numbered(counts), self._stacked(rows, counts))
 
-    def _usable_vectors(self, batch: Sequence[Row]) -> list[Vectors | None]:
-        """Give the vectors of each row; None where there are none of this space, or unusable ones."""
-        given = [
-            row.embedding.vectors if row.embedding is not None and row.embedding.space == self._space else None
-            for row in batch
-        ]
-        if self._vectors.accepts_all([vectors for vectors in given if vectors is not None]):
-            return given
-        for at, (row, vectors) in enumerate(zip(batch, given, strict=True)):
-            if vectors is not None and not self._vectors.accepts_all([vectors]):
-                log.warning("the vectors of memory %s are unusable", row.memory_id, extra={"event": "vectors_unusable"})
-                given[at] = None
-        return given
+    def _news(self, rows: Rows, counts: Sequence[int]) -> Sequence[int]:
+        """Tell the places of the rows that are newer than what is known, or bring the vectors that it lacks."""
+        slots = self._catalog.find_all(rows.keys)
+        places = np.flatnonzero(slots >= 0)
+        if not len(places):
+            return range(len(rows))
+        known, given = slots[places], np.asarray(rows.revisions, np.int64)[places]
+        revisions, is_pending = self._catalog.column("revision")[known], self._catalog.column("windows")[known] == 0
+        is_news = np.ones(len(rows), np.bool_)
+        is_news[places] = (given > revisions) | (
+            (given == revisions) & is_pending & (np.asarray(counts, np.int64)[places] > 0)
+        )
+        news: list[int] = np.flatnonzero(is_news).tolist()
+        return news
+
+    def _usable_windows(self, rows: Rows) -> Sequence[int]:
+        """Give the number of each row's vectors; 0 where there are none of this space, or unusable ones."""
+        counts = [count if space == self._space else 0 for count, space in zip(rows.windows, rows.spaces, strict=True)]
+        row_bytes = VECTOR_DTYPE.itemsize * self.dim
+        is_whole = all(len(one) == row_bytes * count for one, count in zip(rows.vectors, counts, strict=True) if count)
+        if is_whole and self._vectors.accepts_all([self._stacked(rows, counts)] if any(counts) else []):
+            return counts
+        for at, (key, vectors) in enumerate(zip(rows.keys, rows.vectors, strict=True)):
+            is_whole = len(vectors) == row_bytes * counts[at]
+            if counts[at] and not (is_whole and self._vectors.accepts_all([self._read(vectors)])):
+                log.warning("the vectors of memory %s are unusable", key.hex(), extra={"event": "vectors_unusable"})
+                counts[at] = 0
+        return counts
+
+    def _stacked(self, rows: Rows, counts: Sequence[int]) -> Vectors:
+        """Put the vectors of the rows that have a count into one array."""
+        return self._read(b"".join(one for one, count in zip(rows.vectors, counts, strict=True) if count))
+
+    def _read(self, vectors: bytes) -> Vectors:
+        return np.frombuffer(vectors, VECTOR_DTYPE).reshape(-1, self.dim)
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
         """Take memories out; unknown ids are ignored."""

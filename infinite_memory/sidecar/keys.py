@@ -6,7 +6,8 @@ bytes an entry and is looked up in under two microseconds; a small dict beside i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ def key_of(memory_id: str) -> bytes | None:
     return key if len(key) == KEY_BYTES and len(memory_id) == 2 * KEY_BYTES else None
 
 
-def keys_array(keys: list[bytes]) -> Keys:
+def keys_array(keys: Sequence[bytes]) -> Keys:
     """Put twelve-byte keys into one array."""
     return np.frombuffer(b"".join(keys), dtype=KEY_DTYPE)
 
@@ -69,24 +70,32 @@ class KeyMap:
             slot = int(self._slots[at])
         return slot
 
-    def find_all(self, keys: list[bytes]) -> Slots:
-        """Look many keys up at once; gives the slots of those that are there, in no order."""
-        recent = [slot for key in keys if (slot := self._recent.get(key)) is not None]
+    def find_all(self, keys: Sequence[bytes]) -> Slots:
+        """Look many keys up at once; gives the slot of each, -1 for one that is not there."""
+        slots = np.fromiter(map(self._recent.get, keys, repeat(-1)), np.int64, len(keys))
+        if keys and min(keys) <= self._last:
+            at, is_there = self._positions(keys)
+            slots[is_there] = self._slots[at[is_there]]
+        return slots
+
+    def put_all(self, keys: Sequence[bytes], first: int) -> None:
+        """Let *keys*, each of them once, lead to slots that count from *first*."""
+        slots = range(first, first + len(keys))
+        if keys and min(keys) <= self._last:
+            at, is_there = self._positions(keys)
+            self._slots[at[is_there]] = np.arange(first, first + len(keys))[is_there]
+            self._recent.update((key, slot) for key, slot, old in zip(keys, slots, is_there, strict=True) if not old)
+        else:
+            self._recent.update(zip(keys, slots, strict=True))
+        if len(self._recent) > max(MERGE_AT_LEAST, len(self._keys) // 32):
+            self._merge()
+
+    def _positions(self, keys: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Find where in the array *keys* are, if they are; it is not empty."""
         wanted = keys_array(keys)
         at = np.searchsorted(self._keys, wanted)
         at[at == len(self._keys)] = 0
-        known = at[self._keys[at] == wanted] if len(self._keys) else at[:0]
-        return np.concatenate((np.array(recent, np.int64), self._slots[known].astype(np.int64)))
-
-    def put(self, key: bytes, slot: int) -> None:
-        """Let *key* lead to *slot* from now on."""
-        at = self._position(key)
-        if at is not None:
-            self._slots[at] = slot
-            return
-        self._recent[key] = slot
-        if len(self._recent) > max(MERGE_AT_LEAST, len(self._keys) // 32):
-            self._merge()
+        return at, self._keys[at] == wanted
 
     def _position(self, key: bytes) -> int | None:
         if key > self._last:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +19,21 @@ class Postings:
     """Slots by a small code, in rising order; slots only come, dead ones stay. Not locked."""
 
     def __init__(self) -> None:
-        self._slots: dict[int, array[int]] = {}
+        self._slots: defaultdict[int, array[int]] = defaultdict(lambda: array("i"))
 
-    def add(self, code: int, slot: int) -> None:
-        """Enter one slot, higher than those before."""
-        self._slots.setdefault(code, array("i")).append(slot)
+    def add(self, borne: Iterable[tuple[int, int]]) -> None:
+        """Enter pairs of a code and a slot that bears it; slots rise, and are higher than those before."""
+        slots = self._slots
+        for code, slot in borne:
+            slots[code].append(slot)
 
     def fill(self, codes: NDArray[np.int32], slots: Slots) -> None:
-        """Enter many: ``slots[i]`` bears ``codes[i]``; slots rise."""
+        """Enter very many: ``slots[i]`` bears ``codes[i]``; slots rise."""
         order = np.argsort(codes, kind="stable")
         ordered = slots[order].astype(np.int32)
         used, starts = np.unique(codes[order], return_index=True)
         for code, stretch in zip(used.tolist(), np.split(ordered, starts[1:]), strict=False):
-            self._slots.setdefault(code, array("i")).frombytes(stretch.tobytes())
+            self._slots[code].frombytes(stretch.tobytes())
 
     def find(self, code: int | None) -> Slots:
         """List the slots of a code; none for None."""

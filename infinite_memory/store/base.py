@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Row, Scope, ScopeId
+from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Rows, Scope, ScopeId
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.facts import Facts
 from infinite_memory.store.links import Links
@@ -224,7 +224,7 @@ class Store(Protocol):
 
     # reading everything
 
-    def rows(self) -> AsyncGenerator[list[Row], None]:
+    def rows(self) -> AsyncGenerator[Rows, None]:
         """Go through what a sidecar keeps of every live memory, many at a time, scope by scope and by id; reads no texts."""
 
     def stream(self, scope_ids: Collection[ScopeId] | None = None) -> AsyncIterator[MemoryRecord]:

@@ -26,7 +26,7 @@ from bson import ObjectId
 from pymongo.errors import BulkWriteError
 
 from infinite_memory.errors import InfiniteMemoryError, MemoryChangedError, MemoryNotFoundError
-from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Row, Scope, ScopeId, floor_to_millisecond, fold
+from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Rows, Scope, ScopeId, floor_to_millisecond, fold
 from infinite_memory.store import changes, documents, schema
 from infinite_memory.store.abandoned import end_abandoned
 from infinite_memory.store.base import Change, Located, Store, StoreInfo, Version
@@ -48,13 +48,14 @@ from infinite_memory.store.tokens import Tokens
 from infinite_memory.store.uses import Uses
 
 if TYPE_CHECKING:
+    from bson.codec_options import CodecOptions
     from pymongo.asynchronous.client_session import AsyncClientSession
     from pymongo.asynchronous.collection import AsyncCollection
 
 _BATCH = 1000
 _STREAM_PAGE = 500
 _VERSION_PAGE = 20_000
-_ROW_PAGE = 2000
+_ROW_PAGE = 1000
 _PARALLEL = 8
 """Operations under way at once when all scopes are asked; more only queue up in the server."""
 
@@ -403,14 +404,14 @@ class MongoStore(Store):
                 for document in page:
                     yield documents.from_document(document, scope_id)
 
-    async def rows(self) -> AsyncGenerator[list[Row], None]:
+    async def rows(self) -> AsyncGenerator[Rows, None]:
         for scope_id in await self._scopes.ids():
-            pages = self._pages(scope_id, documents.ROW_SHAPE, _ROW_PAGE)
+            pages = self._pages(scope_id, documents.ROW_SHAPE, _ROW_PAGE, documents.ROW_CODEC)
             coming = asyncio.ensure_future(anext(pages, None))
             try:
                 while page := await coming:
                     coming = asyncio.ensure_future(anext(pages, None))  # read while this page is worked on
-                    yield [documents.row_from_document(document, scope_id) for document in page]
+                    yield documents.rows_from_documents(page, scope_id)
             finally:
                 coming.cancel()
                 await asyncio.gather(coming, return_exceptions=True)
@@ -422,13 +423,14 @@ class MongoStore(Store):
                     yield Version(MemoryId(str(document["_id"])), scope_id, int(document["revision"]))
 
     async def _pages(
-        self, scope_id: ScopeId, shape: Mapping[str, int] | None, size: int
+        self, scope_id: ScopeId, shape: Mapping[str, int] | None, size: int, codec: CodecOptions[Document] | None = None
     ) -> AsyncIterator[list[Document]]:
         """Page through the live memories of a scope by id, each page a query of its own, so that a slow reader loses none."""
         wanted: Document = {"live": True}
         while True:
-            async with self._connection.operation(factor=4) as database:
-                page = await _memories(database, scope_id).find(wanted, shape).sort("_id", 1).limit(size).to_list(None)
+            async with self._connection.operation(factor=4, asks_first="_id" not in wanted) as database:
+                found = _memories(database, scope_id).with_options(codec_options=codec).find(wanted, shape)
+                page = await found.sort("_id", 1).limit(size).batch_size(size).to_list(None)
             if page:
                 yield page
             if len(page) < size:

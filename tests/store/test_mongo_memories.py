@@ -18,7 +18,8 @@ from infinite_memory.errors import (
     ScopeNotFoundError,
     StoreError,
 )
-from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
+from infinite_memory.models import MemoryId, MemoryRecord, Row, Rows, ScopeId
+from infinite_memory.sidecar.rows import in_columns
 from infinite_memory.store.mongo import MongoStore
 from tests.mongo_server import run
 
@@ -301,6 +302,34 @@ def test_everything_is_read_page_by_page(place: Place) -> None:
                 memory.memory_id: dataclasses.replace(memory, embedding=None) for memory in memories
             }
             assert set(await store.remove(at(*memories))) == at(*memories).keys()
+
+    run(scenario())
+
+
+def test_what_a_sidecar_keeps_is_read_in_the_columns_that_the_memories_make(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            scope = await global_scope(store)
+            full = make_memory(
+                scope,
+                "all",
+                occurred_at=dt.datetime(1931, 5, 6, 7, 8, 9, 123456, dt.UTC),
+                tags=("Blue", "session:7"),
+                type="note",
+                importance=0.5,
+                confidence=1.0,
+                speaker="Ada",
+                conversation_id="c1",
+                embedding=make_embedding([1, 0, 0], [0.6, 0.8, 0]),
+            )
+            bare = make_memory(scope, "bare", source="letter")
+            gone = make_memory(scope, "gone")
+            await store.insert([full, bare, gone])
+            await store.soft_delete(at(gone), NOW)
+            [read] = [rows async for rows in store.rows()]
+            [made] = in_columns([Row.of(full), Row.of(bare)], 10)
+            for column in dataclasses.fields(Rows):
+                assert repr(getattr(read, column.name)) == repr(getattr(made, column.name)), column.name
 
     run(scenario())
 

@@ -9,7 +9,8 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from infinite_memory.engine.parts import Mode, Where
-from infinite_memory.models import Row
+from infinite_memory.engine.text_feed import TextFeed
+from infinite_memory.models import Rows
 from infinite_memory.store.mongo import MongoStore
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
@@ -31,12 +32,13 @@ def test_words_answer_while_a_lost_sidecar_is_rebuilt(open_memory: Open, monkeyp
         async with open_memory("one", shared) as memory:
             await memory.store("The ferry to the island leaves at noon.", "Travel")
             await memory.store("The lamp of the lighthouse is new.")
+            assert (await found(memory, "the ferry", Mode.TEXT))[0]  # the text index is there
             sidecars = memory.app.home.sidecars
         for generation in sidecars.glob("generation-*"):
             shutil.rmtree(generation)
         go_on = asyncio.Event()
 
-        async def held(store: MongoStore) -> AsyncGenerator[list[Row], None]:
+        async def held(store: MongoStore) -> AsyncGenerator[Rows, None]:
             await go_on.wait()
             async for rows in real(store):
                 yield rows
@@ -63,5 +65,51 @@ def test_words_answer_while_a_lost_sidecar_is_rebuilt(open_memory: Open, monkeyp
             }
             assert note is None
             assert (await index.check()).faults == 0
+
+    run(work())
+
+
+def test_who_asks_before_the_words_are_there_waits_for_them_and_not_for_the_rebuilding(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_rows, real_open = MongoStore.rows, TextFeed.open_early
+
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as memory:
+            await memory.store("The ferry to the island leaves at noon.")
+            assert (await found(memory, "the ferry", Mode.TEXT))[0]  # the text index is there
+            sidecars = memory.app.home.sidecars
+        for generation in sidecars.glob("generation-*"):
+            shutil.rmtree(generation)
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def late(feed: TextFeed) -> bytes:
+            await asked.wait()
+            return await real_open(feed)
+
+        async def held(store: MongoStore) -> AsyncGenerator[Rows, None]:
+            await go_on.wait()
+            async for rows in real_rows(store):
+                yield rows
+
+        monkeypatch.setattr(TextFeed, "open_early", late)
+        monkeypatch.setattr(MongoStore, "rows", held)
+        async with open_memory("one", shared) as memory:
+            index = memory.engine.parts.index
+            await index.connected()
+            answers = [asyncio.create_task(found(memory, "the ferry", mode)) for mode in (Mode.HYBRID, Mode.TEXT)]
+            count = asyncio.create_task(memory.engine.count(EVERYWHERE))
+            await asyncio.sleep(0)
+            assert index.partial is None
+            asked.set()
+            for texts, note in await asyncio.gather(*answers):
+                assert texts == ["The ferry to the island leaves at noon."]
+                assert note is not None and "words alone" in note
+            assert await count == 1
+            go_on.set()
+            await index.sidecar()
+            assert index.partial is None
+            assert await found(memory, "the ferry") == (["The ferry to the island leaves at noon."], None)
 
     run(work())

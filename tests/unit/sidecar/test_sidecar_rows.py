@@ -13,6 +13,7 @@ from infinite_memory.models import Filter, MemoryId
 from infinite_memory.sidecar import faiss_sidecar, keys
 from infinite_memory.sidecar.base import Sidecar
 from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
+from infinite_memory.sidecar.rows import in_columns
 from tests.unit.sidecar.builders import (
     DIM,
     make_embedding,
@@ -187,3 +188,39 @@ def test_any_run_of_upserts_removals_and_compactions_leaves_what_a_dict_would(
     assert {hit.memory_id for hit in sidecar.search(unit_vectors(1, 1)[0], 50, Filter())} == set(known)
     for revision in range(1, 5):
         assert tagged(sidecar, f"r{revision}") == {one for one, held in known.items() if held == revision}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 60), min_size=1, unique=True), max_size=12))
+def test_keys_lead_to_where_they_were_put_last_in_whatever_order_they_come(batches: list[list[int]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keys, "MERGE_AT_LEAST", 5)
+        table, expected, first = keys.KeyMap(), dict[int, int](), 0
+        for batch in batches:
+            table.put_all([number.to_bytes(12) for number in batch], first)
+            expected |= {number: slot for slot, number in enumerate(batch, first)}
+            first += len(batch)
+            found = table.find_all([number.to_bytes(12) for number in range(61)])
+            assert found.tolist() == [expected.get(number, -1) for number in range(61)]
+
+
+def test_rows_in_columns_are_taken_in_as_rows_one_by_one_are() -> None:
+    drawn = np.random.default_rng(5).integers(0, 40, (300, 2)).tolist()
+    rows = [
+        make_pending_row(number, revision=revision % 4)
+        if revision % 5 == 0
+        else make_row(number, revision=revision % 4, tags=[f"t{revision}"], conversation_id=f"Talk {revision % 3}")
+        for number, revision in drawn
+    ]
+    one_by_one, together = make_sidecar([]), make_sidecar([])
+    for row in rows:
+        one_by_one.upsert([row])
+    for batch in in_columns(rows, 7):
+        together.enter(batch)
+    assert dict(together.revisions()) == dict(one_by_one.revisions())
+    assert together.pending() == one_by_one.pending()
+    assert together.turns() == one_by_one.turns()
+    for number in range(40):
+        assert tagged(together, f"t{number}") == tagged(one_by_one, f"t{number}")
+    query = unit_vectors(77, 1)[0]
+    assert together.search(query, 40, Filter()) == one_by_one.search(query, 40, Filter())
