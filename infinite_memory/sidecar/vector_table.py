@@ -196,7 +196,9 @@ class VectorTable:
             assert segment.on_disk is not None
             segment.on_disk = replace(segment.on_disk, coarse=saved, quantiser=quantiser)
         if quantiser is not None:
-            self.coarse = Coarse.of(quantiser, trained_on, np.concatenate(codes))
+            together = np.concatenate(codes)
+            codes.clear()  # 48 MB of a million rows, which need not be there beside all that is made of them
+            self.coarse = Coarse.of(quantiser, trained_on, together)
 
     def set_owners(self, windows_of_slots: NDArray[Any]) -> None:
         """Say to which slots the attached rows belong: the first ``windows_of_slots[0]`` of them to slot 0, and so on.
