@@ -365,7 +365,7 @@ class _Search:
     def _marks(self) -> Mask:
         """Give a mark for every row."""
         if self._marked is None:
-            self._marked = self._allowed.mask()[self._table.slots]
+            self._marked = self._allowed.mask().take(self._table.slots)  # twice as fast as by index
         return self._marked
 
     def _exact(self, start: int, count: int) -> tuple[Slots, Scores]:
