@@ -1,25 +1,48 @@
-"""When and how a table of vectors gets its coarse index, which stands in front of the exact search.
+"""When and how a table of vectors gets its coarse index, which stands in front of the exact search, and how far to trust it.
 
 Why from 65,536 rows on: measured at 384 dimensions, exact search takes 1.9 ms of CPU there, coarse search with exact
-scoring of its pool 0.9 ms; at 32,768 both take the same. Why a pool of ten times what is wanted: recall at 100 against
-exact search is 0.66, 0.94, 0.998 with pools of 1, 3 and 10 times as many, and scoring a thousand rows takes half a
-millisecond.
+scoring of its pool 0.9 ms; at 32,768 both take the same.
+
+Why the pool has no fixed size: how many rows must be scored exactly depends on how close together their scores lie. A
+question that is close to some memories finds them with 300 rows of a million. One that is far from all that it may find
+(a topic's tag and a question about something else) needs 1,000 to 5,000 for the same recall. So the rows are scored
+from the best by code on, and what these tell about the error of the codes says when no other row is to be expected
+among the best (`rows_needed`).
 """
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from infinite_memory.sidecar.keys import Slots
-from infinite_memory.sidecar.vectors import SAMPLE_ROWS, CoarseCodes, Codes, Packed, Quantiser
+from infinite_memory.sidecar.vectors import (
+    SAMPLE_ROWS,
+    CoarseCodes,
+    Codes,
+    Mask,
+    Packed,
+    PackedForFilters,
+    Quantiser,
+    Ranked,
+)
+
+if TYPE_CHECKING:
+    from infinite_memory.models import Vectors
 
 FROM_ROWS = 65_536
 REFRESH_ROWS = 16_384  # rows that lie beyond the coarse index before it is extended: half a millisecond of exact search
 RETRAIN_GROWTH = 8  # a quantiser that was trained on a table this many times smaller is trained anew
 LEAST_POOL, POOL_FACTOR = 300, 10
+ERRORS = 3.5  # standard deviations: one row in four thousand has a larger error
+PACKED_SHARE = 20  # a filter that passes less than one row in so many has its rows laid out, which is cheaper then
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,25 +53,62 @@ class Coarse:
     trained_on: int
     codes: CoarseCodes
     packed: Packed
+    filtered: PackedForFilters
 
     @classmethod
     def of(cls, quantiser: Quantiser, trained_on: int, codes: CoarseCodes) -> Coarse:
         """Make one of the codes of all rows."""
-        return cls(quantiser, trained_on, codes, quantiser.pack(codes))
+        made = cls(quantiser, trained_on, codes, quantiser.pack(codes), quantiser.pack_for_filters(codes))
+        _give_back_memory()
+        return made
 
     @property
     def count(self) -> int:
         """Rows that it covers."""
         return len(self.codes)
 
-    def among(self, rows: Slots) -> Packed:
-        """Give an index over some rows only; it numbers them by their place in *rows*."""
-        return self.quantiser.pack(self.codes[rows])
+    @property
+    def size_bytes(self) -> int:
+        """Memory in use: the codes are there three times, once with numbers."""
+        return 3 * self.codes.nbytes + 8 * self.count
+
+    def among(self, marks: Mask) -> Callable[[Vectors, int], Ranked]:
+        """Give what searches only the marked rows, from a vector and the number of rows that are wanted."""
+        rows = np.flatnonzero(marks)
+        if len(rows) == self.count:
+            return self.packed.search
+        if len(rows) * PACKED_SHARE > self.count:
+            return partial(self.filtered.search, selected=marks)
+        few = self.quantiser.pack(self.codes[rows])
+
+        def search(vector: Vectors, count: int) -> Ranked:
+            places, scores = few.search(vector, count)
+            return rows[places], scores
+
+        return search
+
+
+def _give_back_memory() -> None:
+    """Hand what was freed back to the system: glibc keeps 75 MiB of the arrays that a million rows are built from."""
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
 
 
 def pool_size(wanted: int) -> int:
-    """Tell how many rows to score exactly so that the best *wanted* are among them."""
+    """Tell how many rows to score exactly at least, so that something is known of the best *wanted*."""
     return max(LEAST_POOL, POOL_FACTOR * wanted)
+
+
+def rows_needed(coarse: NDArray[np.float32], exact: NDArray[np.float32], wanted: int) -> int:
+    """Tell how many rows are to be scored exactly, so that hardly one of the best *wanted* is missed.
+
+    Args:
+        coarse: The scores by code, falling.
+        exact: The exact scores of the first of these rows, at least *wanted*.
+    """
+    errors = exact - coarse[: len(exact)]
+    bound = np.partition(exact, -wanted)[-wanted] - errors.mean() - ERRORS * errors.std()
+    return int(np.count_nonzero(coarse >= bound))
 
 
 def is_due(coarse: Coarse | None, dim: int, rows: int) -> bool:

@@ -15,6 +15,7 @@ from infinite_memory.sidecar import coarse, vector_table
 from infinite_memory.sidecar.base import Sidecar
 from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
 from infinite_memory.sidecar.saved import FaissSidecarFiles
+from infinite_memory.sidecar.vectors import Quantiser
 from tests.unit.sidecar.builders import DATABASE, SPACE, make_row, memory_id, scope_id, unit_vectors
 
 DIM, COUNT, QUESTIONS, K = 64, 6000, 30, 10
@@ -26,7 +27,11 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let the coarse index begin at a size that a test can fill, with a pool that is small beside it."""
     monkeypatch.setattr(coarse, "FROM_ROWS", 1000)
     monkeypatch.setattr(coarse, "REFRESH_ROWS", 500)
+    monkeypatch.setattr(coarse, "LEAST_POOL", 100)
+    monkeypatch.setattr(coarse, "POOL_FACTOR", 5)
     monkeypatch.setattr(vector_table, "SEGMENT_ROWS", 2048)
+    monkeypatch.setattr(vector_table, "ASKED", 400)
+    monkeypatch.setattr(vector_table, "SCORED_AT_ONCE", 64)
     yield
 
 
@@ -81,6 +86,41 @@ def test_a_coarse_search_finds_what_an_exact_one_finds(where: Filter, allowed: N
     sidecar = filled(vectors)
     assert sidecar.refine()
     assert recall_at_k(sidecar, vectors, allowed, where) >= 0.98
+
+
+def test_questions_far_from_all_that_they_may_find_find_it() -> None:
+    vectors = texts()
+    sidecar = filled(vectors)
+    assert sidecar.refine()
+    together = np.flatnonzero(NUMBERS % 40 < 4)
+    for number in range(0, 800, 40):
+        scores = vectors[together] @ -vectors[number]
+        best = {memory_id(int(one)) for one in together[np.argsort(-scores)[:K]]}
+        hits = sidecar.search(-vectors[number], K, Filter(tag_keys=frozenset({TOGETHER})))
+        assert len(best & {hit.memory_id for hit in hits}) >= K - 1
+
+
+def test_more_rows_are_needed_the_closer_the_scores_lie() -> None:
+    errors = np.random.default_rng(4).normal(0.1, 0.02, 300).astype(np.float32)
+    wide, close = np.linspace(1, 0, 3000, dtype=np.float32), np.linspace(0.2, 0, 3000, dtype=np.float32)
+    assert K < coarse.rows_needed(wide, wide[:300] + errors, K) < 300
+    assert 300 < coarse.rows_needed(close, close[:300] + errors, K) < 3000
+
+
+@pytest.mark.parametrize("every", [1, 2, 7, 50, 3000])
+def test_a_filter_over_packed_codes_gives_what_its_rows_alone_give(every: int) -> None:
+    vectors = texts().astype(np.float16)
+    quantiser = Quantiser.trained(vectors)
+    codes = quantiser.encode(vectors)
+    rows = NUMBERS[NUMBERS % every == 0]
+    alone, filtered = quantiser.pack(codes[rows]), quantiser.pack_for_filters(codes)
+    for question in unit_vectors(3, 5, DIM):
+        places, expected = alone.search(question, 60)
+        found, scores = filtered.search(question, 60, NUMBERS % every == 0)
+        assert np.allclose(scores, expected, atol=1e-4)
+        surely = expected > expected[-1]  # of those that score like the last, either may come
+        assert set(rows[places[surely]]) <= set(found)
+        assert set(found) <= set(rows)
 
 
 def test_scores_are_exact_and_a_large_k_gives_all() -> None:
