@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -50,6 +51,7 @@ GREETING_S = 10.0  # a connection that says nothing is closed after this long
 STOP_S = 20.0  # how long requests under way may take once the daemon is asked to go
 LOCK_WAIT_S = 30.0  # how long a new daemon waits for the one before it to finish
 IDLE_CHECK_S = 1.0
+SWITCH_S = 0.001  # how long a thread keeps others from running; each step of a request beside a save may wait this long
 GREETING_BYTES = 1 << 20
 
 
@@ -398,6 +400,7 @@ def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
                 check_model(config)
                 listening, address = local_socket.listen(home.path, config.daemon.transport)
                 record = {"pid": os.getpid(), "version": __version__} | address
+                sys.setswitchinterval(SWITCH_S)
                 return asyncio.run(_run(config, home, listening, record))
         if time.monotonic() > end:
             raise DaemonError(f"another daemon runs for {home.path} (process {_pid(home)})")

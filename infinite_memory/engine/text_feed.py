@@ -142,11 +142,10 @@ class TextFeed:
 
     async def _level(self, index: TextIndex, sidecar: Sidecar) -> None:
         """Compare revisions with *sidecar* and mend what differs."""
-        known, theirs = await asyncio.to_thread(lambda: (index.revisions(), sidecar.revisions()))
-        if surplus := [one for one in known if one not in theirs]:  # some may have been forgotten for good
+        surplus, missing = await asyncio.to_thread(lambda: _differences(index, sidecar))
+        if surplus := surplus - sidecar.locate(surplus).keys():  # some may have been forgotten for good
             index.remove(surplus)
             self.purge_soon()
-        missing = [one for one in sidecar.turns() if known.get(one, -1) < theirs.get(one, 0)]
         for at in range(0, len(missing), BATCH):
             found = await self._store.fetch(sidecar.locate(missing[at : at + BATCH]))
             await self._enter(index, sidecar, [found[one] for one in missing[at : at + BATCH] if one in found])
@@ -298,7 +297,7 @@ class TextFeed:
         index.set_archived(self._archived)
         self._next, self._touched = index, set()
         try:
-            turns = sidecar.turns()
+            turns = await asyncio.to_thread(sidecar.turns)
             for at in range(0, len(turns), BATCH):
                 wanted = [one for one in turns[at : at + BATCH] if one not in self._touched]
                 found = await self._store.fetch(sidecar.locate(wanted))
@@ -320,6 +319,13 @@ class TextFeed:
             self._rebuilt_at = time.monotonic()
             self._rebuild_took_s = self._rebuilt_at - began
         log.info("the text index was written anew", extra={"event": "text_renewed"})
+
+
+def _differences(index: TextIndex, sidecar: Sidecar) -> tuple[set[MemoryId], list[MemoryId]]:
+    """Tell what *index* knows and *sidecar* does not, and what it lacks or knows less of, in the order of turns."""
+    known, theirs = index.revisions(), sidecar.revisions()
+    surplus = {one for one in known if one not in theirs}
+    return surplus, [one for one in sidecar.turns() if known.get(one, -1) < theirs.get(one, 0)]
 
 
 def _is_latest(sidecar: Sidecar, memory: MemoryRecord) -> bool:

@@ -225,7 +225,7 @@ class Catalog:
     def tags_of(self, slots: Slots) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Give for *slots* the number of tags each, and the codes of all in one array."""
         ends = self.column("tag_end")
-        starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))[slots] if len(slots) else np.empty(0, np.int64)
+        starts = np.where(slots > 0, ends[slots - 1], 0)
         counts = ends[slots] - starts
         before = np.cumsum(counts) - counts
         places = np.repeat(starts - before, counts) + np.arange(int(counts.sum()))

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from infinite_memory.models import Filter, MemoryId, Row, Rows, ScopeId
 from infinite_memory.sidecar.base import Hit, Neighbours, Page
-from infinite_memory.sidecar.catalog import INTERNED, Catalog, Mask
+from infinite_memory.sidecar.catalog import Catalog, Mask
 from infinite_memory.sidecar.keys import KeyedNumbers, Slots, ids_of
-from infinite_memory.sidecar.listing import Cursor, first_in_order
+from infinite_memory.sidecar.listing import Cursor, ListedIds, first_in_order
 from infinite_memory.sidecar.rows import in_columns
 from infinite_memory.sidecar.vector_table import Allowed, VectorSnapshot, VectorTable, numbered
 from infinite_memory.sidecar.weighing import Weigh
@@ -63,7 +63,6 @@ class Snapshot:
     catalog: Catalog
     alive: Mask
     windows: NDArray[np.int32]
-    strings: Mapping[str, list[str]]
     vectors: VectorSnapshot
 
 
@@ -273,8 +272,10 @@ class FaissSidecar:
     def count_conversations(self, where: Filter) -> int:
         """Count the distinct conversation ids (ignoring case) of memories that pass *where*."""
         with self._lock:
-            conversations = self._catalog.column("conversation")[self._catalog.mask(where)]
-        return len(np.unique(conversations[conversations >= 0]))
+            conversations = self._catalog.column("conversation")[self._catalog.slots(where)]
+            is_there = np.zeros(len(self._catalog.interned["conversation"]) + 1, np.bool_)
+        is_there[conversations] = True  # those of none at the end
+        return int(np.count_nonzero(is_there[:-1]))
 
     def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
         """Find the scope of memories; unknown ids are left out."""
@@ -319,7 +320,7 @@ class FaissSidecar:
         with self._lock:
             slots = np.flatnonzero(self._catalog.alive())
             catalog = self._catalog
-        return ids_of(catalog.column("key")[slots[_in_turn(catalog, slots)]])
+        return ListedIds(catalog.column("key")[slots[_in_turn(catalog, slots)]])
 
     def neighbours(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, Neighbours]:
         """Tell what was said before and after memories in their conversations."""
@@ -351,7 +352,7 @@ class FaissSidecar:
             catalog, vectors = self._catalog, self._vectors
             alive = catalog.alive()
             pending = int(np.count_nonzero(alive & (catalog.column("windows") == 0)))
-            scopes = len(np.unique(catalog.column("scope")[alive]))
+            scopes = len(catalog.count_by_scope())
             size = catalog.size_bytes + vectors.size_bytes
             return SidecarStats(catalog.live_count, pending, catalog.dead_count, len(vectors), scopes, size)
 
@@ -407,9 +408,8 @@ class FaissSidecar:
 
     def _snapshot(self) -> Snapshot:
         catalog = self._catalog
-        strings = {name: catalog.interned[name].strings for name in INTERNED}
         windows = catalog.column("windows")
-        return Snapshot(self._space, catalog, catalog.alive(), windows, strings, self._vectors.snapshot())
+        return Snapshot(self._space, catalog, catalog.alive(), windows, self._vectors.snapshot())
 
 
 def _conversations(catalog: Catalog, slots: Slots) -> NDArray[np.int64]:

@@ -104,14 +104,14 @@ class Unchanged:
     content: Callable[[], Sequence[Buffer]]
 
 
-def save(folder: Path, header: Header, parts: Iterable[tuple[str, Sequence[Buffer] | Unchanged]]) -> Generation:
+def save(folder: Path, header: Header, parts: Iterable[tuple[str, Iterable[Buffer] | Unchanged]]) -> Generation:
     """Write the next generation and remove the older ones.
 
     Args:
         folder: Where generations live; made if missing, for the user only.
         header: What it says of itself.
-        parts: Name and content (buffers, one after the other) of each file; taken one by one, so that only one needs to
-            be in memory. What the newest generation holds already is linked.
+        parts: Name and content (buffers, one after the other) of each file; all taken one by one, so that only one needs
+            to be in memory. What the newest generation holds already is linked.
 
     Raises:
         SidecarError: it cannot be written (a full disk, for one); what was there before is untouched.
@@ -183,7 +183,7 @@ def _saved(folder: Path, listed: Mapping[str, Mapping[str, int]]) -> dict[str, S
     return {name: Saved(folder / name, one["size"], one["crc32"]) for name, one in listed.items()}
 
 
-def _put(path: Path, content: Sequence[Buffer] | Unchanged) -> dict[str, int]:
+def _put(path: Path, content: Iterable[Buffer] | Unchanged) -> dict[str, int]:
     if not isinstance(content, Unchanged):
         return _write(path, content)
     try:
@@ -223,7 +223,7 @@ def _unseal(raw: bytes) -> dict[str, Any]:
     return body
 
 
-def _write(path: Path, content: Sequence[Buffer]) -> dict[str, int]:
+def _write(path: Path, content: Iterable[Buffer]) -> dict[str, int]:
     size = check = 0
     with path.open("xb", buffering=0) as file:
         for buffer in content:

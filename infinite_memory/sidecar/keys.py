@@ -21,6 +21,8 @@ KEY_DTYPE = np.dtype(f"S{KEY_BYTES}")
 MERGE_AT_LEAST = 4096
 """The dict is merged when it holds more, and more than a thirty-second of the array: a merge moves the whole array."""
 
+_PIECE = 65_536  # keys written as digits at a time: nothing else runs meanwhile
+
 Keys = NDArray[np.bytes_]
 Slots = NDArray[np.int64]
 
@@ -41,8 +43,11 @@ def keys_array(keys: Sequence[bytes]) -> Keys:
 
 def ids_of(keys: Keys) -> list[MemoryId]:
     """Write keys as ids, in their order."""
-    digits = np.ascontiguousarray(keys).tobytes().hex()
-    return [MemoryId(digits[at : at + 2 * KEY_BYTES]) for at in range(0, len(digits), 2 * KEY_BYTES)]
+    made: list[MemoryId] = []
+    for first in range(0, len(keys), _PIECE):
+        digits = np.ascontiguousarray(keys[first : first + _PIECE]).tobytes().hex()
+        made += [MemoryId(digits[at : at + 2 * KEY_BYTES]) for at in range(0, len(digits), 2 * KEY_BYTES)]
+    return made
 
 
 class KeyMap:

@@ -10,17 +10,20 @@ import base64
 import binascii
 import struct
 import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from infinite_memory.errors import InvalidRequestError
-from infinite_memory.sidecar.keys import KEY_BYTES, KEY_DTYPE, Keys, Slots
+from infinite_memory.models import MemoryId
+from infinite_memory.sidecar.keys import KEY_BYTES, KEY_DTYPE, Keys, Slots, ids_of
 
 _FORMAT = struct.Struct(f"<?q{KEY_BYTES}sI")
 _CHECKED = _FORMAT.size - 4
+_PIECE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,31 @@ class Cursor:
         if was_newest_first != newest_first:
             raise InvalidRequestError("cursor", "it continues a listing of the other direction")
         return cls(newest_first, occurred_ms, key)
+
+
+class ListedIds(Sequence[MemoryId]):
+    """The ids of keys, written when they are asked for: a million strings take 80 MB, and 40 ms in which nothing else runs."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, at: int) -> MemoryId: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[MemoryId]: ...
+
+    def __getitem__(self, at: int | slice) -> MemoryId | list[MemoryId]:
+        if isinstance(at, slice):
+            return ids_of(self._keys[at])
+        return ids_of(self._keys[[at]])[0]
+
+    def __iter__(self) -> Iterator[MemoryId]:
+        for first in range(0, len(self._keys), _PIECE):
+            yield from ids_of(self._keys[first : first + _PIECE])
 
 
 def first_in_order(

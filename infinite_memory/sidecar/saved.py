@@ -11,7 +11,8 @@ from __future__ import annotations
 import io
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from infinite_memory.sidecar.catalog import COLUMNS, INTERNED, Catalog
 from infinite_memory.sidecar.columns import Interner
 from infinite_memory.sidecar.faiss_sidecar import FaissSidecar, Snapshot
 from infinite_memory.sidecar.files import Buffer, Saved, Unchanged
+from infinite_memory.sidecar.keys import Slots
 from infinite_memory.sidecar.vector_table import Block, OnDisk, Segment, VectorTable
 from infinite_memory.sidecar.vectors import to_bytes
 
@@ -33,6 +35,9 @@ _STRINGS = "strings.json"
 _VECTORS = "vectors"
 _COARSE = "coarse"
 _TRAINING = "coarse.json"
+
+PIECE_ROWS = 65_536
+"""Rows gathered at a time, in less than a millisecond each: others wait for no more."""
 
 
 class FaissSidecarFiles:
@@ -118,7 +123,7 @@ class _Parts:
         self._snapshot, self._coarse = snapshot, snapshot.vectors.coarse
         self._segments: dict[str, tuple[Segment, int]] = {}
 
-    def all(self) -> Iterator[tuple[str, Sequence[Buffer] | Unchanged]]:
+    def all(self) -> Iterator[tuple[str, Iterable[Buffer] | Unchanged]]:
         """Give name and content of each."""
         yield from _columns(self._snapshot)
         if self._coarse is not None:
@@ -126,7 +131,7 @@ class _Parts:
         for number, block in enumerate(self._snapshot.vectors.blocks(self._snapshot.alive)):
             yield from self._block(f"{number:04d}.faiss", block)
 
-    def _block(self, name: str, block: Block) -> Iterator[tuple[str, Sequence[Buffer] | Unchanged]]:
+    def _block(self, name: str, block: Block) -> Iterator[tuple[str, Iterable[Buffer] | Unchanged]]:
         known: OnDisk | None = None
         if block.segment is not None:
             self._segments[name] = block.segment, len(block.codes)
@@ -154,36 +159,71 @@ def _unless_saved(saved: Saved | None, content: Callable[[], Sequence[Buffer]]) 
     return content() if saved is None else Unchanged(saved, content)
 
 
-def _columns(snapshot: Snapshot) -> Iterator[tuple[str, Sequence[Buffer]]]:
+def _columns(snapshot: Snapshot) -> Iterator[tuple[str, Iterable[Buffer]]]:
     """Give the files of the catalog."""
     slots = np.flatnonzero(snapshot.alive)
-    tag_counts, tag_codes = snapshot.catalog.tags_of(slots)
-    strings = {}
-    for name in (*COLUMNS, "tag"):
+    strings: dict[str, list[str]] = {}
+    for name, dtype in (*COLUMNS.items(), ("tag", np.dtype(np.int32))):
+        pieces = partial(_pieces, snapshot, name, slots)
+        count = len(slots)
+        if name in INTERNED:
+            count, numbers, strings[name] = _in_use(pieces(), snapshot.catalog.interned[name].strings)
+            yield _column_file(name), _npy(dtype, count, (numbers[codes] for codes in pieces()))
+        else:
+            yield _column_file(name), _npy(dtype, count, pieces())
+    yield _STRINGS, _json(strings)
+
+
+def _pieces(snapshot: Snapshot, name: str, slots: Slots) -> Iterator[NDArray[Any]]:
+    """Give a column's values, or the tags, of *slots*, some after some: NumPy lets no other thread run while it gathers."""
+    catalog, last = snapshot.catalog, 0
+    for at in range(0, len(slots), PIECE_ROWS):
+        some = slots[at : at + PIECE_ROWS]
         match name:
             case "tag":
-                values = tag_codes
+                yield catalog.tags_of(some)[1]
             case "tag_end":
-                values = np.cumsum(tag_counts)
+                ends = np.cumsum(catalog.tags_of(some)[0]) + last
+                last = int(ends[-1])
+                yield ends
             case "windows":
-                values = snapshot.windows[slots]
+                yield snapshot.windows[some]
             case _:
-                values = snapshot.catalog.column(name)[slots]
-        if name in INTERNED:
-            values, strings[name] = _in_use(values, snapshot.strings[name])
-        yield _column_file(name), _npy(values)
-    yield _STRINGS, [json.dumps(strings).encode("utf-8")]
+                yield catalog.column(name)[some]
 
 
-def _npy(values: NDArray[Any]) -> list[Buffer]:
-    """Write an array in NumPy's file format, as two buffers: copying into one would hold up other threads."""
+def _npy(dtype: np.dtype[Any], count: int, pieces: Iterable[NDArray[Any]]) -> Iterator[Buffer]:
+    """Write *count* values in NumPy's file format."""
     head = io.BytesIO()
-    np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(values))
-    return [head.getvalue(), np.ascontiguousarray(values).view(np.uint8)]
+    shape = np.lib.format.header_data_from_array_1_0(np.empty(0, dtype)) | {"shape": (count,)}
+    np.lib.format.write_array_header_1_0(head, shape)
+    yield head.getvalue()
+    for values in pieces:
+        yield np.ascontiguousarray(values, dtype).view(np.uint8)
 
 
-def _in_use(codes: NDArray[Any], strings: list[str]) -> tuple[NDArray[Any], list[str]]:
-    """Renumber *codes* to the strings still in use, so that a tag goes with its last memory."""
-    used, renumbered = np.unique(codes, return_inverse=True)
-    absent = int(len(used) > 0 and used[0] == Interner.ABSENT)
-    return (renumbered - absent).astype(np.int32), [strings[code] for code in used[absent:].tolist()]
+def _json(strings: Mapping[str, list[str]]) -> Iterator[bytes]:
+    """Write what ``json.dumps`` writes, some strings after some."""
+    opening = "{"
+    for name, listed in strings.items():
+        yield f"{opening}{json.dumps(name)}: [".encode()
+        for at in range(0, len(listed), PIECE_ROWS):
+            yield ((", " if at else "") + json.dumps(listed[at : at + PIECE_ROWS])[1:-1]).encode()
+        opening = "], "
+    yield b"]}"
+
+
+def _in_use(pieces: Iterable[NDArray[Any]], strings: list[str]) -> tuple[int, NDArray[np.int32], list[str]]:
+    """Renumber codes to the strings still in use, so that a tag goes with its last memory.
+
+    Returns:
+        How many codes there are, the new number of each old one (of `Interner.ABSENT` at the end), and the strings in use.
+    """
+    used, count = np.zeros(len(strings) + 1, np.bool_), 0
+    for codes in pieces:
+        used[codes] = True
+        count += len(codes)
+    used[Interner.ABSENT] = False
+    numbers = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    numbers[Interner.ABSENT] = Interner.ABSENT
+    return count, numbers, [strings[code] for code in np.flatnonzero(used).tolist()]

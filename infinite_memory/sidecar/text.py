@@ -21,12 +21,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import tantivy
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError
 from infinite_memory.models import Filter, MemoryId, ScopeId, TagsMode, TimeRange, fold
 from infinite_memory.sidecar.base import Phrase, Spelling, Term, TextHit, TextRow, Wording
 from infinite_memory.sidecar.catalog import milliseconds, milliseconds_up
+from infinite_memory.sidecar.keys import KEY_DTYPE, KeyedNumbers, Keys, keys_array
 from infinite_memory.sidecar.recent import K1, Recent, passes, saturation
 from infinite_memory.sidecar.text_files import Manifest, write_manifest
 from infinite_memory.sidecar.vocabulary import Vocabulary
@@ -43,6 +45,7 @@ LOOKALIKE = {1: 0.8, 2: 0.6}  # what a word counts that is one or two slips away
 WHOLE_WORDS = 30  # a question of at most so many words is also looked for as it stands
 CODE_WEIGHT, QUOTE_WEIGHT, WHOLE_WEIGHT = 1.0, 1.0, 0.5
 COMMON_SHARE = 0.02  # a code that more memories than this share have tells nothing
+PAGE = 32_768  # memories listed at a time: nothing else runs while tantivy's answer is taken over
 WRITER_BYTES = 15_000_000  # the least that tantivy takes
 _QUOTED = re.compile('["“”„«»]([^"“”„«»]{2,200})["“”„«»]')
 
@@ -219,11 +222,15 @@ class TantivyText:
         """Give the revision at which every memory is known."""
         with self._lock:
             searcher, hidden = self._searcher, self._hidden()
-            known = {memory_id: made.row.row.revision for memory_id, made in self._recent.items()}
-        if searcher.num_docs:
-            places = [at for _, at in searcher.search(self._visible(hidden), limit=searcher.num_docs, count=False).hits]
-            known |= zip(_ids(searcher, places), searcher.fast_field_values("revision", places), strict=True)  # type: ignore[arg-type]
-        return known
+            recent = {bytes.fromhex(memory_id): made.row.row.revision for memory_id, made in self._recent.items()}
+        visible = self._visible(hidden)
+        keys, numbers = [keys_array(list(recent))], [np.array(list(recent.values()), np.int64)]
+        for first in range(0, searcher.num_docs, PAGE):
+            hits = searcher.search(visible, limit=PAGE, offset=first, count=False).hits
+            places = [at for _, at in hits]
+            keys.append(_keys(searcher, places))
+            numbers.append(np.array(searcher.fast_field_values("revision", places), np.int64))
+        return KeyedNumbers(np.concatenate(keys), np.concatenate(numbers))
 
     def read(self, question: str, spelling: Spelling) -> Wording:
         """Find the words of *question* in the index; see `TextIndex.read`."""
@@ -504,6 +511,13 @@ def _ids(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> list[M
         MemoryId(f"{int(head or 0) & 0xFFFF_FFFF_FFFF_FFFF:016x}{int(tail or 0):08x}")
         for head, tail in zip(heads, tails, strict=True)
     ]
+
+
+def _keys(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> Keys:
+    heads, tails = searcher.fast_field_values("id_head", places), searcher.fast_field_values("id_tail", places)
+    keys = np.empty(len(places), [("head", ">i8"), ("tail", ">u4")])
+    keys["head"], keys["tail"] = heads, tails
+    return keys.view(KEY_DTYPE)
 
 
 def _hit(memory_id: MemoryId, score: float, length: int, verbatim: float, ideal: float, mean: float) -> TextHit:
