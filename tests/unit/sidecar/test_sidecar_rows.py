@@ -219,7 +219,7 @@ def test_rows_in_columns_are_taken_in_as_rows_one_by_one_are() -> None:
         together.enter(batch)
     assert dict(together.revisions()) == dict(one_by_one.revisions())
     assert together.pending() == one_by_one.pending()
-    assert together.turns() == one_by_one.turns()
+    assert list(together.turns()) == list(one_by_one.turns())
     for number in range(40):
         assert tagged(together, f"t{number}") == tagged(one_by_one, f"t{number}")
     query = unit_vectors(77, 1)[0]
