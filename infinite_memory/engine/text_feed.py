@@ -8,6 +8,7 @@ is then written anew from the store into a new generation while the old one goes
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ BULK_ROWS = (
 FLUSH_S = 10.0  # a change is in the files after about this long
 OPEN_WAIT_S = 5.0  # how long the rest of the memory waits for its words at a start
 AGAIN_S = 5.0  # pause after a generation could not be written: the disk may be full for a while
+SELDOM = 1_000_000  # collections of younger objects before all are looked through while an index is built
 REST_SHARE = 20  # a new generation is written again after this many times its own length, not all day
 
 
@@ -296,6 +298,9 @@ class TextFeed:
         index = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
         index.set_archived(self._archived)
         self._next, self._touched = index, set()
+        seldom = gc.get_threshold()
+        # Thousands of rows wait for each flush: to look them all through for cycles of garbage takes 50 ms, every other second.
+        gc.set_threshold(*seldom[:2], SELDOM)
         try:
             turns = await asyncio.to_thread(sidecar.turns)
             for at in range(0, len(turns), BATCH):
@@ -315,6 +320,7 @@ class TextFeed:
             if not self._purge:  # nothing was forgotten meanwhile
                 self._files.mark_clean()
         finally:
+            gc.set_threshold(*seldom)
             self._next = None
             self._rebuilt_at = time.monotonic()
             self._rebuild_took_s = self._rebuilt_at - began

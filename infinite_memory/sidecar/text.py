@@ -83,7 +83,7 @@ class TantivyText:
         try:
             self._index = tantivy.Index(self._schema, path=str(folder))
             self._searcher = self._index.searcher()
-            self._committed_length = self._sum_lengths()
+            self._committed_length = _sum_lengths(self._searcher)
         except (ValueError, OSError) as exc:
             raise SidecarDamagedError(f"the text index in {folder.name} cannot be read") from exc
         self._lock = threading.Lock()
@@ -160,9 +160,9 @@ class TantivyText:
             except (ValueError, OSError) as exc:
                 raise SidecarError(f"the text index cannot be saved: {exc}") from exc
             searcher = self._index.searcher()
+            committed_length = _sum_lengths(searcher)
             with self._lock:
-                self._searcher = searcher
-                self._committed_length = self._sum_lengths()
+                self._searcher, self._committed_length = searcher, committed_length
                 for memory_id, made in moving.items():
                     if self._recent.get(memory_id) is made:
                         self._drop_recent(memory_id)
@@ -450,12 +450,6 @@ class TantivyText:
             return committed + sum(word in made.words for made in self._recent.values())
         return committed + max(0, self._recent_counts.get(word, 0))
 
-    def _sum_lengths(self) -> float:
-        if not self._searcher.num_docs:
-            return 0.0
-        figures = self._searcher.aggregate(_Query.all_query(), {"words": {"sum": {"field": "length"}}})
-        return float(figures["words"]["value"])
-
     def _words(self) -> Vocabulary:
         with self._lock:
             if self._vocabulary is None:
@@ -471,6 +465,13 @@ class TantivyText:
                 yield from words_of(speaker)
         for made in self._recent.values():
             yield from _vocabulary_words(made)
+
+
+def _sum_lengths(searcher: tantivy.Searcher) -> float:
+    if not searcher.num_docs:
+        return 0.0
+    figures = searcher.aggregate(_Query.all_query(), {"words": {"sum": {"field": "length"}}})
+    return float(figures["words"]["value"])
 
 
 def _settle(known: dict[K, object], written: Mapping[K, object]) -> None:

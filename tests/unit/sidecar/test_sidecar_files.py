@@ -19,6 +19,7 @@ import pytest
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError
 from infinite_memory.models import Filter
+from infinite_memory.sidecar import saved as saved_module
 from infinite_memory.sidecar import vector_table
 from infinite_memory.sidecar.base import SidecarFiles
 from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
@@ -336,3 +337,34 @@ def test_a_kill_in_mid_save_leaves_the_old_or_the_new_generation(folder: Path) -
         number = int(token)
         assert memory_id(10_000 + number) in loaded.revisions()
         assert len(generations(folder)) == 1
+
+
+@pytest.mark.parametrize("rows", [1, 7, 100])
+def test_what_is_written_in_pieces_is_the_same_file(folder: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    sidecar = make_varied_sidecar()
+    FaissSidecarFiles(folder / "whole").save(sidecar, DATABASE, TOKEN)
+    monkeypatch.setattr(saved_module, "PIECE_ROWS", rows)
+    FaissSidecarFiles(folder / "pieces").save(sidecar, DATABASE, TOKEN)
+    whole, pieces = (next((folder / one).glob("generation-*")) for one in ("whole", "pieces"))
+    for file in whole.iterdir():
+        assert (pieces / file.name).read_bytes() == file.read_bytes()
+    loaded, _ = FaissSidecarFiles(folder / "pieces").load(DATABASE, SPACE, DIM)
+    assert answers(loaded) == answers(sidecar)
+
+
+def test_a_column_is_written_as_numpy_writes_it_and_strings_as_json_does(folder: Path) -> None:
+    FaissSidecarFiles(folder).save(make_varied_sidecar(), DATABASE, TOKEN)
+    generation = next(folder.glob("generation-*"))
+    for file in generation.glob("column-*.npy"):
+        again = folder / file.name
+        np.save(again, np.load(file))
+        assert again.read_bytes() == file.read_bytes()
+    written = (generation / "strings.json").read_text("utf-8")
+    assert json.dumps(json.loads(written)) == written
+
+
+def test_strings_that_no_memory_uses_any_more_leave_with_a_save(folder: Path) -> None:
+    sidecar = make_sidecar([make_row(1, tags=["gone", "kept"]), make_row(2, tags=["kept"])])
+    sidecar.remove([memory_id(1)])
+    FaissSidecarFiles(folder).save(sidecar, DATABASE, TOKEN)
+    assert json.loads((next(folder.glob("generation-*")) / "strings.json").read_text("utf-8"))["tag"] == ["kept"]

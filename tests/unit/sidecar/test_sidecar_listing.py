@@ -88,3 +88,12 @@ def test_a_cursor_of_the_other_direction_is_refused() -> None:
 def test_a_page_without_room_still_tells_the_total() -> None:
     page = make_sidecar(make_row(number) for number in range(3)).list_page(Filter(), 0, None, newest_first=True)
     assert (page.memory_ids, page.total) == ((), 3)
+
+
+def test_turns_are_a_sequence_whose_ids_are_written_when_asked_for() -> None:
+    sidecar = make_sidecar(make_row(number, second=-number, conversation_id="c") for number in range(5))
+    turns, expected = sidecar.turns(), [memory_id(number) for number in (4, 3, 2, 1, 0)]
+    assert (list(turns), len(turns)) == (expected, 5)
+    assert (turns[0], turns[-1], turns[1:3]) == (expected[0], expected[-1], expected[1:3])
+    with pytest.raises(IndexError):
+        turns[5]

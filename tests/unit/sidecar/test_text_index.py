@@ -10,6 +10,7 @@ import pytest
 
 from infinite_memory.errors import SidecarDamagedError
 from infinite_memory.models import Filter, MemoryId, Row, TagsMode, TimeRange
+from infinite_memory.sidecar import text as text_module
 from infinite_memory.sidecar.base import Spelling, TextRow
 from infinite_memory.sidecar.text import TantivyText
 from infinite_memory.sidecar.text_files import TantivyTextFiles
@@ -136,3 +137,18 @@ def test_a_new_generation_leaves_no_old_one(tmp_path: Path) -> None:
     fresh.flush()
     files.settle(fresh)
     assert [folder.name for folder in tmp_path.iterdir()] == [fresh.folder.name]
+
+
+def test_revisions_are_listed_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = make_index(tmp_path, [text_row(number, f"word {number}") for number in range(50)], flushed=True)
+    index.upsert([text_row(7, "a change that waits", revision=3), text_row(60, "one more")])
+    index.remove([memory_id(9)])
+    index.flush()
+    index.upsert([text_row(8, "another", revision=2)])
+    index.remove([memory_id(10)])
+    expected = {memory_id(number): 1 for number in (*range(50), 60)} | {memory_id(7): 3, memory_id(8): 2}
+    for page in (1, 7, 1000):
+        monkeypatch.setattr(text_module, "PAGE", page)
+        assert dict(index.revisions()) == {
+            one: at for one, at in expected.items() if one not in map(memory_id, (9, 10))
+        }
