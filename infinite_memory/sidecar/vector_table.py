@@ -265,11 +265,14 @@ class VectorSnapshot:
     def read(self, rows: Slots) -> Codes:
         """Copy the vectors of *rows*, which rise."""
         codes = np.empty((len(rows), self.dim), np.float16)
+        # Straight into its place, in a call that lets other threads run; as bytes, for of a mapped file, whose numbers may lie
+        # at odd addresses, that call would copy all.
+        target = codes.view(np.uint8)
         first = done = 0
         for part in self.parts:
             end = done + int(np.searchsorted(rows[done:], first + len(part)))
-            # Straight into its place, in a call that lets other threads run.
-            np.take(part, rows[done:end] - first, axis=0, out=codes[done:end], mode="clip")
+            if end > done:
+                np.take(part.view(np.uint8), rows[done:end] - first, axis=0, out=target[done:end], mode="clip")
             first, done = first + len(part), end
         return codes
 
@@ -340,6 +343,8 @@ class _Search:
             found, is_enough = self._scored((rows[passing], scores[passing]), wanted)
             if is_enough:
                 return found
+            if passing.all():  # it would find the same again
+                asked *= WIDEN
         marks = self._marks()[: coarse.count]
         search = coarse.among(marks)
         while True:
