@@ -28,7 +28,6 @@ from infinite_memory.sidecar.vectors import (
     CoarseCodes,
     Codes,
     Mask,
-    Packed,
     PackedForFilters,
     Quantiser,
     Ranked,
@@ -52,13 +51,12 @@ class Coarse:
     quantiser: Quantiser
     trained_on: int
     codes: CoarseCodes
-    packed: Packed
-    filtered: PackedForFilters
+    packed: PackedForFilters
 
     @classmethod
     def of(cls, quantiser: Quantiser, trained_on: int, codes: CoarseCodes) -> Coarse:
         """Make one of the codes of all rows."""
-        made = cls(quantiser, trained_on, codes, quantiser.pack(codes), quantiser.pack_for_filters(codes))
+        made = cls(quantiser, trained_on, codes, quantiser.pack_for_filters(codes))
         _give_back_memory()
         return made
 
@@ -69,8 +67,8 @@ class Coarse:
 
     @property
     def size_bytes(self) -> int:
-        """Memory in use: the codes are there three times, once with numbers."""
-        return 3 * self.codes.nbytes + 8 * self.count
+        """Memory in use: the codes are there twice, once with numbers."""
+        return 2 * self.codes.nbytes + 8 * self.count
 
     def among(self, marks: Mask) -> Callable[[Vectors, int], Ranked]:
         """Give what searches only the marked rows, from a vector and the number of rows that are wanted."""
@@ -78,7 +76,7 @@ class Coarse:
         if len(rows) == self.count:
             return self.packed.search
         if len(rows) * PACKED_SHARE > self.count:
-            return partial(self.filtered.search, selected=marks)
+            return partial(self.packed.search, selected=marks)
         few = self.quantiser.pack(self.codes[rows])
 
         def search(vector: Vectors, count: int) -> Ranked:

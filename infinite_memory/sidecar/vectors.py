@@ -136,9 +136,11 @@ class PackedForFilters:
         listed.ntotal = len(codes)
         self._index = faiss.IndexIVFPQFastScan(listed)
 
-    def search(self, vector: Vectors, count: int, selected: Mask) -> Ranked:
-        """Give the *count* best of the rows marked in *selected* by their codes."""
+    def search(self, vector: Vectors, count: int, selected: Mask | None = None) -> Ranked:
+        """Give the *count* best rows by their codes, of those marked in *selected* where it is given."""
         _on_one_thread()
+        if selected is None:
+            return _first(*self._index.search(vector[None], min(count, self._index.ntotal)))
         bits = np.packbits(selected, bitorder="little")
         selector = faiss.IDSelectorBitmap(len(selected), faiss.swig_ptr(bits))
         params = faiss.SearchParametersIVF(sel=selector, nprobe=1)  # type: ignore[call-arg]
