@@ -498,7 +498,7 @@ class Index:
 
         Args:
             words: Whether to return only when the text index is written anew as well; it is done in the background otherwise.
-            progress: Told how many memories are in it, of how many.
+            progress: Told how many memories are in it, of how many; with *words* then the same of the text index.
 
         Returns:
             The number of memories in it.
@@ -519,7 +519,7 @@ class Index:
                 self._go_on()
             self._changed()
             if words:
-                await self._words.renew(sidecar)
+                await self._words.renew(sidecar, progress)
             else:
                 self._words.purge_soon()
             self._pending.wake()

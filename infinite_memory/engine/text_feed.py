@@ -270,25 +270,28 @@ class TextFeed:
                 log.warning("the text index was not saved: %s", problem, extra={"event": "text_not_saved"})
                 self._changed()
 
-    async def renew(self, sidecar: Sidecar) -> None:
-        """Write the index anew at once; when that fails it is done later."""
+    async def renew(self, sidecar: Sidecar, progress: Callable[[int, int], None] | None = None) -> None:
+        """Write the index anew at once; when that fails it is done later. *progress* is told of memories, of how many."""
         for task in (self._opening, self._rebuilding):  # they may have read what is no longer so
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
         self._purge = False
-        await self._renew(sidecar)
+        await self._renew(sidecar, progress)
 
-    async def _renew(self, sidecar: Sidecar) -> None:
+    async def _renew(self, sidecar: Sidecar, progress: Callable[[int, int], None] | None = None) -> None:
         try:
-            await self.rebuild(sidecar)
+            await self.rebuild(sidecar, progress)
         except (StoreError, SidecarError) as problem:
             log.info("a new text index is put off: %s", problem, extra={"event": "text_put_off"})
             self._purge = True
             self._rebuilt_at, self._rebuild_took_s = time.monotonic(), AGAIN_S / REST_SHARE
 
-    async def rebuild(self, sidecar: Sidecar) -> None:
+    async def rebuild(self, sidecar: Sidecar, progress: Callable[[int, int], None] | None = None) -> None:
         """Build the index anew from the store and put it in the place of the old one, which answers meanwhile.
+
+        Args:
+            progress: Told how many memories are in it, of how many.
 
         Raises:
             StoreError: the store cannot be read.
@@ -311,6 +314,8 @@ class TextFeed:
                 )
                 if index.waiting >= BULK_ROWS:
                     await asyncio.to_thread(index.flush)
+                if progress is not None:
+                    progress(min(at + BATCH, len(turns)), len(turns))
             await self._level(index, sidecar)
             async with self._flushing:  # or a flush of the old generation would find its folder gone
                 token = self.level_with()

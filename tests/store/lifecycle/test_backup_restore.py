@@ -209,6 +209,17 @@ def test_a_restore_is_told_in_the_log(open_memory: Open, caplog: pytest.LogCaptu
     run(work())
 
 
+def test_the_index_and_then_its_words_tell_how_far_they_are(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("tea")
+            told: list[tuple[int, int]] = []
+            await memory.engine.parts.index.rebuild(words=True, progress=lambda *at: told.append(at))
+            assert told == [(1, 1), (1, 1)]
+
+    run(work())
+
+
 def test_a_replaced_memory_survives_a_restart_of_the_index(open_memory: Open) -> None:
     """A restore sets memories back; an index that was saved before must not bring the later form back."""
 
