@@ -138,13 +138,18 @@ class Index:
         assert self._sidecar is not None
         return self._sidecar
 
-    async def for_words(self) -> Sidecar:
+    async def for_words(self, patience_s: float = 0.0) -> Sidecar:
         """Give what a search by words alone needs: the sidecar, or sooner what there is of it while it is rebuilt (`partial`).
 
         Waits and raises as `sidecar` does.
+
+        Args:
+            patience_s: How long to wait for the whole where there is only a part.
         """
         if self.partial is None and self._sidecar is None:
             await self._worded.passed(self._wait_s)
+        if self._sidecar is None:
+            await self._opened.passed(min(patience_s, self._wait_s))
         return self.partial or await self.sidecar()
 
     async def _run(self) -> None:

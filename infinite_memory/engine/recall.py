@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PATIENCE_S = 1.0  # a hybrid question waits so long for an index that is being rebuilt, before the words alone answer it
 SLACK = 8  # hits asked for beyond k, so that a few repeated texts need no second search
 POOL = 50  # candidates of each kind; 30 and all of them rank alike
 LONG_CHARS = 500  # where no vector tells how many windows a text has, one of more characters may have several
@@ -177,7 +178,8 @@ class Recalling:
         """
         notes: list[str] = []
         index = self.parts.index
-        sidecar = await (index.sidecar() if mode is Mode.SEMANTIC else index.for_words())
+        patience_s = PATIENCE_S if mode is Mode.HYBRID else 0.0
+        sidecar = await (index.sidecar() if mode is Mode.SEMANTIC else index.for_words(patience_s))
         if is_partial := sidecar is index.partial:
             notes.append("the index is being rebuilt: found by words alone")
         scopes, narrow = await self._resolve(where)
