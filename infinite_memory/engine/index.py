@@ -44,6 +44,9 @@ HOLD_S = 0.1  # a change waits at most about this long for company
 RETRY_S = 1.0  # pause after the store was unreachable
 REMOVALS_KEPT = 10_000  # memories removed a moment ago, which a slower reader must not bring back
 EARLY_KEPT = 1000  # memories written before the sidecar was there that are found by the very next request
+EARLY_WAIT_S = (
+    2.0  # after MongoDB is there, a write waits so long for the sidecar: a new home has files before the answer
+)
 SAVED_FIRST = 10_000  # memories up to which a new sidecar is written before it opens: in some hundredths of a second
 SAVE_SHARE = 20  # after a save, this many times its length without one: a large index must not be written all day
 NO_SPACE = "none"  # stands for the space of a model that is not there: everything is pending
@@ -84,6 +87,7 @@ class Index:
         self._saved_at = self._save_took_s = 0.0
         self._removed: OrderedDict[MemoryId, None] = OrderedDict()
         self._removals = 0
+        self._patient_until = 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._connected, self._worded, self._opened = Gate(), Gate(), Gate()
         self._resting, self._closed = 0, False
@@ -161,6 +165,7 @@ class Index:
                 if not self._connected.is_open:
                     await self._pending.claim()
                     self._connected.open()
+                    self._patient_until = time.monotonic() + EARLY_WAIT_S
                 await self._open_and_follow()
             except StoreError as problem:
                 self._fail(problem)
@@ -346,6 +351,9 @@ class Index:
             self._early |= {memory.memory_id: memory for memory in memories}
             while len(self._early) > EARLY_KEPT:  # a bulk of them is left to the feed
                 self._early.pop(next(iter(self._early)))
+            if (left_s := self._patient_until - time.monotonic()) > 0:
+                with contextlib.suppress(InfiniteMemoryError):  # it is written, and found later
+                    await self._opened.passed(left_s)
         else:
             await self._words.entered(self._sidecar, memories)
             self._changed()
