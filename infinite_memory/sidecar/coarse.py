@@ -28,7 +28,7 @@ from infinite_memory.sidecar.vectors import (
     CoarseCodes,
     Codes,
     Mask,
-    PackedForFilters,
+    Packed,
     Quantiser,
     Ranked,
 )
@@ -51,12 +51,12 @@ class Coarse:
     quantiser: Quantiser
     trained_on: int
     codes: CoarseCodes
-    packed: PackedForFilters
+    packed: Packed
 
     @classmethod
     def of(cls, quantiser: Quantiser, trained_on: int, codes: CoarseCodes) -> Coarse:
         """Make one of the codes of all rows."""
-        made = cls(quantiser, trained_on, codes, quantiser.pack_for_filters(codes))
+        made = cls(quantiser, trained_on, codes, quantiser.pack(codes))
         _give_back_memory()
         return made
 

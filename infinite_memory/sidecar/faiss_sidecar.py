@@ -22,7 +22,7 @@ from infinite_memory.sidecar.base import Hit, Neighbours, Page
 from infinite_memory.sidecar.catalog import Catalog, Mask
 from infinite_memory.sidecar.keys import KeyedNumbers, Slots, ids_of
 from infinite_memory.sidecar.listing import Cursor, ListedIds, first_in_order
-from infinite_memory.sidecar.rows import in_columns
+from infinite_memory.sidecar.rows import VECTOR_DTYPE, in_columns
 from infinite_memory.sidecar.vector_table import Allowed, VectorSnapshot, VectorTable, numbered
 from infinite_memory.sidecar.weighing import Weigh
 
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 BATCH_ROWS = 512
 """Rows written under one hold of the lock: a few milliseconds, so that a search during an import does not wait for it."""
-
-VECTOR_DTYPE = np.dtype("<f4")
 
 COMPACT_AT_LEAST = 1024
 """With fewer dead slots than this, or than a quarter of all, a compaction costs more than it saves."""

@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from infinite_memory.models import Row, Rows
 from infinite_memory.sidecar.catalog import milliseconds
 from infinite_memory.sidecar.keys import key_of
+
+VECTOR_DTYPE = np.dtype("<f4")
+"""What `Rows.vectors` holds."""
 
 
 def in_columns(rows: Iterable[Row], limit: int) -> Iterator[Rows]:
@@ -47,5 +52,5 @@ def _columns(held: dict[bytes, Row]) -> Rows:
         importances=[math.nan if row.importance is None else row.importance for row in rows],
         spaces=[None if one is None else one.space for one in embeddings],
         windows=[0 if one is None else len(one.vectors) for one in embeddings],
-        vectors=[b"" if one is None else one.vectors.astype("<f4", copy=False).tobytes() for one in embeddings],
+        vectors=[b"" if one is None else one.vectors.astype(VECTOR_DTYPE, copy=False).tobytes() for one in embeddings],
     )

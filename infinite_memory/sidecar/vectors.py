@@ -7,9 +7,10 @@ Coarse: a `Quantiser` turns four dimensions (two of short vectors) into four bit
 dimensions. FAISS's fast scan goes over a million of those in 1.6 ms of CPU where the exact search takes 28. What it
 finds is a pool that the caller scores exactly. Codes are kept as plain rows, which can be saved, taken out and put
 together as rows are, and laid out for searching beside that. A filter that passes few rows has just those laid out (0.5
-ms for 10,000) and searched as if there were no others. For larger ones all rows are laid out a second time, as the only
-list of an inverted file: FAISS takes a selector there and asks it of those rows only that would enter the result, so a
-filter costs 2 to 4 ms of CPU at a million rows, however many pass and whether or not they go with the meaning.
+ms for 10,000) and searched as if there were no others. Why rows are laid out as the only list of an inverted file: FAISS
+takes a selector there and asks it of those rows only that would enter the result, so a larger filter costs 2 to 4 ms of
+CPU at a million rows, however many pass and whether or not they go with the meaning; without a filter that is 1 to 2 ms
+dearer than a layout of its own, which would take another 64 MiB.
 
 Why a bitmap for the filter of an exact search over more than a few rows: over 100,000 vectors FAISS with a bitmap takes
 0.4 ms at 1 % allowed and 2.4 ms at 10 %.
@@ -111,18 +112,6 @@ def map_codes(path: Path, dim: int) -> tuple[Codes, object]:
 
 
 class Packed:
-    """Coarse codes laid out for FAISS's fast scan. Threads may share it."""
-
-    def __init__(self, index: faiss.IndexPQFastScan) -> None:
-        self._index = index
-
-    def search(self, vector: Vectors, count: int) -> Ranked:
-        """Give the *count* best rows by their codes."""
-        _on_one_thread()
-        return _first(*self._index.search(vector[None], min(count, self._index.ntotal)))
-
-
-class PackedForFilters:
     """Coarse codes laid out so that a search may leave rows out. Threads may share it."""
 
     def __init__(self, codes: CoarseCodes, trained: faiss.ProductQuantizer) -> None:
@@ -205,12 +194,7 @@ class Quantiser:
     def pack(self, codes: CoarseCodes) -> Packed:
         """Lay codes out for searching; they are copied."""
         _on_one_thread()
-        return Packed(faiss.IndexPQFastScan(self._over(codes)))  # type: ignore[arg-type]
-
-    def pack_for_filters(self, codes: CoarseCodes) -> PackedForFilters:
-        """Lay codes out for searching through filters; they are copied."""
-        _on_one_thread()
-        return PackedForFilters(codes, self._index.pq)
+        return Packed(codes, self._index.pq)
 
     def to_bytes(self, codes: CoarseCodes) -> NDArray[np.uint8]:
         """Write codes and the quantiser itself in FAISS's own file format; `read` reads it."""

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from infinite_memory.models import MemoryId
 from tests.model_server import model_server, openai
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
@@ -233,15 +234,21 @@ def test_pruning_by_size_leaves_what_fits(open_memory: Open) -> None:
     run(work())
 
 
+async def prune_one_of_two(memory: Memory) -> list[MemoryId]:
+    """Store two, of which the older is pruned, and a third that is forgotten; gives their ids."""
+    ids = await plant(memory, "S", ["older", "newer", "deleted"])
+    await memory.ok("delete_memory", target={"memory_id": ids[2]})
+    await tidy(memory, "prune")
+    return ids
+
+
 def test_what_was_pruned_is_kept_when_other_deletions_are_purged(open_memory: Open) -> None:
     now = LONG_AGO
 
     async def work() -> None:
         nonlocal now
         async with open_memory("home", {"retention.max_memories": "1"}, lambda: now) as memory:
-            ids = await plant(memory, "S", ["older", "newer", "deleted"])
-            await memory.ok("delete_memory", target={"memory_id": ids[2]})
-            await tidy(memory, "prune")
+            ids = await prune_one_of_two(memory)
             now += dt.timedelta(days=300)
             await tidy(memory, "purge_deleted")  # or the nightly job has done so, for its time has come
             assert (await memory.ask("restore_memory", memory_id=ids[2]))["error_code"] == "NOT_FOUND"
@@ -262,9 +269,7 @@ def test_what_was_pruned_is_still_known_as_such_where_an_export_was_taken_in(ope
     async def work() -> None:
         nonlocal now
         async with open_memory("old", {"retention.max_memories": "1"}, lambda: now) as old:
-            ids = await plant(old, "S", ["older", "newer", "deleted"])
-            await old.ok("delete_memory", target={"memory_id": ids[2]})
-            await tidy(old, "prune")
+            ids = await prune_one_of_two(old)
             written = await old.ok("export_memory", include_deleted=True)
         async with open_memory("new", clock=lambda: now) as new:
             assert (await new.ok("import_memory", path=written["path"]))["added"] == 3

@@ -113,7 +113,7 @@ def test_a_filter_over_packed_codes_gives_what_its_rows_alone_give(every: int) -
     quantiser = Quantiser.trained(vectors)
     codes = quantiser.encode(vectors)
     rows = NUMBERS[NUMBERS % every == 0]
-    alone, filtered = quantiser.pack(codes[rows]), quantiser.pack_for_filters(codes)
+    alone, filtered = quantiser.pack(codes[rows]), quantiser.pack(codes)
     for question in unit_vectors(3, 5, DIM):
         places, expected = alone.search(question, 60)
         found, scores = filtered.search(question, 60, NUMBERS % every == 0)
