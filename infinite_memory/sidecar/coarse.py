@@ -12,8 +12,6 @@ among the best (`rows_needed`).
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infinite_memory.sidecar.keys import Slots
+from infinite_memory.sidecar.mapped import give_back_freed
 from infinite_memory.sidecar.vectors import (
     SAMPLE_ROWS,
     CoarseCodes,
@@ -57,7 +56,7 @@ class Coarse:
     def of(cls, quantiser: Quantiser, trained_on: int, codes: CoarseCodes) -> Coarse:
         """Make one of the codes of all rows."""
         made = cls(quantiser, trained_on, codes, quantiser.pack(codes))
-        _give_back_memory()
+        give_back_freed()
         return made
 
     @property
@@ -84,12 +83,6 @@ class Coarse:
             return rows[places], scores
 
         return search
-
-
-def _give_back_memory() -> None:
-    """Hand what was freed back to the system: glibc keeps 75 MiB of the arrays that a million rows are built from."""
-    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
-        trim(0)
 
 
 def pool_size(wanted: int) -> int:

@@ -20,6 +20,7 @@ from infinite_memory.sidecar.coarse import Coarse, pool_size, rows_needed
 from infinite_memory.sidecar.columns import Column
 from infinite_memory.sidecar.files import Saved
 from infinite_memory.sidecar.keys import Slots
+from infinite_memory.sidecar.mapped import MOST_RESIDENT, Mapped, keep_within
 from infinite_memory.sidecar.vectors import (
     CoarseCodes,
     Codes,
@@ -87,10 +88,10 @@ class OnDisk:
 
 
 class Segment:
-    """A stretch of rows: ``codes[:count]``. A loaded one is read-only, and `source` keeps its mapping open."""
+    """A stretch of rows: ``codes[:count]``. Those of a file are `mapped` and read-only."""
 
-    def __init__(self, codes: Codes, count: int = 0, source: object = None) -> None:
-        self.codes, self.count, self.source = codes, count, source
+    def __init__(self, codes: Codes, count: int = 0, mapped: Mapped | None = None) -> None:
+        self.codes, self.count, self.mapped = codes, count, mapped
         self.on_disk: OnDisk | None = None
 
     @property
@@ -99,7 +100,7 @@ class Segment:
 
     def append(self, vectors: Vectors | Codes) -> int:
         """Take as many rows as there is room for and say how many that was."""
-        taken = 0 if self.source is not None else min(SEGMENT_ROWS - self.count, len(vectors))
+        taken = 0 if self.mapped is not None else min(SEGMENT_ROWS - self.count, len(vectors))
         if taken <= 0:
             return 0
         end = self.count + taken
@@ -113,8 +114,9 @@ class Segment:
 
     def map_instead(self, saved: Saved, count: int) -> None:
         """Use the file of these rows in place of the memory they take, if no more can come; readers keep what they hold."""
-        if self.source is None and count == SEGMENT_ROWS:
-            self.codes, self.source = map_codes(saved.path, self.codes.shape[1])
+        if self.mapped is None and count == SEGMENT_ROWS:
+            self.mapped = map_codes(saved.path, self.codes.shape[1])
+            self.codes = self.mapped.rows
 
 
 def numbered(counts: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
@@ -174,9 +176,9 @@ class VectorTable:
         Raises:
             ValueError: the file is not such a file.
         """
-        codes, keeper = map_codes(saved.path, self.dim)
-        segment = Segment(codes, len(codes), keeper)
-        segment.on_disk = OnDisk(len(codes), saved, None, None)
+        mapped = map_codes(saved.path, self.dim)
+        segment = Segment(mapped.rows, len(mapped.rows), mapped)
+        segment.on_disk = OnDisk(segment.count, saved, None, None)
         self.segments.append(segment)
 
     def attach_coarse(self, files: Sequence[Saved], trained_on: int) -> None:
@@ -259,6 +261,7 @@ class VectorSnapshot:
             firsts.sort()
             is_complete = len(firsts) >= k and scores[-1] < scores[firsts[k - 1]]
             if is_complete or len(found) < wanted:
+                self._give_back()
                 return Nearest(slots[firsts], scores[firsts], self.windows[found[firsts]].astype(np.int64))
             wanted *= WIDEN
 
@@ -315,7 +318,13 @@ class VectorSnapshot:
         """Make the coarse index that these rows should have; None when theirs will do. Takes seconds for a million rows."""
         if not coarse_index.is_due(self.coarse, self.dim, len(self.slots)):
             return None
-        return coarse_index.extended(self.coarse, len(self.slots), self.read)
+        made = coarse_index.extended(self.coarse, len(self.slots), self.read)
+        self._give_back()
+        return made
+
+    def _give_back(self) -> None:
+        """Keep what reading left in memory within `MOST_RESIDENT`."""
+        keep_within(MOST_RESIDENT, (one.mapped for one in self.segments if one.mapped is not None))
 
 
 class _Search:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infinite_memory.sidecar.keys import Slots
+from infinite_memory.sidecar.mapped import Mapped
 
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
@@ -91,8 +92,8 @@ def to_bytes(codes: Codes) -> NDArray[np.uint8]:
     return serialised
 
 
-def map_codes(path: Path, dim: int) -> tuple[Codes, object]:
-    """Map a file that `to_bytes` made, read-only; the second value keeps it open.
+def map_codes(path: Path, dim: int) -> Mapped:
+    """Map a file that `to_bytes` made.
 
     Raises:
         ValueError: the file is not such a file.
@@ -104,11 +105,12 @@ def map_codes(path: Path, dim: int) -> tuple[Codes, object]:
         or index.metric_type != faiss.METRIC_INNER_PRODUCT
         or index.d != dim
         or index.codes.size() != index.ntotal * dim * 2
+        or index.codes.is_owned  # type: ignore[attr-defined]
     ):
         raise ValueError(f"{path.name} holds another kind of index")
     codes = faiss.rev_swig_ptr(index.codes.data(), index.codes.size()).view(np.float16).reshape(-1, dim)
     codes.flags.writeable = False
-    return codes, index
+    return Mapped(codes, index)
 
 
 class Packed:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import psutil
 
 from scale_parts.homes import environ_of, scope_name
 
@@ -129,5 +128,5 @@ class Cost:
 
 
 def _cpu_s(pids: Iterable[int]) -> float:
-    times = [psutil.Process(pid).cpu_times() for pid in pids]
-    return sum(one.user + one.system for one in times)
+    """Sum processes' CPU clocks, numbered as ``clock_getcpuclockid`` does; ``/proc/PID/stat`` counts in 10 ms."""
+    return sum(time.clock_gettime(~pid << 3 | 2) for pid in pids)
