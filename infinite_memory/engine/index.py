@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import time
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
 
+from infinite_memory.engine.comparing import Checked, compare
 from infinite_memory.engine.embeddings import Embeddings
+from infinite_memory.engine.filling import fill
+from infinite_memory.engine.garbage import keep_what_is_here
 from infinite_memory.engine.gate import Gate
 from infinite_memory.engine.pending import PendingEmbeddings
+from infinite_memory.engine.removals import Removals
+from infinite_memory.engine.save_times import SaveTimes
 from infinite_memory.engine.scopes import ScopeBook
+from infinite_memory.engine.tasks import end
 from infinite_memory.engine.text_feed import TextFeed
 from infinite_memory.errors import (
     EmbeddingError,
@@ -33,7 +37,7 @@ from infinite_memory.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from infinite_memory.models import MemoryId, MemoryRecord, Row, Rows, ScopeId
+from infinite_memory.models import MemoryId, MemoryRecord, Row, ScopeId
 from infinite_memory.sidecar.base import Sidecar, SidecarFiles, TextIndex
 from infinite_memory.store.base import Change, ChangeKind, Located, Store
 
@@ -42,28 +46,12 @@ log = logging.getLogger(__name__)
 BATCH = 500  # memories fetched or indexed at a time: small enough to keep the loop responsive
 HOLD_S = 0.1  # a change waits at most about this long for company
 RETRY_S = 1.0  # pause after the store was unreachable
-REMOVALS_KEPT = 10_000  # memories removed a moment ago, which a slower reader must not bring back
 EARLY_KEPT = 1000  # memories written before the sidecar was there that are found by the very next request
 EARLY_WAIT_S = (
     2.0  # after MongoDB is there, a write waits so long for the sidecar: a new home has files before the answer
 )
 SAVED_FIRST = 10_000  # memories up to which a new sidecar is written before it opens: in some hundredths of a second
-SAVE_SHARE = 20  # after a save, this many times its length without one: a large index must not be written all day
 NO_SPACE = "none"  # stands for the space of a model that is not there: everything is pending
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What a comparison of sidecar and store found and mended."""
-
-    missing: int
-    stale: int
-    surplus: int
-
-    @property
-    def faults(self) -> int:
-        """How many memories were not as the store has them."""
-        return self.missing + self.stale + self.surplus
 
 
 class Index:
@@ -76,17 +64,14 @@ class Index:
         self._store, self._scopes, self._embeddings, self._files = store, scopes, embeddings, files
         self._words = words
         self._words.level_with = lambda: self._token
-        self._wait_s, self._save_every_s = wait_s, save_every_s
+        self._wait_s = wait_s
         self._sidecar: Sidecar | None = None
         self.partial: Sidecar | None = None  # being rebuilt at a start, while the words alone can be searched
         self._next: Sidecar | None = None  # being built to take its place; own writes enter both
         self._early: dict[MemoryId, MemoryRecord] = {}  # written before the sidecar was there
         self._token = b""
-        self._unsaved_since: float | None = None
-        self._save_asap = False
-        self._saved_at = self._save_took_s = 0.0
-        self._removed: OrderedDict[MemoryId, None] = OrderedDict()
-        self._removals = 0
+        self._times = SaveTimes(save_every_s)
+        self._removals = Removals()
         self._patient_until = 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._connected, self._worded, self._opened = Gate(), Gate(), Gate()
@@ -109,7 +94,7 @@ class Index:
         """Stop following, and save what is not saved."""
         self._closed = True
         await end(self._tasks)
-        if self._sidecar is not None and self._unsaved_since is not None:
+        if self._sidecar is not None and self._times.has_changes:
             try:
                 await self.save()
             except (SidecarError, StoreError) as problem:
@@ -211,9 +196,9 @@ class Index:
         except FeedLostError as problem:
             log.info("the change feed cannot be resumed, comparing instead: %s", problem, extra={"event": "feed_lost"})
             token = await self._store.change_token()
-            await self._compare(sidecar)
+            await self._compared(sidecar)
             self._words.compare(sidecar)
-            self._changed()
+            self._times.changed()
             await self._follow(sidecar, token)
 
     async def _load_or_rebuild(self) -> tuple[Sidecar, bytes]:
@@ -234,8 +219,8 @@ class Index:
         if sum(sidecar.count_by_scope().values()) <= SAVED_FIRST:
             await self._save_first(sidecar, token)
             return sidecar, token
-        self._changed()
-        self._save_asap = True  # once it is open: a million vectors take seconds to be written
+        self._times.changed()
+        self._times.hasten()  # once it is open: a million vectors take seconds to be written
         return sidecar, token
 
     async def _save_first(self, sidecar: Sidecar, token: bytes) -> None:
@@ -244,7 +229,7 @@ class Index:
             await asyncio.to_thread(lambda: self._files.save(sidecar, self._store.identity, token))
         except SidecarError as problem:
             log.warning("the sidecar was not saved: %s", problem, extra={"event": "sidecar_not_saved"})
-            self._changed()
+            self._times.changed()
 
     def _space(self) -> tuple[str, int]:
         try:
@@ -253,25 +238,14 @@ class Index:
             return NO_SPACE, 1
 
     async def _fill(self, sidecar: Sidecar, progress: Callable[[int, int], None] | None = None) -> None:
-        """Enter every memory of the store; what was removed a moment ago is left out."""
         total = sum((await self._store.count_live()).values()) if progress is not None else 0
-        with _no_cycle_search():
-            await self._fill_from(sidecar, progress, total)
 
-    async def _fill_from(self, sidecar: Sidecar, progress: Callable[[int, int], None] | None, total: int) -> None:
-        count = 0
-        async with contextlib.aclosing(self._store.rows()) as pages:
-            async for rows in pages:
-                count += len(rows)
-                self.state = f"rebuilding, {count:,} memories so far"
-                if progress is not None:
-                    progress(count, total)
-                await self._enter_rows(sidecar, rows)
+        def report(count: int) -> None:
+            self.state = f"rebuilding, {count:,} memories so far"
+            if progress is not None:
+                progress(count, total)
 
-    async def _enter_rows(self, sidecar: Sidecar, rows: Rows) -> None:
-        await asyncio.to_thread(lambda: sidecar.enter(rows))
-        if self._removed:
-            sidecar.remove([one for one in rows.memory_ids() if one in self._removed])
+        await fill(self._store, sidecar, self._removals, report)
 
     async def _follow(self, sidecar: Sidecar, token: bytes) -> None:
         """Apply what the feed tells for as long as *sidecar* is the one in use.
@@ -306,17 +280,17 @@ class Index:
             early, self._early = list(self._early.values()), {}
             await _upsert(sidecar, [Row.of(memory) for memory in early])
             await self._words.entered(sidecar, early)
-            self._remove(sidecar, [one.memory_id for one in early if one.memory_id in self._removed])  # gone meanwhile
+            self._remove(sidecar, [one.memory_id for one in early if one.memory_id in self._removals])  # gone meanwhile
         self._sidecar, self.partial, self.state = sidecar, None, "ready"
         self._worded.open()
         self._opened.open()
-        gc.freeze()  # what is here stays: looking it through for cycles of garbage again and again takes 50 ms each time
+        keep_what_is_here()
         log.info("the index is ready", extra={"event": "index_ready"})
         self._pending.wake()
 
     def save_soon(self) -> None:
         """Save within a second or two: what was removed for good is to leave the files as well."""
-        self._save_asap = self._unsaved_since is not None
+        self._times.hasten()
         self._words.purge_soon()
 
     def _set_archived(self, sidecar: Sidecar) -> None:
@@ -327,22 +301,18 @@ class Index:
     async def _save_if_due(self) -> None:
         if self._sidecar is not None:
             await self._words.tend(self._sidecar)
-        since, now = self._unsaved_since, time.monotonic()
-        rested = now - self._saved_at > SAVE_SHARE * self._save_took_s
-        due = since is not None and (self._save_asap or now - since > self._save_every_s)
-        if self._sidecar is not None and due and rested:
+        if self._sidecar is not None and self._times.is_due:
             try:
                 await self.save()
             except SidecarError as problem:
                 log.warning("the sidecar was not saved: %s", problem, extra={"event": "sidecar_not_saved"})
-                self._unsaved_since = time.monotonic()
+                self._times.put_off()
 
     # what happens to memories
 
     async def wrote(self, memories: Sequence[MemoryRecord]) -> None:
         """Enter memories that this process just wrote; they are found from now on, or as soon as the sidecar is there."""
-        for memory in memories:
-            self._removed.pop(memory.memory_id, None)
+        self._removals.discard(memory.memory_id for memory in memories)
         rows = [Row.of(memory) for memory in memories]
         for sidecar in (self._next, self._sidecar):
             if sidecar is not None:
@@ -356,7 +326,7 @@ class Index:
                     await self._opened.passed(left_s)
         else:
             await self._words.entered(self._sidecar, memories)
-            self._changed()
+            self._times.changed()
             if self._pending.are_pending(memories):
                 self._pending.wake()
 
@@ -365,19 +335,16 @@ class Index:
         gone = list(memory_ids)
         for memory_id in gone:
             self._early.pop(memory_id, None)
-            self._removed[memory_id] = None
-            self._removals += 1
-        while len(self._removed) > REMOVALS_KEPT:
-            self._removed.popitem(last=False)
+        self._removals.add(gone)
         if self._next is not None:
             self._next.remove(gone)
         if self._sidecar is not None:
             self._remove(self._sidecar, gone)
-            self._changed()
+            self._times.changed()
 
     def restored(self) -> None:
         """Take what was removed a moment ago for what may be there again: a restore brought it back."""
-        self._removed.clear()
+        self._removals.clear()
 
     def scope_removed(self, scope_id: ScopeId) -> None:
         """Take out a whole scope that this process just dropped."""
@@ -400,11 +367,7 @@ class Index:
     def _remove_scope(self, sidecar: Sidecar, scope_id: ScopeId) -> None:
         sidecar.remove_scope(scope_id)
         self._words.scope_removed(scope_id)
-        self._changed()
-
-    def _changed(self) -> None:
-        if self._unsaved_since is None:
-            self._unsaved_since = time.monotonic()
+        self._times.changed()
 
     async def _apply(self, sidecar: Sidecar, changes: Sequence[Change]) -> None:
         """Bring the sidecar level with what the feed told, own echoes included."""
@@ -420,7 +383,7 @@ class Index:
             elif change.kind is ChangeKind.REMOVED and change.memory_id:
                 wanted.pop(change.memory_id, None)
                 self._remove(sidecar, [change.memory_id])
-                self._changed()
+                self._times.changed()
                 self.save_soon()  # whoever removed it, it is to leave these files
             elif change.memory_id and change.scope_id and not self._knows(sidecar, change.memory_id, change.revision):
                 wanted[change.memory_id] = change.scope_id
@@ -436,15 +399,15 @@ class Index:
 
     async def _take_over(self, sidecar: Sidecar, wanted: Located) -> None:
         """Read memories from the store into the sidecar; those that are not live there go."""
-        removals = self._removals
+        removals = self._removals.count
         memories = await self._store.fetch(wanted, vectors=True)
-        if self._removals != removals:  # something was removed while the store was read: what was read may be older
-            memories = {one: memory for one, memory in memories.items() if one not in self._removed}
+        if self._removals.count != removals:  # while the store was read: what was read may be older
+            memories = {one: memory for one, memory in memories.items() if one not in self._removals}
         self._remove(sidecar, wanted.keys() - memories.keys())
         found = list(memories.values())
         await _upsert(sidecar, [Row.of(memory) for memory in found])
         await self._words.entered(sidecar, found)
-        self._changed()
+        self._times.changed()
         if self._pending.are_pending(found):
             self._pending.wake()
 
@@ -458,50 +421,25 @@ class Index:
         """
         sidecar = await self.sidecar()
         async with self._saving:
-            began = time.monotonic()
-            token, self._unsaved_since, self._save_asap = self._token, None, False
-            await self._words.flush()
-            try:
+            with self._times.saving():
+                token = self._token
+                await self._words.flush()
                 await asyncio.to_thread(lambda: self._files.save(sidecar, self._store.identity, token))
-            except SidecarError:
-                self._changed()
-                raise
-            finally:
-                self._saved_at = time.monotonic()
-                self._save_took_s = self._saved_at - began
 
     async def check(self) -> Checked:
         """Compare every memory's revision with the store and mend what differs."""
-        return await self._compare(await self.sidecar())
+        return await self._compared(await self.sidecar())
 
     async def catch_up(self) -> Checked:
         """Compare and mend as `check` does, and follow from this moment on; to be called while `resting`."""
         sidecar, token = await self.sidecar(), await self._store.change_token()
-        checked = await self._compare(sidecar)
+        checked = await self._compared(sidecar)
         self._token = token
-        self._changed()
+        self._times.changed()
         return checked
 
-    async def _compare(self, sidecar: Sidecar) -> Checked:
-        known = await asyncio.to_thread(lambda: dict(sidecar.revisions()))
-        missing: dict[MemoryId, ScopeId] = {}
-        stale: dict[MemoryId, ScopeId] = {}
-        async for version in self._store.versions():
-            revision = known.pop(version.memory_id, None)
-            if revision is None and not sidecar.is_current(version.memory_id, version.revision):
-                missing[version.memory_id] = version.scope_id
-            elif revision is not None and revision < version.revision:
-                stale[version.memory_id] = version.scope_id
-        for batch in _batches(missing | stale):
-            await self._take_over(sidecar, batch)
-        surplus = 0
-        for batch in _batches(
-            dict(sidecar.locate(known))
-        ):  # unknown to the store when it was read, unless written since
-            gone = batch.keys() - (await self._store.fetch(batch)).keys()
-            self._remove(sidecar, gone)
-            surplus += len(gone)
-        return Checked(len(missing), len(stale), surplus)
+    async def _compared(self, sidecar: Sidecar) -> Checked:
+        return await compare(self._store, sidecar, partial(self._take_over, sidecar), partial(self._remove, sidecar))
 
     async def rebuild(self, *, words: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
         """Build the sidecar anew from the store and put it in the place of the old one, which answers meanwhile.
@@ -530,7 +468,7 @@ class Index:
             finally:
                 self._next, self.state = None, "ready"
                 self._go_on()
-            self._changed()
+            self._times.changed()
             if words:
                 await self._words.renew(sidecar, progress)
             else:
@@ -551,32 +489,6 @@ class Index:
     def pending_problem(self) -> str | None:
         """Why pending memories cannot be embedded at the moment; None when nothing is in the way."""
         return self._pending.problem
-
-
-@contextlib.contextmanager
-def _no_cycle_search() -> Iterator[None]:
-    """Keep Python from looking for cycles of garbage: rows make none, and looking takes a third of the time that filling takes."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-async def end(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel tasks and return when they have ended; asked again, for on Python 3.11 a cancellation can be lost inside `wait_for`."""
-    while left := [task for task in tasks if not task.done()]:
-        for task in left:
-            task.cancel()
-        await asyncio.wait(left, timeout=1)
-
-
-def _batches(located: Located) -> Iterable[dict[MemoryId, ScopeId]]:
-    listed = list(located.items())
-    for at in range(0, len(listed), BATCH):
-        yield dict(listed[at : at + BATCH])
 
 
 async def _upsert(sidecar: Sidecar, rows: Sequence[Row]) -> None:

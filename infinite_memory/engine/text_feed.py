@@ -8,11 +8,11 @@ is then written anew from the store into a new generation while the old one goes
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
 from collections.abc import Callable, Sequence
 
+from infinite_memory.engine.garbage import seldom_searched
 from infinite_memory.errors import SidecarDamagedError, SidecarError, StoreError
 from infinite_memory.models import MemoryId, MemoryRecord, Row, ScopeId
 from infinite_memory.sidecar.base import Sidecar, TextFiles, TextIndex, TextRow
@@ -29,7 +29,6 @@ BULK_ROWS = (
 FLUSH_S = 10.0  # a change is in the files after about this long
 OPEN_WAIT_S = 5.0  # how long the rest of the memory waits for its words at a start
 AGAIN_S = 5.0  # pause after a generation could not be written: the disk may be full for a while
-SELDOM = 1_000_000  # collections of younger objects before all are looked through while an index is built
 REST_SHARE = 20  # a new generation is written again after this many times its own length, not all day
 
 
@@ -301,21 +300,9 @@ class TextFeed:
         index = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
         index.set_archived(self._archived)
         self._next, self._touched = index, set()
-        seldom = gc.get_threshold()
-        # Thousands of rows wait for each flush: to look them all through for cycles of garbage takes 50 ms, every other second.
-        gc.set_threshold(*seldom[:2], SELDOM)
         try:
-            turns = await asyncio.to_thread(sidecar.turns)
-            for at in range(0, len(turns), BATCH):
-                wanted = [one for one in turns[at : at + BATCH] if one not in self._touched]
-                found = await self._store.fetch(sidecar.locate(wanted))
-                await self._enter(
-                    index, sidecar, [found[one] for one in wanted if one in found and one not in self._touched]
-                )
-                if index.waiting >= BULK_ROWS:
-                    await asyncio.to_thread(index.flush)
-                if progress is not None:
-                    progress(min(at + BATCH, len(turns)), len(turns))
+            with seldom_searched():
+                await self._write_all(index, sidecar, progress)
             await self._level(index, sidecar)
             async with self._flushing:  # or a flush of the old generation would find its folder gone
                 token = self.level_with()
@@ -325,11 +312,24 @@ class TextFeed:
             if not self._purge:  # nothing was forgotten meanwhile
                 self._files.mark_clean()
         finally:
-            gc.set_threshold(*seldom)
             self._next = None
             self._rebuilt_at = time.monotonic()
             self._rebuild_took_s = self._rebuilt_at - began
         log.info("the text index was written anew", extra={"event": "text_renewed"})
+
+    async def _write_all(self, index: TextIndex, sidecar: Sidecar, progress: Callable[[int, int], None] | None) -> None:
+        """Enter every memory of the store that was not written or removed since the building began."""
+        turns = await asyncio.to_thread(sidecar.turns)
+        for at in range(0, len(turns), BATCH):
+            wanted = [one for one in turns[at : at + BATCH] if one not in self._touched]
+            found = await self._store.fetch(sidecar.locate(wanted))
+            await self._enter(
+                index, sidecar, [found[one] for one in wanted if one in found and one not in self._touched]
+            )
+            if index.waiting >= BULK_ROWS:
+                await asyncio.to_thread(index.flush)
+            if progress is not None:
+                progress(min(at + BATCH, len(turns)), len(turns))
 
 
 def _differences(index: TextIndex, sidecar: Sidecar) -> tuple[set[MemoryId], list[MemoryId]]:

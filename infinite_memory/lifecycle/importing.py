@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infinite_memory.engine.index import end
 from infinite_memory.engine.parts import Parts, Progress
 from infinite_memory.engine.pending import embedded_text
 from infinite_memory.engine.scopes import GLOBAL, check_name
+from infinite_memory.engine.tasks import end
 from infinite_memory.errors import (
     EmbeddingError,
     InfiniteMemoryError,

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from infinite_memory.engine.index import end
 from infinite_memory.engine.parts import Draft
+from infinite_memory.engine.tasks import end
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
 
