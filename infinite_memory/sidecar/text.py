@@ -1,4 +1,4 @@
-"""BM25, phrases and look-alike words over all memories: the only home of tantivy.
+"""BM25, phrases and look-alike words over all memories; tantivy's home, with `text_documents` and `text_queries`.
 
 The index holds no text, only words, and it is told words, not texts: cutting is `words`' business. What was written
 is kept in memory, searched by hand and handed to tantivy by `flush`, a few hundred at a time, for a commit costs 25
@@ -25,12 +25,13 @@ import numpy as np
 import tantivy
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError
-from infinite_memory.models import Filter, MemoryId, ScopeId, TagsMode, TimeRange, fold
+from infinite_memory.models import Filter, MemoryId, ScopeId
 from infinite_memory.sidecar.base import Phrase, Spelling, Term, TextHit, TextRow, Wording
-from infinite_memory.sidecar.catalog import milliseconds, milliseconds_up
-from infinite_memory.sidecar.keys import KEY_DTYPE, KeyedNumbers, Keys, keys_array
+from infinite_memory.sidecar.keys import KeyedNumbers, keys_array
 from infinite_memory.sidecar.recent import K1, Recent, passes, saturation
+from infinite_memory.sidecar.text_documents import document, ids_at, keys_at, schema, sum_lengths
 from infinite_memory.sidecar.text_files import Manifest, write_manifest
+from infinite_memory.sidecar.text_queries import Clauses, Hidden, Queries
 from infinite_memory.sidecar.vocabulary import Vocabulary
 from infinite_memory.sidecar.wording import STOP_WORDS, searched_words
 from infinite_memory.sidecar.words import codes_of, fold_word, words_of
@@ -53,20 +54,6 @@ _Query = tantivy.Query
 _MUST, _MUST_NOT, _SHOULD = tantivy.Occur.Must, tantivy.Occur.MustNot, tantivy.Occur.Should
 
 
-def _schema() -> tantivy.Schema:
-    builder = tantivy.SchemaBuilder()
-    builder.add_text_field("stems", tokenizer_name="whitespace", index_option="freq")
-    builder.add_text_field("words", tokenizer_name="whitespace", index_option="position")
-    for name in ("id", "scope", "tag", "source", "type", "speaker", "conversation"):
-        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
-    for name in ("id_head", "id_tail", "revision", "length"):
-        builder.add_integer_field(name, fast=True)
-    builder.add_integer_field("occurred", indexed=True, fast=True)
-    for name in ("confidence", "importance"):
-        builder.add_float_field(name, indexed=True, fast=True)
-    return builder.build()
-
-
 class TantivyText:
     """One generation of the text index in a folder of its own; implements `TextIndex`."""
 
@@ -77,13 +64,14 @@ class TantivyText:
             SidecarDamagedError: there is something else.
         """
         self.folder, self._database = folder, database
-        self._schema = _schema()
+        self._schema = schema()
+        self._queries = Queries(self._schema)
         stemming = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).filter(tantivy.Filter.stemmer("english"))
         self._stemmer = stemming.build()
         try:
             self._index = tantivy.Index(self._schema, path=str(folder))
             self._searcher = self._index.searcher()
-            self._committed_length = _sum_lengths(self._searcher)
+            self._committed_length = sum_lengths(self._searcher)
         except (ValueError, OSError) as exc:
             raise SidecarDamagedError(f"the text index in {folder.name} cannot be read") from exc
         self._lock = threading.Lock()
@@ -160,7 +148,7 @@ class TantivyText:
             except (ValueError, OSError) as exc:
                 raise SidecarError(f"the text index cannot be saved: {exc}") from exc
             searcher = self._index.searcher()
-            committed_length = _sum_lengths(searcher)
+            committed_length = sum_lengths(searcher)
             with self._lock:
                 self._searcher, self._committed_length = searcher, committed_length
                 for memory_id, made in moving.items():
@@ -180,7 +168,7 @@ class TantivyText:
             for memory_id in (*gone, *moving):
                 writer.delete_documents_by_term("id", memory_id)
             for made in moving.values():
-                writer.add_document(_document(made))
+                writer.add_document(document(made))
             writer.commit()
             writer.garbage_collect_files()
         finally:
@@ -196,7 +184,7 @@ class TantivyText:
         recent = len(known if where is None else [one for one in known if passes(one.row.row, where, self._archived)])
         if not searcher.num_docs:
             return recent
-        query = self._visible(hidden)
+        query = self._queries.visible(hidden)
         if where is not None:
             query = _Query.boolean_query([(_MUST, _Query.all_query()), *self._narrow(where, hidden)])
         found = searcher.search(query, limit=1, count=True)
@@ -223,12 +211,12 @@ class TantivyText:
         with self._lock:
             searcher, hidden = self._searcher, self._hidden()
             recent = {bytes.fromhex(memory_id): made.row.row.revision for memory_id, made in self._recent.items()}
-        visible = self._visible(hidden)
+        visible = self._queries.visible(hidden)
         keys, numbers = [keys_array(list(recent))], [np.array(list(recent.values()), np.int64)]
         for first in range(0, searcher.num_docs, PAGE):
             hits = searcher.search(visible, limit=PAGE, offset=first, count=False).hits
             places = [at for _, at in hits]
-            keys.append(_keys(searcher, places))
+            keys.append(keys_at(searcher, places))
             numbers.append(np.array(searcher.fast_field_values("revision", places), np.int64))
         return KeyedNumbers(np.concatenate(keys), np.concatenate(numbers))
 
@@ -303,9 +291,9 @@ class TantivyText:
             narrow = self._narrow(where, hidden)
             scores = self._score(searcher, wording, narrow, max(POOL, k), total)
             for phrase in wording.phrases:
-                query = _Query.boolean_query([*narrow, (_MUST, self._phrase_query(phrase))])
+                query = _Query.boolean_query([*narrow, (_MUST, self._queries.phrase(phrase))])
                 places = [at for _, at in searcher.search(query, limit=max(k, 1), count=False).hits]
-                for memory_id in _ids(searcher, places):
+                for memory_id in ids_at(searcher, places):
                     verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
         for made in recent:
             weight = saturation(made.length, mean)
@@ -333,7 +321,7 @@ class TantivyText:
         self,
         searcher: tantivy.Searcher,
         wording: Wording,
-        narrow: list[tuple[tantivy.Occur, tantivy.Query]],
+        narrow: Clauses,
         k: int,
         total: int,
     ) -> dict[MemoryId, tuple[float, int]]:
@@ -353,66 +341,11 @@ class TantivyText:
         lengths = searcher.fast_field_values("length", places)
         return {
             memory_id: (float(score), int(length or 1))
-            for memory_id, (score, _), length in zip(_ids(searcher, places), hits, lengths, strict=True)
+            for memory_id, (score, _), length in zip(ids_at(searcher, places), hits, lengths, strict=True)
         }
 
-    def _phrase_query(self, phrase: Phrase) -> tantivy.Query:
-        if len(phrase.words) == 1:
-            return _Query.term_query(self._schema, "words", phrase.words[0], "position")
-        return _Query.phrase_query(self._schema, "words", list(phrase.words))
-
-    def _narrow(
-        self, where: Filter, hidden: tuple[list[MemoryId], list[ScopeId]]
-    ) -> list[tuple[tantivy.Occur, tantivy.Query]]:
-        """Turn a filter into clauses that a memory must pass and that add nothing to its score."""
-        narrow: list[tuple[tantivy.Occur, tantivy.Query]] = []
-
-        def among(field: str, values: Iterable[str]) -> tantivy.Query:
-            listed = sorted(values)
-            if len(listed) == 1:  # a walk along one list, where a set is first drawn up as a bitmap of all memories
-                return _Query.const_score_query(_Query.term_query(self._schema, field, listed[0], "basic"), 0.0)
-            return _Query.const_score_query(_Query.term_set_query(self._schema, field, listed), 0.0)
-
-        def at_least(field: str, kind: tantivy.FieldType, low: float | None, below: float | None) -> tantivy.Query:
-            span = _Query.range_query(self._schema, field, kind, low, below, include_upper=below is None)
-            return _Query.const_score_query(span, 0.0)
-
-        if where.scope_ids is not None:
-            sizes = self._scope_sizes()
-            others = sizes.keys() - where.scope_ids
-            # Scopes that hold most of what there is are asked for by leaving out the others: at a million that is twice as fast.
-            if sum(sizes[one] for one in others) * 2 > sum(sizes.values()):
-                narrow.append((_MUST, among("scope", where.scope_ids)))
-            elif others:
-                narrow.append((_MUST_NOT, among("scope", others)))
-        elif self._archived:
-            narrow.append((_MUST_NOT, among("scope", self._archived)))
-        if where.memory_ids is not None:
-            narrow.append((_MUST, among("id", where.memory_ids)))
-        if where.tag_keys and where.tags_mode is TagsMode.ANY:
-            narrow.append((_MUST, among("tag", where.tag_keys)))
-        else:
-            narrow += [(_MUST, among("tag", [key])) for key in where.tag_keys]
-        for field, value in (
-            ("source", where.source),
-            ("type", where.type),
-            ("speaker", None if where.speaker is None else fold(where.speaker)),
-            ("conversation", None if where.conversation_id is None else fold(where.conversation_id)),
-        ):
-            if value is not None:
-                narrow.append((_MUST, among(field, [value])))
-        if where.time is not None and where.time != TimeRange(None, None):
-            low, below = (None if end is None else milliseconds_up(end) for end in (where.time.start, where.time.end))
-            narrow.append((_MUST, at_least("occurred", tantivy.FieldType.Integer, low, below)))
-        for field, least in (("confidence", where.min_stored_confidence), ("importance", where.min_importance)):
-            if least is not None:
-                narrow.append((_MUST, at_least(field, tantivy.FieldType.Float, least, None)))
-        ids, scopes = hidden
-        if ids:
-            narrow.append((_MUST_NOT, among("id", ids)))
-        if scopes:
-            narrow.append((_MUST_NOT, among("scope", scopes)))
-        return narrow
+    def _narrow(self, where: Filter, hidden: Hidden) -> Clauses:
+        return self._queries.narrow(where, hidden, self._archived, self._scope_sizes)
 
     def _scope_sizes(self) -> Mapping[str, int]:
         """Give for each scope in the files how many memories there are, those that were removed included."""
@@ -423,18 +356,8 @@ class TantivyText:
             self._sizes = searcher, sizes
         return sizes
 
-    def _visible(self, hidden: tuple[list[MemoryId], list[ScopeId]]) -> tantivy.Query:
-        narrow = self._narrow(Filter(), ([], []))
-        archived_too = [] if narrow else narrow
-        ids, scopes = hidden
-        for field, values in (("id", ids), ("scope", scopes)):
-            if values:
-                archived_too.append((_MUST_NOT, _Query.term_set_query(self._schema, field, list(values))))
-        return _Query.boolean_query([(_MUST, _Query.all_query()), *archived_too])
-
-    def _hidden(self) -> tuple[list[MemoryId], list[ScopeId]]:
-        """List what is in the files but not any more, or not so any more."""
-        return [*self._recent, *self._gone], list(self._gone_scopes)
+    def _hidden(self) -> Hidden:
+        return Hidden([*self._recent, *self._gone], list(self._gone_scopes))
 
     # figures; all under the lock
 
@@ -467,58 +390,11 @@ class TantivyText:
             yield from _vocabulary_words(made)
 
 
-def _sum_lengths(searcher: tantivy.Searcher) -> float:
-    if not searcher.num_docs:
-        return 0.0
-    figures = searcher.aggregate(_Query.all_query(), {"words": {"sum": {"field": "length"}}})
-    return float(figures["words"]["value"])
-
-
 def _settle(known: dict[K, object], written: Mapping[K, object]) -> None:
     """Take out of *known* what was written and did not go anew meanwhile."""
     for one, mark in written.items():
         if known.get(one) is mark:
             del known[one]
-
-
-def _document(made: Recent) -> tantivy.Document:
-    row = made.row.row
-    document = tantivy.Document()
-    document.add_text("stems", " ".join(made.stems))
-    document.add_text("words", " ".join(made.words))
-    for field, value in (("id", row.memory_id), ("scope", row.scope_id), ("source", row.source), ("type", row.type)):
-        if value is not None:
-            document.add_text(field, value)
-    for field, value in (("speaker", row.speaker), ("conversation", row.conversation_id)):
-        if value is not None:
-            document.add_text(field, fold(value))
-    for key in row.tag_keys:
-        document.add_text("tag", key)
-    key_bytes = bytes.fromhex(row.memory_id)
-    document.add_integer("id_head", int.from_bytes(key_bytes[:8], signed=True))
-    document.add_integer("id_tail", int.from_bytes(key_bytes[8:]))
-    document.add_integer("revision", row.revision)
-    document.add_integer("length", made.length)
-    document.add_integer("occurred", milliseconds(row.occurred_at))
-    for field, number in (("confidence", row.confidence), ("importance", row.importance)):
-        if number is not None:
-            document.add_float(field, float(number))
-    return document
-
-
-def _ids(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> list[MemoryId]:
-    heads, tails = searcher.fast_field_values("id_head", places), searcher.fast_field_values("id_tail", places)
-    return [
-        MemoryId(f"{int(head or 0) & 0xFFFF_FFFF_FFFF_FFFF:016x}{int(tail or 0):08x}")
-        for head, tail in zip(heads, tails, strict=True)
-    ]
-
-
-def _keys(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> Keys:
-    heads, tails = searcher.fast_field_values("id_head", places), searcher.fast_field_values("id_tail", places)
-    keys = np.empty(len(places), [("head", ">i8"), ("tail", ">u4")])
-    keys["head"], keys["tail"] = heads, tails
-    return keys.view(KEY_DTYPE)
 
 
 def _hit(memory_id: MemoryId, score: float, length: int, verbatim: float, ideal: float, mean: float) -> TextHit:
