@@ -16,21 +16,19 @@ from collections.abc import (
     Collection,
     Coroutine,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bson import ObjectId
-from pymongo.errors import BulkWriteError
 
-from infinite_memory.errors import InfiniteMemoryError, MemoryChangedError, MemoryNotFoundError
+from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Rows, Scope, ScopeId, floor_to_millisecond, fold
 from infinite_memory.store import changes, documents, schema
 from infinite_memory.store.abandoned import end_abandoned
 from infinite_memory.store.base import Change, Located, Store, StoreInfo, Version
-from infinite_memory.store.connection import Connection, Database, UriSource
+from infinite_memory.store.connection import Connection, UriSource
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.drivers import Document, in_transaction
 from infinite_memory.store.facts import Facts
@@ -46,13 +44,19 @@ from infinite_memory.store.scopes import Scopes
 from infinite_memory.store.staging import finish_interrupted
 from infinite_memory.store.tokens import Tokens
 from infinite_memory.store.uses import Uses
+from infinite_memory.store.writes import (
+    WITHOUT_VECTORS,
+    batches,
+    exchange,
+    insert_or_undo,
+    insert_together,
+    memories_of,
+)
 
 if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
     from pymongo.asynchronous.client_session import AsyncClientSession
-    from pymongo.asynchronous.collection import AsyncCollection
 
-_BATCH = 1000
 _STREAM_PAGE = 500
 _VERSION_PAGE = 20_000
 _ROW_PAGE = 1000
@@ -61,7 +65,6 @@ _PARALLEL = 8
 
 _DEFAULT_TIMEOUT_S = 5.0
 _NOW = {"$currentDate": {"changed": {"$type": "timestamp"}}}
-_WITHOUT_VECTORS = {"embedding": 0}
 
 T = TypeVar("T")
 
@@ -202,35 +205,18 @@ class MongoStore(Store):
         async with self._connection.operation(factor=1 + len(memories) / 100, asks_first=False) as database:
             if len(memories) == 1:
                 [(scope_id, [document])] = by_scope.items()
-                await _memories(database, scope_id).insert_one(document)
+                await memories_of(database, scope_id).insert_one(document)
             elif self._is_polled:
-                await _insert_or_undo(database, by_scope)
+                await insert_or_undo(database, by_scope)
             else:
-                await _insert_together(database, by_scope)
+                await insert_together(database, by_scope)
         # A scope that was removed at this moment took them along, or a collection without a scope holds them.
         await self._scopes.check(set(by_scope))
 
     async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
         after = dataclasses.replace(memory, revision=memory.revision + 1)
-        document = documents.to_document(after)
-        wanted = {"_id": document["_id"], "revision": memory.revision}
         async with self._connection.operation() as database:
-            memories = _memories(database, memory.scope_id)
-            if revise:
-                before = await memories.find_one(wanted, _WITHOUT_VECTORS)
-                if before is None:
-                    await self._raise_conflict(database, memory)
-                # Before the change, so that no version can be missing; named by its number, so that doing it twice is once.
-                await database[schema.REVISIONS].update_one(
-                    {"memory_id": document["_id"], "revision": memory.revision},
-                    {"$setOnInsert": {"scope_id": documents.object_id(memory.scope_id), "document": before}},
-                    upsert=True,
-                )
-            if (await memories.replace_one(wanted, document)).matched_count == 0:
-                if revise and await memories.find_one({"_id": document["_id"]}, {"_id": 1}) is None:
-                    # Removed at this moment: the version that was just kept goes too.
-                    await database[schema.REVISIONS].delete_many({"memory_id": document["_id"]})
-                await self._raise_conflict(database, memory)
+            await exchange(database, memory, documents.to_document(after), revise=revise)
         return after
 
     async def write_together(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
@@ -241,9 +227,9 @@ class MongoStore(Store):
 
         async def work(session: AsyncClientSession) -> None:
             for before, memory in zip(changed, after, strict=True):
-                await self._exchange(database, before, documents.to_document(memory), session)
+                await exchange(database, before, documents.to_document(memory), session=session)
             for memory in new:
-                await _memories(database, memory.scope_id).insert_one(documents.to_document(memory), session=session)
+                await memories_of(database, memory.scope_id).insert_one(documents.to_document(memory), session=session)
 
         async with self._connection.operation(factor=1 + (len(new) + len(changed)) / 50) as database:
             await in_transaction(database.client, work)
@@ -264,37 +250,11 @@ class MongoStore(Store):
             raise
         return done
 
-    async def _exchange(
-        self, database: Database, memory: MemoryRecord, document: Document, session: AsyncClientSession
-    ) -> None:
-        """Replace one memory inside a transaction, its version before kept."""
-        memories = _memories(database, memory.scope_id)
-        wanted = {"_id": document["_id"], "revision": memory.revision}
-        before = await memories.find_one(wanted, _WITHOUT_VECTORS, session=session)
-        if before is None:
-            await self._raise_conflict(database, memory)
-        version = {"memory_id": document["_id"], "revision": memory.revision}
-        kept = {"$setOnInsert": {"scope_id": documents.object_id(memory.scope_id), "document": before}}
-        await database[schema.REVISIONS].update_one(version, kept, upsert=True, session=session)
-        await memories.replace_one(wanted, document, session=session)
-
-    async def _raise_conflict(self, database: Database, memory: MemoryRecord) -> None:
-        """Say why a memory could not be changed.
-
-        Raises:
-            MemoryNotFoundError: it is gone.
-            MemoryChangedError: it changed.
-        """
-        key = {"_id": documents.object_id(memory.memory_id)}
-        if await _memories(database, memory.scope_id).find_one(key, {"_id": 1}) is None:
-            raise MemoryNotFoundError(memory.memory_id)
-        raise MemoryChangedError(memory.memory_id)
-
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
         change = {"$set": {"embedding": documents.embedding_to_document(embedding)}, "$inc": {"revision": 1}, **_NOW}
         wanted = {"_id": documents.object_id(memory_id), "revision": revision}
         async with self._connection.operation() as database:
-            return (await _memories(database, scope_id).update_one(wanted, change)).matched_count == 1
+            return (await memories_of(database, scope_id).update_one(wanted, change)).matched_count == 1
 
     async def soft_delete(self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False) -> list[MemoryId]:
         hidden = {"live": False, "deleted_at": floor_to_millisecond(deleted_at)}
@@ -310,9 +270,9 @@ class MongoStore(Store):
         mark = ObjectId()
         update = {**change, "$set": {**change["$set"], "mark": mark}, "$inc": {"revision": 1}, **_NOW}
         changed: list[MemoryId] = []
-        for scope_id, ids in _batches(located):
+        for scope_id, ids in batches(located):
             async with self._connection.operation() as database:
-                memories = _memories(database, scope_id)
+                memories = memories_of(database, scope_id)
                 result = await memories.update_many({"_id": {"$in": ids}, "live": live}, update)
                 if result.matched_count:
                     found = memories.find({"_id": {"$in": ids}, "mark": mark}, {"_id": 1})
@@ -321,9 +281,9 @@ class MongoStore(Store):
 
     async def remove(self, located: Located) -> list[MemoryId]:
         removed: list[MemoryId] = []
-        for scope_id, ids in _batches(located):
+        for scope_id, ids in batches(located):
             async with self._connection.operation(factor=2) as database:
-                memories = _memories(database, scope_id)
+                memories = memories_of(database, scope_id)
                 there = [one["_id"] async for one in memories.find({"_id": {"$in": ids}}, {"_id": 1})]
                 if not there:
                     continue
@@ -346,23 +306,23 @@ class MongoStore(Store):
         self, located: Located, *, deleted: bool | None = False, vectors: bool = False
     ) -> dict[MemoryId, MemoryRecord]:
         wanted: Document = {} if deleted is None else {"live": not deleted}
-        shape = None if vectors else _WITHOUT_VECTORS
+        shape = None if vectors else WITHOUT_VECTORS
 
         async def read(scope_id: ScopeId, ids: list[ObjectId]) -> list[MemoryRecord]:
             async with self._connection.operation() as database:
-                found = _memories(database, scope_id).find({"_id": {"$in": ids}, **wanted}, shape)
+                found = memories_of(database, scope_id).find({"_id": {"$in": ids}, **wanted}, shape)
                 return [documents.from_document(one, scope_id) async for one in found]
 
-        pages = await _gather(lambda batch: read(*batch), _batches(located))
+        pages = await _gather(lambda batch: read(*batch), batches(located))
         return {memory.memory_id: memory for page in pages for memory in page}
 
     async def locate(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
         scope_ids = await self._scopes.ids()
-        every = ((scope_id, ids) for scope_id in scope_ids for _, ids in _batches(dict.fromkeys(memory_ids, scope_id)))
+        every = ((scope_id, ids) for scope_id in scope_ids for _, ids in batches(dict.fromkeys(memory_ids, scope_id)))
 
         async def look(scope_id: ScopeId, ids: list[ObjectId]) -> dict[MemoryId, ScopeId]:
             async with self._connection.operation() as database:
-                found = _memories(database, scope_id).find({"_id": {"$in": ids}}, {"_id": 1})
+                found = memories_of(database, scope_id).find({"_id": {"$in": ids}}, {"_id": 1})
                 return {MemoryId(str(one["_id"])): scope_id async for one in found}
 
         located: dict[MemoryId, ScopeId] = {}
@@ -381,7 +341,7 @@ class MongoStore(Store):
 
         async def look(scope_id: ScopeId) -> dict[MemoryId, ScopeId]:
             async with self._connection.operation(factor=4) as database:
-                found = _memories(database, scope_id).find(wanted, {"_id": 1})
+                found = memories_of(database, scope_id).find(wanted, {"_id": 1})
                 return {MemoryId(str(one["_id"])): scope_id async for one in found}
 
         hidden: dict[MemoryId, ScopeId] = {}
@@ -429,7 +389,7 @@ class MongoStore(Store):
         wanted: Document = {"live": True}
         while True:
             async with self._connection.operation(factor=4, asks_first="_id" not in wanted) as database:
-                found = _memories(database, scope_id).with_options(codec_options=codec).find(wanted, shape)
+                found = memories_of(database, scope_id).with_options(codec_options=codec).find(wanted, shape)
                 page = await found.sort("_id", 1).limit(size).batch_size(size).to_list(None)
             if page:
                 yield page
@@ -446,7 +406,7 @@ class MongoStore(Store):
 
     async def _count(self, scope_id: ScopeId, *, live: bool) -> int:
         async with self._connection.operation(factor=4, asks_first=False) as database:
-            return await _memories(database, scope_id).count_documents({"live": live})
+            return await memories_of(database, scope_id).count_documents({"live": live})
 
     # small values
 
@@ -481,22 +441,6 @@ def _deployment(hello: Mapping[str, Any]) -> str:
     return "sharded" if hello.get("msg") == "isdbgrid" else "standalone"
 
 
-def _memories(database: Database, scope_id: ScopeId) -> AsyncCollection[Document]:
-    return database[schema.collection_name(documents.object_id(scope_id))]
-
-
-def _batches(located: Located) -> Iterator[tuple[ScopeId, list[ObjectId]]]:
-    """Sort ids by scope, in batches; what cannot be an id is left out."""
-    by_scope: dict[ScopeId, list[ObjectId]] = {}
-    for memory_id, scope_id in located.items():
-        key = documents.find_object_id(memory_id)
-        if key is not None and documents.find_object_id(scope_id) is not None:
-            by_scope.setdefault(scope_id, []).append(key)
-    for scope_id, keys in by_scope.items():
-        for start in range(0, len(keys), _BATCH):
-            yield scope_id, keys[start : start + _BATCH]
-
-
 async def _gather(ask: Callable[[Any], Coroutine[Any, Any, T]], items: Iterable[Any]) -> list[T]:
     """Ask for every item, a few at a time; answers in the order of items, the first failure ends all."""
     gate = asyncio.Semaphore(_PARALLEL)
@@ -511,28 +455,3 @@ async def _gather(ask: Callable[[Any], Coroutine[Any, Any, T]], items: Iterable[
     except* InfiniteMemoryError as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
-
-
-async def _insert_together(database: Database, by_scope: Mapping[ScopeId, list[Document]]) -> None:
-    async def work(session: AsyncClientSession) -> None:
-        for scope_id, group in by_scope.items():
-            await _memories(database, scope_id).insert_many(group, session=session)
-
-    await in_transaction(database.client, work)
-
-
-async def _insert_or_undo(database: Database, by_scope: Mapping[ScopeId, list[Document]]) -> None:
-    """Insert without a transaction; after a failure, take back what got in."""
-    done: list[tuple[ScopeId, list[ObjectId]]] = []
-    try:
-        for scope_id, group in by_scope.items():
-            try:
-                await _memories(database, scope_id).insert_many(group)
-            except BulkWriteError as exc:
-                done.append((scope_id, [one["_id"] for one in group[: exc.details["nInserted"]]]))
-                raise
-            done.append((scope_id, [one["_id"] for one in group]))
-    except Exception:
-        for scope_id, keys in done:
-            await _memories(database, scope_id).delete_many({"_id": {"$in": keys}})
-        raise
