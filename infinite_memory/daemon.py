@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from infinite_memory import __version__, local_socket
 from infinite_memory.app import App, check_model, new_session
 from infinite_memory.config import Config, known_settings, load_config
-from infinite_memory.contracts.base import Checking
+from infinite_memory.contracts.fields import Checking
 from infinite_memory.contracts.native import Session
 from infinite_memory.contracts.native.table import untold
 from infinite_memory.contracts.siblings import NATIVE, ROUTES, SIBLINGS

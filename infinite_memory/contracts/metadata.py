@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from infinite_memory.contracts.base import Checking, Field, Json
+from infinite_memory.contracts.fields import Checking, Field, Json
 from infinite_memory.errors import InvalidRequestError, LimitExceededError
 
 

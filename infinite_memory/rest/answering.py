@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infinite_memory.contracts.base import Json, unknown_field
+from infinite_memory.contracts.fields import Json, unknown_field
 from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, InvalidRequestError, shown
 from infinite_memory.rest.backend import Backend
 from infinite_memory.rest.failures import INTERNAL, failure, internal_form

@@ -14,7 +14,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from infinite_memory import __version__
-from infinite_memory.contracts.base import FlagField, Json
+from infinite_memory.contracts.fields import Json
+from infinite_memory.contracts.kinds import FlagField
 from infinite_memory.engine import Engine
 from infinite_memory.errors import AuthenticationError, ForbiddenError, InfiniteMemoryError, InvalidRequestError
 from infinite_memory.protocols.asgi import ClientGoneError, Receive, Scope, Send, again, headers_of, read_body

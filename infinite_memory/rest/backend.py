@@ -12,7 +12,15 @@ from infinite_memory.contracts.agentmem.server import AgentMemServer
 from infinite_memory.contracts.agentmem.table import ID_CHARS, SCOPE
 from infinite_memory.contracts.agentmem.table import TABLE as AGENTMEM
 from infinite_memory.contracts.agentmem.table import USER as USER_FIELD
-from infinite_memory.contracts.base import Checking, Field, Fields, Json, NameField, Reply, parse_fields
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.fields import (
+    Checking,
+    Field,
+    Fields,
+    Json,
+    parse_fields,
+)
+from infinite_memory.contracts.kinds import NameField
 from infinite_memory.contracts.native import NativeContract
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.errors import (
     AgentNotFoundError,
     AlreadyExistsError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from infinite_memory.contracts.agentmem.people import id_in, source_of
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 
 OWNERS = ("user_id", "agent_id", "run_id", "session_id", "org_id", "scope_type")
 _PLAIN = ("title", "speaker", "conversation_id", "importance")

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from infinite_memory.contracts.agentmem.conversations import Conversations
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
 from infinite_memory.errors import InvalidRequestError

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from infinite_memory.contracts.agentmem.table import SCOPE
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.native.table import FILTER_FIELDS
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
 from infinite_memory.models import MemoryId

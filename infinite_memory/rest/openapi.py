@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from infinite_memory.contracts.base import Field, Json, object_schema
+from infinite_memory.contracts.fields import Field, Json, object_schema
 from infinite_memory.rest.routes import Route
 from infinite_memory.rest.schemas import ERRORS, SCHEMAS
 

@@ -13,7 +13,9 @@ from typing import Any
 from infinite_memory.contracts.agentmem.server import AgentMemServer
 from infinite_memory.contracts.agentmem.table import ID_CHARS
 from infinite_memory.contracts.agentmem.table import TABLE as AGENTMEM
-from infinite_memory.contracts.base import Command, Field, InstantField, Json, NameField, ObjectField
+from infinite_memory.contracts.base import Command
+from infinite_memory.contracts.fields import Field, Json
+from infinite_memory.contracts.kinds import InstantField, NameField, ObjectField
 from infinite_memory.contracts.native import NativeContract
 from infinite_memory.contracts.native.table import FILTER_FIELDS
 from infinite_memory.contracts.native.table import TABLE as NATIVE

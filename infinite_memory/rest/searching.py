@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from infinite_memory.contracts.agentmem.table import TABLE as AGENTMEM
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.native.replies import memory_out
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
 from infinite_memory.models import MemoryId

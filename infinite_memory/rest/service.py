@@ -6,7 +6,8 @@ from infinite_memory.contracts.agentmem.people import agents_of
 from infinite_memory.contracts.agentmem.prompting import agent_out
 from infinite_memory.contracts.agentmem.replies import name_out
 from infinite_memory.contracts.agentmem.table import ID_CHARS
-from infinite_memory.contracts.base import Json, NameField, TextField
+from infinite_memory.contracts.fields import Json
+from infinite_memory.contracts.kinds import NameField, TextField
 from infinite_memory.errors import AlreadyExistsError, shown
 from infinite_memory.models import floor_to_millisecond
 from infinite_memory.rest.backend import ApiRequest

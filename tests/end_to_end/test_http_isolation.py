@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 
-from infinite_memory.contracts.base import Field
+from infinite_memory.contracts.fields import Field
 from infinite_memory.engine import Engine
 from infinite_memory.rest.app import make_api
 from infinite_memory.rest.routes import ROUTES, Route

@@ -30,7 +30,15 @@ from infinite_memory.contracts.agentmem.table import (
     agent_id,
     memory_type,
 )
-from infinite_memory.contracts.base import ChoiceField, InstantField, Json, NameField, Reply, TagsField, TextField
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.fields import Json
+from infinite_memory.contracts.kinds import (
+    ChoiceField,
+    InstantField,
+    NameField,
+    TagsField,
+    TextField,
+)
 from infinite_memory.contracts.metadata import MetadataField
 from infinite_memory.engine.parts import Changes, Draft, Kept
 from infinite_memory.errors import AlreadyExistsError, InfiniteMemoryError

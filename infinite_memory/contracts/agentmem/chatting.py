@@ -9,7 +9,9 @@ from infinite_memory.contracts.agentmem.people import Sight, check_agent, id_out
 from infinite_memory.contracts.agentmem.prompting import line_of, prompt_text
 from infinite_memory.contracts.agentmem.searching import Scored, search
 from infinite_memory.contracts.agentmem.table import TABLE, USER, AgentMemCall, SearchType, agent_id
-from infinite_memory.contracts.base import FlagField, IntegerField, Json, NameField, Reply, TextField
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.fields import Json
+from infinite_memory.contracts.kinds import FlagField, IntegerField, NameField, TextField
 from infinite_memory.engine.by_words import match_words
 from infinite_memory.errors import ConfigError, EmbeddingError, ModelError, SidecarNotReadyError
 from infinite_memory.model_port.base import Role, Turn

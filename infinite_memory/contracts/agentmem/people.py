@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from infinite_memory.contracts.agentmem.table import SCOPE, MemoryType, ScopeType
-from infinite_memory.contracts.base import Fields
+from infinite_memory.contracts.fields import Fields
 from infinite_memory.engine import Engine
 from infinite_memory.engine.parts import Where
 from infinite_memory.errors import AgentNotFoundError, InvalidRequestError, ScopeNotFoundError

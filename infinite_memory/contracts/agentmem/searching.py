@@ -19,7 +19,9 @@ from infinite_memory.contracts.agentmem.table import (
     agent_id,
     memory_type,
 )
-from infinite_memory.contracts.base import ChoiceField, IntegerField, Json, NumberField, Reply, TextField
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.fields import Json
+from infinite_memory.contracts.kinds import ChoiceField, IntegerField, NumberField, TextField
 from infinite_memory.engine import Engine
 from infinite_memory.engine.by_words import match_words
 from infinite_memory.engine.parts import Mode

@@ -10,7 +10,8 @@ from infinite_memory.contracts.agentmem import adding, chatting, prompting, sear
 from infinite_memory.contracts.agentmem.conversations import Conversations
 from infinite_memory.contracts.agentmem.failures import INTERNAL, failure
 from infinite_memory.contracts.agentmem.table import TABLE, AgentMemCall
-from infinite_memory.contracts.base import Checking, Command, Json, Reply, parse_fields
+from infinite_memory.contracts.base import Command, Reply
+from infinite_memory.contracts.fields import Checking, Json, parse_fields
 from infinite_memory.contracts.mcp import (
     INTERNAL_ERROR,
     INVALID_PARAMS,

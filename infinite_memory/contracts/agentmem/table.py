@@ -6,7 +6,9 @@ import enum
 from dataclasses import dataclass
 
 from infinite_memory.contracts.agentmem.conversations import Conversations
-from infinite_memory.contracts.base import Checking, ChoiceField, Field, Fields, NameField, Table
+from infinite_memory.contracts.base import Table
+from infinite_memory.contracts.fields import Checking, Field, Fields
+from infinite_memory.contracts.kinds import ChoiceField, NameField
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
 from infinite_memory.model_port.base import ChatModel

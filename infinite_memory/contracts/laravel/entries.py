@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from infinite_memory.contracts.base import Fields
+from infinite_memory.contracts.fields import Fields
 from infinite_memory.contracts.laravel.places import (
     ORGANIZATION,
     REACH,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infinite_memory.contracts.base import Checking, Field, Fields, ObjectField, parse_fields
+from infinite_memory.contracts.fields import Checking, Field, Fields, parse_fields
+from infinite_memory.contracts.kinds import ObjectField
 from infinite_memory.contracts.mcp import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from infinite_memory.errors import (
     InfiniteMemoryError,

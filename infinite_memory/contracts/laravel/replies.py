@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.laravel.places import ORGANIZATION, REACH, REPOSITORY, UUID_OWNER
 from infinite_memory.models import MemoryRecord
 

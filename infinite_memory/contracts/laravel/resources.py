@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from uuid import UUID
 
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.laravel.documents import DOCUMENTS, document_resources
 from infinite_memory.contracts.laravel.failures import not_found
 from infinite_memory.contracts.laravel.places import UUID_OWNER, memory_id_of, view_of

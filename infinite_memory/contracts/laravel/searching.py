@@ -7,7 +7,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from infinite_memory.contracts.base import Fields, IntegerField, Json, Reply, TextField
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.fields import Fields, Json
+from infinite_memory.contracts.kinds import IntegerField, TextField
 from infinite_memory.contracts.laravel.places import REACH, View, view_of
 from infinite_memory.contracts.laravel.replies import memory_out
 from infinite_memory.contracts.laravel.table import FILTERS, SCOPE, TABLE, VECTOR, LaravelCall, Status

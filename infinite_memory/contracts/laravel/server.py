@@ -6,7 +6,8 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from infinite_memory.contracts.base import Checking, Command, Json
+from infinite_memory.contracts.base import Command
+from infinite_memory.contracts.fields import Checking, Json
 from infinite_memory.contracts.laravel import searching, writing  # enter their commands
 from infinite_memory.contracts.laravel.documents import PROMPTS, list_prompts
 from infinite_memory.contracts.laravel.failures import failure, parse_all

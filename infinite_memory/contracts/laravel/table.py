@@ -6,17 +6,14 @@ import enum
 from dataclasses import dataclass
 from uuid import UUID
 
-from infinite_memory.contracts.base import (
+from infinite_memory.contracts.base import Table
+from infinite_memory.contracts.fields import Checking, Field, Fields, Json
+from infinite_memory.contracts.kinds import (
     AnyField,
-    Checking,
     ChoiceField,
-    Field,
-    Fields,
     IntegerField,
-    Json,
     NameField,
     ObjectField,
-    Table,
     TextField,
 )
 from infinite_memory.contracts.metadata import MetadataField

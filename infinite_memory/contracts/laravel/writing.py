@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from infinite_memory.contracts.base import Fields, Json, ListField, Reply, TextField
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.fields import Fields, Json
+from infinite_memory.contracts.kinds import ListField, TextField
 from infinite_memory.contracts.laravel.entries import changes_of, check_lock, draft_of, warn_of_policy
 from infinite_memory.contracts.laravel.failures import SeveralInvalidError, not_found, parse_all
 from infinite_memory.contracts.laravel.places import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.errors import InvalidRequestError, shown
 
 _PROJECT: Json = {"name": "project", "description": "Only this project (its tag is project:<name>)", "required": False}

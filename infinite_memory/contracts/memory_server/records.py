@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.native.replies import instant_out
 from infinite_memory.models import MemoryRecord
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 
-from infinite_memory.contracts.base import Checking, Json, parse_fields
+from infinite_memory.contracts.fields import Checking, Json, parse_fields
 from infinite_memory.contracts.mcp import METHOD_NOT_FOUND, Listener, Profile, RpcError, ToolCall
 from infinite_memory.contracts.memory_server.addresses import (
     DEFAULT_LIMIT,

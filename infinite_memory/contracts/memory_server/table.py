@@ -9,15 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infinite_memory.contracts.base import (
+from infinite_memory.contracts.base import Reply, Table
+from infinite_memory.contracts.fields import Checking, Fields, Json
+from infinite_memory.contracts.kinds import (
     AnyField,
-    Checking,
-    Fields,
     IntegerField,
-    Json,
     NumberField,
-    Reply,
-    Table,
     TagsField,
     TextField,
     check_limit,

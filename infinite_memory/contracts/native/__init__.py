@@ -11,7 +11,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from infinite_memory.contracts.base import AnyField, Checking, Command, Json, Reply, TextField, parse_fields
+from infinite_memory.contracts.base import Command, Reply
+from infinite_memory.contracts.fields import Checking, Json, parse_fields
+from infinite_memory.contracts.kinds import AnyField, TextField
 from infinite_memory.contracts.native import (  # enter their commands
     forgetting,
     keeping,

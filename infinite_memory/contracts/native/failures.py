@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.errors import (
     AlreadyExistsError,
     BackupError,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from infinite_memory.contracts.base import (
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.kinds import (
     ChoiceField,
     FlagField,
     IntegerField,
     NameField,
     NumberField,
     ObjectField,
-    Reply,
     TextField,
 )
 from infinite_memory.contracts.native.replies import memory_out

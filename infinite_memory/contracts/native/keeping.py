@@ -6,14 +6,13 @@ import enum
 from collections.abc import Sequence
 
 from infinite_memory import __version__
-from infinite_memory.contracts.base import (
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.fields import Field, Json
+from infinite_memory.contracts.kinds import (
     ChoicesField,
-    Field,
     FlagField,
-    Json,
     NameField,
     ObjectField,
-    Reply,
     TextField,
 )
 from infinite_memory.contracts.native.replies import instant_out, scope_out

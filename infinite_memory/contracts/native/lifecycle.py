@@ -5,7 +5,9 @@ from __future__ import annotations
 import enum
 from pathlib import Path
 
-from infinite_memory.contracts.base import ChoiceField, FlagField, Json, NameField, Reply, TextField
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.fields import Json
+from infinite_memory.contracts.kinds import ChoiceField, FlagField, NameField, TextField
 from infinite_memory.contracts.native.table import TABLE, Call
 from infinite_memory.errors import InvalidRequestError
 from infinite_memory.lifecycle.backup import Backup, Backups, Listed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.errors import InvalidRequestError, shown
 
 _SCOPE: Json = {"name": "scope", "description": "Only this scope", "required": False}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from infinite_memory.contracts.base import (
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.kinds import (
     ChoiceField,
     IntegerField,
     NameField,
     NumberField,
     ObjectField,
-    Reply,
     TextField,
     TimeRangeField,
 )

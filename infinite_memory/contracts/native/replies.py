@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.engine import Engine
 from infinite_memory.models import Match, MemoryRecord, Scope, TimeRange
 

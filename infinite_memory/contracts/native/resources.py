@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.mcp import INTERNAL_ERROR, RpcError
 from infinite_memory.contracts.native.tools import NOTICE
 from infinite_memory.engine.watch import Event

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from infinite_memory.contracts.base import FlagField, NameField, Reply, TextField
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.kinds import FlagField, NameField, TextField
 from infinite_memory.contracts.native.replies import scope_out
 from infinite_memory.contracts.native.table import TABLE, Call
 from infinite_memory.errors import InvalidRequestError

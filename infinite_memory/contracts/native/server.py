@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from infinite_memory.contracts.base import Json
+from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.mcp import INTERNAL_ERROR, INVALID_PARAMS, Listener, Profile, RpcError, ToolCall
 from infinite_memory.contracts.native import NativeContract
 from infinite_memory.contracts.native.prompts import get_prompt, list_prompts

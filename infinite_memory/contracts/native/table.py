@@ -9,17 +9,14 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from infinite_memory.config import LaravelSettings, LimitsSettings
-from infinite_memory.contracts.base import (
-    Checking,
+from infinite_memory.contracts.base import Table
+from infinite_memory.contracts.fields import Checking, Field, Fields, Json
+from infinite_memory.contracts.kinds import (
     ChoiceField,
-    Field,
-    Fields,
     InstantField,
     IntegerField,
-    Json,
     NameField,
     NumberField,
-    Table,
     TagsField,
     TextField,
     TimeRangeField,

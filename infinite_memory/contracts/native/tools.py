@@ -12,7 +12,8 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from infinite_memory.contracts.base import Command, Json
+from infinite_memory.contracts.base import Command
+from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.mcp import Answer, ToolCall
 from infinite_memory.contracts.native import NativeContract
 from infinite_memory.contracts.native.answer_size import capped

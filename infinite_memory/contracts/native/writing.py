@@ -6,20 +6,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from infinite_memory.contracts.base import (
-    Field,
-    Fields,
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.fields import Field, Fields, Json, parse_fields
+from infinite_memory.contracts.kinds import (
     FlagField,
     InstantField,
-    Json,
     ListField,
     NameField,
     NumberField,
     ObjectField,
-    Reply,
     TagsField,
     TextField,
-    parse_fields,
 )
 from infinite_memory.contracts.metadata import depth_of
 from infinite_memory.contracts.native.replies import instant_out, memory_out

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from infinite_memory.contracts.base import IntegerField, Json, NumberField, Reply, TagsField, TextField
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.fields import Json
+from infinite_memory.contracts.kinds import IntegerField, NumberField, TagsField, TextField
 from infinite_memory.contracts.native.replies import instant_out
 from infinite_memory.contracts.palace.rooms import GENERAL, room_named, room_of
 from infinite_memory.contracts.palace.table import PALACE, TABLE, Call, query, top_k

@@ -10,7 +10,8 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from infinite_memory.contracts.base import Checking, Command, Json, parse_fields
+from infinite_memory.contracts.base import Command
+from infinite_memory.contracts.fields import Checking, Json, parse_fields
 from infinite_memory.contracts.mcp import INTERNAL_ERROR, Listener, Profile, RpcError, ToolCall
 from infinite_memory.contracts.native.answer_size import capped
 from infinite_memory.contracts.native.table import Session

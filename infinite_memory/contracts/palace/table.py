@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from infinite_memory.contracts.base import Fields, IntegerField, NameField, Table, TextField
+from infinite_memory.contracts.base import Table
+from infinite_memory.contracts.fields import Fields
+from infinite_memory.contracts.kinds import IntegerField, NameField, TextField
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
 

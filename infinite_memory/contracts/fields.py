@@ -1,0 +1,172 @@
+"""The fields of a request: how one is described and checked, and an object of them once they are.
+
+Rules that all contracts share live here: null means "not given", and unknown fields are named in a warning. What values a
+field takes is the business of its kind (`kinds`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import difflib
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from infinite_memory.config import LimitsSettings
+from infinite_memory.errors import InvalidRequestError, shown
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Checking:
+    """What checking a request needs to know, and the warnings it gathers."""
+
+    limits: LimitsSettings
+    zone: ZoneInfo
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+
+class Fields:
+    """The checked fields of one object of a request; a field that was not given has its default."""
+
+    def __init__(self, path: str, values: Mapping[str, Any], free: Mapping[str, Any]) -> None:
+        self.path, self._values, self.free = path, values, free
+
+    def __contains__(self, name: str) -> bool:
+        return self._values.get(name) is not None
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def given(self) -> Iterator[str]:
+        """Give the names of the fields that have a value."""
+        return (name for name, value in self._values.items() if value is not None)
+
+    def at(self, name: str) -> str:
+        """Write the path of a field as the client sees it."""
+        return f"{self.path}.{name}" if self.path else name
+
+    def text(self, name: str) -> str:
+        """Give a text that is there (required, or with a default)."""
+        value = self._values[name]
+        assert isinstance(value, str), name
+        return value
+
+    def find_text(self, name: str) -> str | None:
+        """Give a text, or None when it was not given."""
+        return self.text(name) if name in self else None
+
+    def integer(self, name: str) -> int:
+        """Give a whole number that is there."""
+        value = self._values[name]
+        assert isinstance(value, int), name
+        return value
+
+    def find_number(self, name: str) -> float | None:
+        """Give a number, or None when it was not given."""
+        return float(self._values[name]) if name in self else None
+
+    def flag(self, name: str) -> bool:
+        """Give a truth value; False when it has no default and was not given."""
+        return bool(self._values[name])
+
+    def find_instant(self, name: str) -> dt.datetime | None:
+        """Give an instant in UTC, or None when it was not given."""
+        value = self._values[name]
+        assert value is None or isinstance(value, dt.datetime), name
+        return value
+
+    def inner(self, name: str) -> Fields:
+        """Give the fields of an object; an object that was not given has none of them."""
+        value = self._values[name]
+        assert isinstance(value, Fields), name
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field of a request: how it is called, what it is for, and how its value is checked."""
+
+    name: str
+    about: str
+    required: bool = False
+    default: Any = None
+
+    def parse(self, value: Any, path: str, checking: Checking) -> Any:
+        """Check *value*, which is not null, and bring it to its own type.
+
+        Raises:
+            InvalidRequestError: it is not what the field takes.
+        """
+        raise NotImplementedError
+
+    def takes(self, value: Any) -> bool:
+        """Tell whether *value* is meant for this field, where an object also keeps free keys; else it is a free key of that name."""
+        return True
+
+    def schema(self) -> Json:
+        """Describe the field as JSON Schema."""
+        raise NotImplementedError
+
+    def absent(self, path: str, checking: Checking) -> Any:
+        """Give what stands for a field that was not given."""
+        if self.required:
+            raise InvalidRequestError(path, f"is required: {self.about[0].lower()}{self.about[1:]}")
+        return self.default
+
+    def described(self) -> Json:
+        """Give the schema with description and default."""
+        default = {} if self.default is None else {"default": _plain(self.default)}
+        return self.schema() | {"description": self.about} | default
+
+
+def parse_fields(
+    fields: Sequence[Field], values: Mapping[str, Any], path: str, checking: Checking, *, free: bool = False
+) -> Fields:
+    """Check an object of a request against its fields.
+
+    Unknown keys become ``Fields.free`` where they are allowed, and a warning elsewhere: a misspelt ``tag`` must not pass
+    silently.
+
+    Raises:
+        InvalidRequestError: a field is missing or wrong.
+    """
+    prefix = f"{path}." if path else ""
+    known = {field.name: field for field in fields}
+    others = {
+        name: value for name, value in values.items() if name not in known or (free and not known[name].takes(value))
+    }
+    if not free:
+        for name in others:
+            hint = unknown_field(name, list(known))
+            checking.warnings.append(f"{prefix}{shown(name)[1:-1]} is not known and was ignored; {hint}")
+    parsed = {}
+    for name, field in known.items():
+        value = None if name in others else values.get(name)
+        at = prefix + name
+        parsed[name] = field.absent(at, checking) if value is None else field.parse(value, at, checking)
+        if parsed[name] is None and value is not None:
+            parsed[name] = field.absent(at, checking)
+    return Fields(path, parsed, others if free else {})
+
+
+def unknown_field(name: str, known: Sequence[str]) -> str:
+    """Say which field may be meant by a name that is none, or which there are."""
+    near = difflib.get_close_matches(name, known, n=1) if len(name) < 100 else []
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
+
+
+def object_schema(fields: Sequence[Field]) -> Json:
+    """Describe an object with *fields* as JSON Schema; other keys are no error (ignored with a warning, or kept)."""
+    schema: Json = {"type": "object", "properties": {field.name: field.described() for field in fields}}
+    if required := [field.name for field in fields if field.required]:
+        schema["required"] = required
+    return schema
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, enum.Enum) else value
