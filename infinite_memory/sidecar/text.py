@@ -31,7 +31,7 @@ from infinite_memory.sidecar.keys import KeyedNumbers, keys_array
 from infinite_memory.sidecar.mapped import give_back_freed
 from infinite_memory.sidecar.recent import K1, Recent, passes, saturation
 from infinite_memory.sidecar.text_documents import document, ids_at, keys_at, schema, sum_lengths
-from infinite_memory.sidecar.text_files import Manifest, write_manifest
+from infinite_memory.sidecar.text_manifest import Manifest, write_manifest
 from infinite_memory.sidecar.text_queries import Clauses, Hidden, Queries
 from infinite_memory.sidecar.vocabulary import Vocabulary
 from infinite_memory.sidecar.wording import STOP_WORDS, searched_words
