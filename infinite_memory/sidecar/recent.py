@@ -16,10 +16,9 @@ K1, B = 1.2, 0.75  # those of the index's own BM25, which cannot be changed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recent:
-    """One memory as it will be written: its row, its stems with their counts, the words of its text in order."""
+class Passage:
+    """A passage as it will be written: its stems with their counts, and the words of the text in order."""
 
-    row: TextRow
     stems: Sequence[str]
     counts: Counter[str]
     words: Sequence[str]
@@ -35,6 +34,27 @@ class Recent:
         return any(
             word == first and list(self.words[at : at + len(wanted)]) == wanted for at, word in enumerate(self.words)
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recent:
+    """One memory as it will be written: its row, and its passages, one of a text that is not long."""
+
+    row: TextRow
+    passages: Sequence[Passage]
+
+    @property
+    def length(self) -> int:
+        """Number of stems in all passages."""
+        return sum(one.length for one in self.passages)
+
+    def stems(self) -> Counter[str]:
+        """Count the passages that have each stem."""
+        return Counter(stem for one in self.passages for stem in one.counts)
+
+    def has(self, phrase: Phrase) -> bool:
+        """Tell whether the words of *phrase* stand in a row in one passage."""
+        return any(one.has(phrase) for one in self.passages)
 
 
 def saturation(length: float, mean_length: float) -> float:

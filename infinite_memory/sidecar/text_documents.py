@@ -1,14 +1,19 @@
-"""A memory as a document of the text index: its fields, and what is read back of them."""
+"""A memory as documents of the text index, one for each passage: their fields, and what is read back of them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import tantivy
 
-from infinite_memory.models import MemoryId, fold
+from infinite_memory.models import MemoryId, Row, fold
 from infinite_memory.sidecar.catalog import milliseconds
 from infinite_memory.sidecar.keys import KEY_DTYPE, Keys
-from infinite_memory.sidecar.recent import Recent
+from infinite_memory.sidecar.recent import Passage, Recent
+
+FIRST = "first"
+"""The field that the first passage of a memory has, and no other."""
 
 
 def schema() -> tantivy.Schema:
@@ -16,9 +21,9 @@ def schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("stems", tokenizer_name="whitespace", index_option="freq")
     builder.add_text_field("words", tokenizer_name="whitespace", index_option="position")
-    for name in ("id", "scope", "tag", "source", "type", "speaker", "conversation"):
+    for name in ("id", "scope", "tag", "source", "type", "speaker", "conversation", FIRST):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
-    for name in ("id_head", "id_tail", "revision", "length"):
+    for name in ("id_head", "id_tail", "revision", "length", "passages"):
         builder.add_integer_field(name, fast=True)
     builder.add_integer_field("occurred", indexed=True, fast=True)
     for name in ("confidence", "importance"):
@@ -26,12 +31,20 @@ def schema() -> tantivy.Schema:
     return builder.build()
 
 
-def document(made: Recent) -> tantivy.Document:
-    """Write a memory as the index has it."""
-    row = made.row.row
+def documents(made: Recent) -> Iterator[tantivy.Document]:
+    """Write a memory as the index has it: a document for each passage, the first of which stands for the memory."""
+    for number, passage in enumerate(made.passages):
+        document = _document(made.row.row, passage)
+        document.add_integer("passages", len(made.passages))
+        if number == 0:
+            document.add_text(FIRST, FIRST)
+        yield document
+
+
+def _document(row: Row, passage: Passage) -> tantivy.Document:
     document = tantivy.Document()
-    document.add_text("stems", " ".join(made.stems))
-    document.add_text("words", " ".join(made.words))
+    document.add_text("stems", " ".join(passage.stems))
+    document.add_text("words", " ".join(passage.words))
     for field, value in (("id", row.memory_id), ("scope", row.scope_id), ("source", row.source), ("type", row.type)):
         if value is not None:
             document.add_text(field, value)
@@ -44,7 +57,7 @@ def document(made: Recent) -> tantivy.Document:
     document.add_integer("id_head", int.from_bytes(key_bytes[:8], signed=True))
     document.add_integer("id_tail", int.from_bytes(key_bytes[8:]))
     document.add_integer("revision", row.revision)
-    document.add_integer("length", made.length)
+    document.add_integer("length", passage.length)
     document.add_integer("occurred", milliseconds(row.occurred_at))
     for field, number in (("confidence", row.confidence), ("importance", row.importance)):
         if number is not None:
@@ -70,7 +83,7 @@ def keys_at(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> Key
 
 
 def sum_lengths(searcher: tantivy.Searcher) -> float:
-    """Add up the lengths of all memories in the files, in stems."""
+    """Add up the lengths of all passages in the files, in stems."""
     if not searcher.num_docs:
         return 0.0
     figures = searcher.aggregate(tantivy.Query.all_query(), {"words": {"sum": {"field": "length"}}})

@@ -15,7 +15,7 @@ from typing import Any
 
 from infinite_memory.errors import SidecarDamagedError
 
-RECIPE = 1
+RECIPE = 2
 """Rises whenever memories are cut into other words or other words are searched: the index is then built anew."""
 
 MANIFEST = "manifest.json"

@@ -10,6 +10,7 @@ import tantivy
 from infinite_memory.models import Filter, MemoryId, ScopeId, TagsMode, TimeRange, fold
 from infinite_memory.sidecar.base import Phrase
 from infinite_memory.sidecar.catalog import milliseconds_up
+from infinite_memory.sidecar.text_documents import FIRST
 
 Clauses = list[tuple[tantivy.Occur, tantivy.Query]]
 
@@ -37,9 +38,9 @@ class Queries:
             return _Query.term_query(self._schema, "words", phrase.words[0], "position")
         return _Query.phrase_query(self._schema, "words", list(phrase.words))
 
-    def visible(self, hidden: Hidden) -> tantivy.Query:
-        """Ask for all that is not hidden."""
-        return _Query.boolean_query([(_MUST, _Query.all_query()), *self._not(hidden)])
+    def memories(self, narrow: Clauses) -> tantivy.Query:
+        """Ask for each memory that passes *narrow* once, by its first passage."""
+        return _Query.boolean_query([(_MUST, self._among(FIRST, [FIRST])), *narrow])
 
     def narrow(
         self, where: Filter, hidden: Hidden, archived: frozenset[ScopeId], scope_sizes: Callable[[], Mapping[str, int]]
@@ -81,9 +82,10 @@ class Queries:
         for field, least in (("confidence", where.min_stored_confidence), ("importance", where.min_importance)):
             if least is not None:
                 narrow.append((_MUST, self._at_least(field, tantivy.FieldType.Float, least, None)))
-        return narrow + self._not(hidden)
+        return narrow + self.visible(hidden)
 
-    def _not(self, hidden: Hidden) -> Clauses:
+    def visible(self, hidden: Hidden) -> Clauses:
+        """Leave out what is hidden."""
         return [
             (_MUST_NOT, self._among(field, values))
             for field, values in (("id", hidden.ids), ("scope", hidden.scopes))

@@ -8,6 +8,7 @@ eight points of recall and the day one and a half, and neither costs anything wh
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
 from infinite_memory.models import CONVERSATION_PREFIXES, SPEAKER_PREFIXES
 from infinite_memory.sidecar.base import TextRow
@@ -53,12 +54,12 @@ def day_words(instant: dt.datetime) -> list[str]:
     return [_DAYS[day.weekday()], str(day.day), _MONTHS[day.month - 1], str(day.year)]
 
 
-def content_words(words: list[str]) -> list[str]:
+def content_words(words: Sequence[str]) -> list[str]:
     """Leave out the words that say nothing."""
     return [word for word in words if word not in STOP_WORDS]
 
 
-def searched_words(row: TextRow, text_words: list[str]) -> list[str]:
+def searched_words(row: TextRow, text_words: Sequence[str]) -> list[str]:
     """Give the words by which a memory is found, unstemmed; *text_words* are those of its text."""
     words = day_words(row.row.occurred_at)
     for extra in (row.row.speaker, row.title, *plain_tags(row.tags)):

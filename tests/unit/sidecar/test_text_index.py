@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from infinite_memory.errors import SidecarDamagedError
@@ -152,3 +153,44 @@ def test_revisions_are_listed_page_by_page(tmp_path: Path, monkeypatch: pytest.M
         assert dict(index.revisions()) == {
             one: at for one, at in expected.items() if one not in map(memory_id, (9, 10))
         }
+
+
+def long_text(fact: str, seed: int, words: int = 8000) -> str:
+    """Write a long text of words that nobody asks for, with *fact* in its middle."""
+    some = np.random.default_rng(seed).integers(0, 4000, words)
+    filler = [f"filler{number}" for number in some.tolist()]
+    return " ".join([*filler[: words // 2], fact, *filler[words // 2 :]])
+
+
+FACT = "the office party will be at the bowling alley in Moabit"
+
+
+def test_a_fact_in_a_long_text_is_found_before_memories_that_have_a_word_of_it(tmp_path: Path, flushed: bool) -> None:
+    """Found by a new user: among short memories, minutes of 46 KB were as good as not there."""
+    short = [
+        text_row(number, f"the {word} is number {number}") for number in range(2, 60) for word in ("bowling", "tea")
+    ]
+    index = make_index(tmp_path, [text_row(1, long_text(FACT, 1)), *short], flushed=flushed)
+    assert found(index, "where is the party at the bowling alley in Moabit?")[0] == memory_id(1)
+    assert found(index, '"bowling alley in Moabit"')[0] == memory_id(1)
+    [best, *_] = index.search(index.read("bowling alley Moabit", Spelling.EXACT), 5, Filter())
+    assert (best.memory_id, best.coverage) == (memory_id(1), pytest.approx(1.0, abs=0.05))
+
+
+def test_a_long_text_is_one_memory(tmp_path: Path, flushed: bool) -> None:
+    rows = [text_row(1, long_text(FACT, 1), revision=4), text_row(2, "tea at four"), text_row(3, long_text(FACT, 2))]
+    index = make_index(tmp_path, rows, flushed=flushed)
+    assert (index.count(), index.count(Filter(scope_ids=frozenset({scope_id(1)})))) == (3, 3)
+    assert dict(index.revisions()) == {memory_id(1): 4, memory_id(2): 1, memory_id(3): 1}
+    assert sorted(found(index, "Moabit filler1 filler2 filler3")) == [memory_id(1), memory_id(3)]
+    index.upsert([text_row(1, "green tea", revision=5)])
+    index.remove([memory_id(3)])
+    index.flush()
+    assert found(index, "Moabit") == []
+    assert dict(index.revisions()) == {memory_id(1): 5, memory_id(2): 1}
+
+
+def test_one_long_text_does_not_crowd_out_others(tmp_path: Path, flushed: bool) -> None:
+    everywhere = " ".join(f"lighthouse filler{number}" for number in range(60_000))
+    index = make_index(tmp_path, [text_row(1, everywhere), text_row(2, long_text("a lighthouse", 2))], flushed=flushed)
+    assert sorted(found(index, "lighthouse")) == [memory_id(1), memory_id(2)]
