@@ -125,12 +125,18 @@ class Field:
 
 
 def parse_fields(
-    fields: Sequence[Field], values: Mapping[str, Any], path: str, checking: Checking, *, free: bool = False
+    fields: Sequence[Field],
+    values: Mapping[str, Any],
+    path: str,
+    checking: Checking,
+    *,
+    free: bool = False,
+    refuses_slips: bool = False,
 ) -> Fields:
     """Check an object of a request against its fields.
 
     Unknown keys become ``Fields.free`` where they are allowed, and a warning elsewhere: a misspelt ``tag`` must not pass
-    silently.
+    silently. With ``refuses_slips`` what looks like a misspelt field is refused.
 
     Raises:
         InvalidRequestError: a field is missing or wrong.
@@ -143,6 +149,8 @@ def parse_fields(
     if not free:
         for name in others:
             hint = unknown_field(name, list(known))
+            if refuses_slips and nearest_field(name, list(known)) is not None:
+                raise InvalidRequestError(f"{prefix}{shown(name)[1:-1]}", f"is not known here; {hint}")
             checking.warnings.append(f"{prefix}{shown(name)[1:-1]} is not known and was ignored; {hint}")
     parsed = {}
     for name, field in known.items():
@@ -156,8 +164,14 @@ def parse_fields(
 
 def unknown_field(name: str, known: Sequence[str]) -> str:
     """Say which field may be meant by a name that is none, or which there are."""
+    near = nearest_field(name, known)
+    return f"did you mean {near}?" if near is not None else f"known: {', '.join(known) or 'none'}"
+
+
+def nearest_field(name: str, known: Sequence[str]) -> str | None:
+    """Give the field that may be meant by a name that is none; None where it looks like none."""
     near = difflib.get_close_matches(name, known, n=1) if len(name) < 100 else []
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
+    return near[0] if near else None
 
 
 def object_schema(fields: Sequence[Field]) -> Json:

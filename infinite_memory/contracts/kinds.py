@@ -272,15 +272,20 @@ class AnyField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectField(Field):
-    """An object with fields of its own; with ``free`` other keys are kept, else named in a warning."""
+    """An object with fields of its own; with ``free`` other keys are kept, else named in a warning.
+
+    With ``refuses_slips`` a key that looks like a misspelt field is refused: where each field narrows what is removed, one that
+    is ignored removes more than was meant.
+    """
 
     fields: tuple[Field, ...]
     free: bool = False
+    refuses_slips: bool = False
 
     def parse(self, value: Any, path: str, checking: Checking) -> Fields:
         if not isinstance(value, dict):
             raise InvalidRequestError.wrong(path, value, "an object")
-        return parse_fields(self.fields, value, path, checking, free=self.free)
+        return parse_fields(self.fields, value, path, checking, free=self.free, refuses_slips=self.refuses_slips)
 
     def absent(self, path: str, checking: Checking) -> Fields:
         if self.required:

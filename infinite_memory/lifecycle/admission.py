@@ -7,6 +7,7 @@ import hashlib
 import json
 from typing import Any
 
+from infinite_memory.engine.importance import FULL
 from infinite_memory.engine.remember import content_hash
 from infinite_memory.lifecycle.importers import Incoming, is_our_id
 from infinite_memory.models import MemoryId, MemoryRecord, ScopeId, floor_to_millisecond
@@ -33,6 +34,9 @@ def fault_of(one: Incoming, text_bytes: int) -> str | None:
     """
     if not one.text.strip():
         return "has no text"
+    for name, value, most in (("importance", one.importance, FULL), ("confidence", one.confidence, 1.0)):
+        if value is not None and not 0 <= value <= most:
+            return f"its {name} is {value:g}, from 0 to {most:g} was expected"
     try:
         size = len(one.text.encode())
         about = (one.scope, one.title, one.type, one.status, one.speaker, one.conversation_id, one.source, one.tags)

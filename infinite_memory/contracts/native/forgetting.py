@@ -25,7 +25,7 @@ MIN_CONFIDENCE = {ForgetMode.SOFT: 0.75, ForgetMode.HARD: 0.95}  # what cannot b
 
 @TABLE.command(
     "delete_memory",
-    ObjectField(name="target", about="What to forget; several selectors narrow", required=True, fields=(
+    ObjectField(name="target", about="What to forget; several selectors narrow", required=True, refuses_slips=True, fields=(
         IdField(name="memory_id", about="Id of a memory"),
         NameField(name="scope", about="A scope: alone, the whole scope; with others, where to look"),
         TextField(name="tag", about="A tag"),

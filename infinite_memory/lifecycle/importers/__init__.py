@@ -27,7 +27,7 @@ from infinite_memory.lifecycle.importers.incoming import (
 
 Reader = Callable[[Path], Iterator[Entry]]
 
-_TEXTS = frozenset({".json", ".jsonl", ".csv", ".md"})
+_TEXTS = frozenset({".json", ".jsonl", ".md", *tables.SUFFIXES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Format:
 
 FORMATS = (
     Format("infinite-memory", "our own export, JSON Lines", own.is_export, own.read_export),
-    Format("csv", "a CSV table, ours or any with a column text or content", tables.is_table, tables.read_table),
+    Format("csv", "a CSV or TSV table, ours or any with a column text or content", tables.is_table, tables.read_table),
     Format("markdown", "our own export, Markdown: a file or a folder", own.is_markdown, own.read_markdown),
     Format("server-memory", "`memory.jsonl` of the MCP reference server memory", servers.is_graph, servers.read_graph),
     Format("mcp-memory-service", "JSON export of mcp-memory-service", servers.is_service, servers.read_service),
@@ -84,7 +84,7 @@ def _fault(path: Path) -> str | None:
         with path.open("rb") as file:
             if file.read(4) == b"PK\x03\x04":
                 return "is a zip archive; unpack it, and name the file or folder in it"
-        if path.suffix in _TEXTS:
+        if path.suffix.lower() in _TEXTS:
             with path.open(encoding="utf-8-sig") as text:
                 while text.read(1 << 20):
                     pass
@@ -92,6 +92,10 @@ def _fault(path: Path) -> str | None:
         return "is no text in UTF-8"
     except OSError as problem:
         return f"cannot be read: {problem.strerror}"
+    if not path.stat().st_size:
+        return "is empty"
+    if path.suffix.lower() in tables.SUFFIXES:
+        return tables.fault_of_table(path)
     return fault_of_json(path) if path.suffix == ".json" else None
 
 

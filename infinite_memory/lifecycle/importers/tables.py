@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from infinite_memory.errors import shown
 from infinite_memory.lifecycle.importers.incoming import Incoming, Refused, instant_of, object_of, text_of
 from infinite_memory.lifecycle.importers.own import memory_of, number_of
 
@@ -29,6 +30,8 @@ NAMES: Mapping[str, str] = {
 }  # fmt: skip
 """Our field for each name that a column may have."""
 
+SUFFIXES = ".csv", ".tsv"
+
 _DELIMITERS = ",;\t"
 _KINDS: Mapping[str, tuple[Callable[[Any], object], str]] = {
     **dict.fromkeys(
@@ -40,7 +43,14 @@ _KINDS: Mapping[str, tuple[Callable[[Any], object], str]] = {
 
 def is_table(path: Path) -> bool:
     """Tell whether *path* is a table with a column of texts."""
-    return path.suffix.lower() == ".csv" and path.is_file() and _head(path) is not None
+    return path.suffix.lower() in SUFFIXES and path.is_file() and _head(path) is not None
+
+
+def fault_of_table(path: Path) -> str:
+    """Tell why a file that is named like a table is none that can be read."""
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        named = lines.readline(1 << 10).strip()
+    return f"has no one column named text or content; its first line is {shown(named)}"
 
 
 def read_table(path: Path) -> Iterator[Incoming | Refused]:

@@ -55,7 +55,8 @@ REFUSED = [
     (as_bytes("broken.db", b"SQLite format 3\0" + os.urandom(5000)), "no form"),
     (as_json("a.json", {"memories": "many"}), "no form"),
     (as_json("a.json", 5), "no form"),
-    (as_bytes("empty.jsonl", b""), "no form"),
+    (as_bytes("empty.jsonl", b""), "is empty"),
+    (as_bytes("a.csv", b"note,when\ntea,2024\n"), "no one column named text or content; its first line is 'note,when'"),
 ]
 
 
@@ -88,6 +89,7 @@ TAKEN = [
                                {"kind": "fact"}, {"kind": "link", "from_id": 5}, {"kind": ["odd"]}, [])), 1, 6),
     (as_bytes("e.jsonl", lines(memory_line(timestamp="0001-01-01T00:00:00+14:00", revision=1 << 80, importance="many"))), 1, 0),
     (as_bytes("e.jsonl", lines(memory_line(scope="ALL"), memory_line(memory_id="../../x", text="named oddly"))), 1, 1),
+    (as_bytes("t.tsv", b"text\timportance\tconfidence\ntea\t7\t.5\ncoffee\t77\t\nmilk\t\t2\n"), 1, 2),
     (as_bytes("e.jsonl", lines(memory_line()) + b"\n" + b'{"kind": "memory", "text": ' + b"[" * 100_000), 1, 1),
 ]  # fmt: skip
 

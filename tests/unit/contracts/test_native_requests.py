@@ -106,6 +106,7 @@ def test_a_request_id_comes_back_whatever_it_is() -> None:
         ("store_memory", {"content": "a", "metadata": {"speaker": "x" * 10_001}}, "metadata.speaker: 10,001 characters"),
         ("store_memory", {"content": "a", "metadata": {"conversation_id": "x" * 10_001}}, "metadata.conversation_id: 10,001 char"),
         ("store_memory", {"content": "a", "metadata": {"type": "x" * 10_001}}, "metadata.type: 10,001 characters is more than"),
+        ("delete_memory", {"target": {"tag": "a", "scpoe": "Work"}}, "target.scpoe: is not known here; did you mean scope?"),
         ("store_memories", {"memories": []}, "memories: [] is not a list with at least one entry"),
         ("store_memories", {"memories": [{}] * 1001}, "1,001 entries is more than the limit of 1,000"),
         ("retrieve_memory", {}, "query: is required"),

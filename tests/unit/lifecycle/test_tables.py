@@ -84,8 +84,8 @@ def test_empty_lines_and_lines_that_end_early_are_no_faults(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("table", ["name,note\na,b\n", "", "text,text\na,b\n", "text,content\na,b\n"])
-def test_a_table_without_one_column_of_texts_is_in_no_known_form(tmp_path: Path, table: str) -> None:
+def test_a_table_without_one_column_of_texts_is_refused_with_its_first_line(tmp_path: Path, table: str) -> None:
     path = tmp_path / "mine.csv"
     path.write_text(table, "utf-8")
-    with pytest.raises(InvalidRequestError, match="in no form that can be imported"):
+    with pytest.raises(InvalidRequestError, match="has no one column named text or content|is empty"):
         find_format(path)
