@@ -187,10 +187,6 @@ class Catalog:
         """Say which scopes a filter without scopes leaves out."""
         self._archived = frozenset(scope_ids)
 
-    def forget_vectors(self) -> None:
-        """Make every memory pending."""
-        self.columns["windows"] = Column(np.int32, np.zeros(len(self), np.int32))
-
     def extend_from(self, source: Catalog, slots: Slots) -> None:
         """Append copies of *slots* of *source*; the interned strings of *source* become those of both."""
         first = len(self)

@@ -52,15 +52,11 @@ class SidecarStats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """Everything at one moment: what of it is still written to later lies beyond the ends of ``alive``.
-
-    ``windows`` is the column of that name, which `change_space` replaces.
-    """
+    """Everything at one moment: what of it is still written to later lies beyond the ends of ``alive``."""
 
     space: str
     catalog: Catalog
     alive: Mask
-    windows: NDArray[np.int32]
     vectors: VectorSnapshot
 
 
@@ -177,13 +173,6 @@ class FaissSidecar:
         with self._lock:
             self._catalog.set_archived(scope_ids)
 
-    def change_space(self, space: str, dim: int) -> None:
-        """Drop all vectors and take those of another space from now on; every memory becomes pending."""
-        with self._maintenance, self._lock:
-            self._space = space
-            self._vectors = VectorTable(dim)
-            self._catalog.forget_vectors()
-
     # reading
 
     def search(self, vector: Vectors, k: int, where: Filter) -> list[Hit]:
@@ -194,9 +183,9 @@ class FaissSidecar:
         Raises:
             ValueError: *vector* is not of shape ``(dim,)``.
         """
+        if vector.shape != (self.dim,):
+            raise ValueError(f"a vector of shape {vector.shape} cannot be sought among vectors of {self.dim}")
         with self._lock:
-            if vector.shape != (self.dim,):
-                raise ValueError(f"a vector of shape {vector.shape} cannot be sought among vectors of {self.dim}")
             catalog, table = self._catalog, self._vectors.snapshot()
             allowed = self._allowed(catalog, where)
         if k <= 0:
@@ -405,9 +394,7 @@ class FaissSidecar:
                 return self._snapshot()
 
     def _snapshot(self) -> Snapshot:
-        catalog = self._catalog
-        windows = catalog.column("windows")
-        return Snapshot(self._space, catalog, catalog.alive(), windows, self._vectors.snapshot())
+        return Snapshot(self._space, self._catalog, self._catalog.alive(), self._vectors.snapshot())
 
 
 def _conversations(catalog: Catalog, slots: Slots) -> NDArray[np.int64]:
