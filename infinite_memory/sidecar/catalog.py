@@ -103,16 +103,6 @@ class Catalog:
         """Slots that only a compaction gives back."""
         return self._dead_count
 
-    @property
-    def live_count(self) -> int:
-        """Memories in the table."""
-        return len(self._alive) - self._dead_count
-
-    @property
-    def size_bytes(self) -> int:
-        """Memory taken by the arrays."""
-        return self.tag_codes.size_bytes + self._alive.size_bytes + sum(c.size_bytes for c in self.columns.values())
-
     def column(self, name: str) -> NDArray[Any]:
         """The values of a column of `COLUMNS`, dead slots too."""
         return self.columns[name].values

@@ -64,11 +64,6 @@ class Coarse:
         """Rows that it covers."""
         return len(self.codes)
 
-    @property
-    def size_bytes(self) -> int:
-        """Memory in use: the codes are there twice, once with numbers."""
-        return 2 * self.codes.nbytes + 8 * self.count
-
     def among(self, marks: Mask) -> Callable[[Vectors, int], Ranked]:
         """Give what searches only the marked rows, from a vector and the number of rows that are wanted."""
         rows = np.flatnonzero(marks)

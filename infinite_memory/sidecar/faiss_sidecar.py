@@ -38,18 +38,6 @@ COMPACT_AT_LEAST = 1024
 """With fewer dead slots than this, or than a quarter of all, a compaction costs more than it saves."""
 
 
-@dataclass(frozen=True, slots=True)
-class SidecarStats:
-    """Figures of a sidecar. ``dead`` slots wait for compaction; ``size_bytes`` counts arrays, mapped files too."""
-
-    memories: int
-    pending: int
-    dead: int
-    vectors: int
-    scopes: int
-    size_bytes: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """Everything at one moment: what of it is still written to later lies beyond the ends of ``alive``."""
@@ -332,16 +320,6 @@ class FaissSidecar:
         """List the tag keys that were ever seen."""
         with self._lock:
             return self._catalog.interned["tag"].strings
-
-    def stats(self) -> SidecarStats:
-        """Count what is here."""
-        with self._lock:
-            catalog, vectors = self._catalog, self._vectors
-            alive = catalog.alive()
-            pending = int(np.count_nonzero(alive & (catalog.column("windows") == 0)))
-            scopes = len(catalog.count_by_scope())
-            size = catalog.size_bytes + vectors.size_bytes
-            return SidecarStats(catalog.live_count, pending, catalog.dead_count, len(vectors), scopes, size)
 
     # upkeep
 

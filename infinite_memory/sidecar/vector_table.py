@@ -138,14 +138,6 @@ class VectorTable:
     def __len__(self) -> int:
         return len(self._slots)
 
-    @property
-    def size_bytes(self) -> int:
-        """Memory taken; of mapped files, their size."""
-        coarse = 0 if self.coarse is None else self.coarse.size_bytes
-        return (
-            self._slots.size_bytes + self._windows.size_bytes + sum(one.codes.nbytes for one in self.segments) + coarse
-        )
-
     def accepts_all(self, given: Sequence[Vectors]) -> bool:
         """Tell whether each has the form ``(n, dim)``, n at least 1, and values that half precision can hold."""
         for vectors in given:
