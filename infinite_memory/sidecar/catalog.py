@@ -118,12 +118,13 @@ class Catalog:
         key = key_of(memory_id)
         return None if key is None else self.find_key(key)
 
-    def append(self, rows: Rows, windows: Sequence[int]) -> None:
+    def append(self, rows: Rows, windows: NDArray[np.int64], before: Slots) -> None:
         """Give each row a new slot at the end, in order, and leave the slots these memories had before dead.
 
         Args:
             rows: At least one.
             windows: The number of vectors kept for each.
+            before: The slot of each memory until now, as `find_all` gives it.
         """
         first, slots = len(self), range(len(self), len(self) + len(rows))
         tag_counts = list(map(len, rows.tag_keys))
@@ -145,9 +146,8 @@ class Catalog:
             "windows": windows,
             "tag_end": np.cumsum(tag_counts) + len(self.tag_codes),
         }
-        for slot in self.find_all(rows.keys).tolist():
-            if slot >= 0:
-                self._kill(slot)
+        for slot in before[before >= 0].tolist():
+            self._kill(slot)
         for name, column in self.columns.items():
             column.extend(values[name])
         self.tag_codes.extend(tag_codes)

@@ -138,13 +138,6 @@ class VectorTable:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def accepts_all(self, given: Sequence[Vectors]) -> bool:
-        """Tell whether each has the form ``(n, dim)``, n at least 1, and values that half precision can hold."""
-        for vectors in given:
-            if vectors.ndim != 2 or not len(vectors) or vectors.shape[1] != self.dim:
-                return False
-        return not given or bool((abs(np.concatenate(given)) < 2).all())
-
     def append(self, slots: Slots, windows: NDArray[Any], vectors: Vectors | Codes) -> None:
         """Append rows.
 
