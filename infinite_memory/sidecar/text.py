@@ -1,4 +1,4 @@
-"""BM25, phrases and look-alike words over all memories; tantivy's home, with `text_documents` and `text_queries`.
+"""BM25, phrases and look-alike words over all memories; tantivy's home, with `text_documents`, `text_queries` and `stems`.
 
 The index holds no text, only words, and it is told words, not texts: cutting is `words`' business. What was written
 is kept in memory, searched by hand and handed to tantivy by `flush`, a few hundred at a time, for a commit costs 25
@@ -29,6 +29,7 @@ from infinite_memory.models import Filter, MemoryId, ScopeId
 from infinite_memory.sidecar.base import Phrase, Spelling, Term, TextHit, TextRow, Wording
 from infinite_memory.sidecar.keys import KeyedNumbers, keys_array
 from infinite_memory.sidecar.recent import K1, Recent, passes, saturation
+from infinite_memory.sidecar.stems import stems_of
 from infinite_memory.sidecar.text_documents import document, ids_at, keys_at, schema, sum_lengths
 from infinite_memory.sidecar.text_files import Manifest, write_manifest
 from infinite_memory.sidecar.text_queries import Clauses, Hidden, Queries
@@ -66,8 +67,6 @@ class TantivyText:
         self.folder, self._database = folder, database
         self._schema = schema()
         self._queries = Queries(self._schema)
-        stemming = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).filter(tantivy.Filter.stemmer("english"))
-        self._stemmer = stemming.build()
         try:
             self._index = tantivy.Index(self._schema, path=str(folder))
             self._searcher = self._index.searcher()
@@ -102,11 +101,8 @@ class TantivyText:
 
     def _prepare(self, row: TextRow) -> Recent:
         words = words_of(row.text)
-        stems = self._stems(searched_words(row, words))
+        stems = stems_of(searched_words(row, words))
         return Recent(row, stems, Counter(stems), words)
-
-    def _stems(self, words: Sequence[str]) -> list[str]:
-        return self._stemmer.analyze(" ".join(words)) if words else []
 
     def _drop_recent(self, memory_id: MemoryId) -> None:
         if (known := self._recent.pop(memory_id, None)) is not None:
@@ -224,7 +220,7 @@ class TantivyText:
         """Find the words of *question* in the index; see `TextIndex.read`."""
         words = words_of(question)
         content = list(dict.fromkeys(word for word in words if word not in STOP_WORDS) or dict.fromkeys(words))
-        stems = self._stems(content)
+        stems = stems_of(content)
         with self._lock:
             total, frequencies = self._total(), {stem: self._frequency(stem) for stem in stems}
         terms: dict[str, Term] = {}
@@ -249,7 +245,7 @@ class TantivyText:
         """Find what *word* may have been meant for, with the words as they stand."""
         found: dict[str, tuple[Term, str]] = {}
         for near, distance in self._words().nearest(word):
-            for stem in self._stems([near]):
+            for stem in stems_of([near]):
                 frequency = self._frequency(stem)
                 if frequency and stem not in found and stem not in asked:
                     found[stem] = Term(stem, _idf(frequency, total), LOOKALIKE[distance]), near
@@ -274,7 +270,7 @@ class TantivyText:
 
     def share(self, wording: Wording, text: str) -> float:
         """Tell which share of the question's words *text* itself has; see `TextIndex.share`."""
-        own = set(self._stems(words_of(text)))
+        own = set(stems_of(words_of(text)))
         had = sum(term.idf * term.weight for term in wording.terms if term.word in own)
         return min(1.0, had / wording.ideal) if wording.ideal else 0.0
 
