@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infinite_memory.models import Filter, Row, ScopeId, TagsMode, fold
-from infinite_memory.sidecar.base import Phrase, TextRow
+from infinite_memory.sidecar.base import Phrase
 
 K1, B = 1.2, 0.75  # those of the index's own BM25, which cannot be changed
 
@@ -19,7 +19,7 @@ K1, B = 1.2, 0.75  # those of the index's own BM25, which cannot be changed
 class Recent:
     """One memory as it will be written: its row, its stems with their counts, the words of its text in order."""
 
-    row: TextRow
+    row: Row
     stems: Sequence[str]
     counts: Counter[str]
     words: Sequence[str]

@@ -17,7 +17,7 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,7 +30,7 @@ from infinite_memory.sidecar.base import Phrase, Spelling, Term, TextHit, TextRo
 from infinite_memory.sidecar.keys import KeyedNumbers, keys_array
 from infinite_memory.sidecar.recent import K1, Recent, passes, saturation
 from infinite_memory.sidecar.stems import stems_of
-from infinite_memory.sidecar.text_documents import document, ids_at, keys_at, schema, sum_lengths
+from infinite_memory.sidecar.text_documents import ids_at, keys_at, schema, sum_lengths, to_document
 from infinite_memory.sidecar.text_files import Manifest, write_manifest
 from infinite_memory.sidecar.text_queries import Clauses, Hidden, Queries
 from infinite_memory.sidecar.vocabulary import Vocabulary
@@ -102,7 +102,7 @@ class TantivyText:
     def _prepare(self, row: TextRow) -> Recent:
         words = words_of(row.text)
         stems = stems_of(searched_words(row, words))
-        return Recent(row, stems, Counter(stems), words)
+        return Recent(row.row, stems, Counter(stems), words)
 
     def _drop_recent(self, memory_id: MemoryId) -> None:
         if (known := self._recent.pop(memory_id, None)) is not None:
@@ -119,7 +119,7 @@ class TantivyText:
     def remove_scope(self, scope_id: ScopeId) -> None:
         """Take all memories of a scope out."""
         with self._lock:
-            for memory_id in [one for one, known in self._recent.items() if known.row.row.scope_id == scope_id]:
+            for memory_id in [one for one, known in self._recent.items() if known.row.scope_id == scope_id]:
                 self._drop_recent(memory_id)
             self._gone_scopes[scope_id] = object()
 
@@ -164,7 +164,7 @@ class TantivyText:
             for memory_id in (*gone, *moving):
                 writer.delete_documents_by_term("id", memory_id)
             for made in moving.values():
-                writer.add_document(document(made))
+                writer.add_document(to_document(made))
             writer.commit()
             writer.garbage_collect_files()
         finally:
@@ -177,7 +177,7 @@ class TantivyText:
         """Count the memories known; with *where* those that pass it."""
         with self._lock:
             searcher, hidden, known = self._searcher, self._hidden(), list(self._recent.values())
-        recent = len(known if where is None else [one for one in known if passes(one.row.row, where, self._archived)])
+        recent = len(known if where is None else [one for one in known if passes(one.row, where, self._archived)])
         if not searcher.num_docs:
             return recent
         query = self._queries.visible(hidden)
@@ -191,7 +191,7 @@ class TantivyText:
         with self._lock:
             known = self._recent.get(memory_id)
             if known is not None:
-                return known.row.row.revision >= revision
+                return known.row.revision >= revision
             if memory_id in self._gone:
                 return False
             searcher, gone_scopes = self._searcher, list(self._gone_scopes)
@@ -206,7 +206,7 @@ class TantivyText:
         """Give the revision at which every memory is known."""
         with self._lock:
             searcher, hidden = self._searcher, self._hidden()
-            recent = {bytes.fromhex(memory_id): made.row.row.revision for memory_id, made in self._recent.items()}
+            recent = {bytes.fromhex(memory_id): made.row.revision for memory_id, made in self._recent.items()}
         visible = self._queries.visible(hidden)
         keys, numbers = [keys_array(list(recent))], [np.array(list(recent.values()), np.int64)]
         for first in range(0, searcher.num_docs, PAGE):
@@ -280,7 +280,7 @@ class TantivyText:
             searcher, hidden, recent = self._searcher, self._hidden(), list(self._recent.values())
             total, mean = self._total(), self._mean_length()
             committed = searcher.num_docs
-        recent = [made for made in recent if passes(made.row.row, where, self._archived)]
+        recent = [made for made in recent if passes(made.row, where, self._archived)]
         scores: dict[MemoryId, tuple[float, int]] = {}
         verbatim: dict[MemoryId, float] = {}
         if committed:
@@ -299,10 +299,10 @@ class TantivyText:
                 if (count := made.counts.get(term.word, 0))
             )
             if score:
-                scores[made.row.row.memory_id] = score, made.length
+                scores[made.row.memory_id] = score, made.length
             for phrase in wording.phrases:
                 if made.has(phrase):
-                    memory_id = made.row.row.memory_id
+                    memory_id = made.row.memory_id
                     verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
         hits = [_hit(one, *found, verbatim.get(one, 0.0), wording.ideal, mean) for one, found in scores.items()]
         hits.sort(key=lambda hit: (-hit.score, hit.memory_id))
@@ -410,5 +410,5 @@ def _may_be_misspelt(word: str) -> bool:
 
 
 def _vocabulary_words(made: Recent) -> list[str]:
-    speaker = made.row.row.speaker
+    speaker = made.row.speaker
     return [*made.words, *(words_of(speaker) if speaker else ())]

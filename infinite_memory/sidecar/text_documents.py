@@ -26,9 +26,9 @@ def schema() -> tantivy.Schema:
     return builder.build()
 
 
-def document(made: Recent) -> tantivy.Document:
+def to_document(made: Recent) -> tantivy.Document:
     """Write a memory as the index has it."""
-    row = made.row.row
+    row = made.row
     document = tantivy.Document()
     document.add_text("stems", " ".join(made.stems))
     document.add_text("words", " ".join(made.words))
