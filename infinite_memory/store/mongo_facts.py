@@ -78,10 +78,10 @@ class MongoFacts(Facts):
         async with self._connection.operation() as database:
             return [from_document(one) async for one in database[schema.FACTS].find(wanted).sort(order)]
 
-    async def count(self, scope_ids: Collection[ScopeId] | None = None, *, active: bool = True) -> int:
-        wanted: Document = {} if scope_ids is None else {"scope_id": {"$in": [object_id(one) for one in scope_ids]}}
-        if active:
-            wanted["active"] = True
+    async def count(self, scope_ids: Collection[ScopeId] | None = None) -> int:
+        wanted: Document = {"active": True}
+        if scope_ids is not None:
+            wanted["scope_id"] = {"$in": [object_id(one) for one in scope_ids]}
         async with self._connection.operation(factor=4) as database:
             return await database[schema.FACTS].count_documents(wanted)
 

@@ -42,14 +42,13 @@ class MongoOwners(Owners):
                     "_id": f"${field}",
                     "count": {"$sum": {"$cond": [counts, 1, 0]}},
                     "first_at": {"$min": "$created_at"},
-                    "last_at": {"$max": "$updated_at"},
                 }
             },
             {"$sort": {"_id": 1}},
         ]
         async with self._connection.operation(factor=4) as database:
             found = await aggregate(database[schema.collection_name(object_id(scope_id))], pipeline)
-        return [OwnerCount(one["_id"], one["count"], one["first_at"], one["last_at"]) for one in found]
+        return [OwnerCount(one["_id"], one["count"], one["first_at"]) for one in found]
 
     async def ids_of_agent(
         self, scope_id: ScopeId, agent_id: str, user_id: str, *, leave_out_status: Collection[str] = ()
