@@ -74,6 +74,10 @@ class Connection:
         self.writer.write(data)
         await self.writer.drain()
 
+    async def tell(self, state: Mapping[str, Any]) -> None:
+        """Send what is no reply but meant for the client program itself, in a line of its own."""
+        await self.write(local_socket.CONTROL + format_line(dict(state)))
+
 
 @dataclass(slots=True)
 class Daemon:
@@ -231,17 +235,14 @@ class Daemon:
                 return
             answer = {"ok": True, "version": __version__, "pid": os.getpid(), "notes": notes}
             await link.write(format_line(answer | {"line_bytes": session.limits.line_bytes}))
-            session.progress = self._progress(greeting, link)
-            await self._serve_session(session, link, open_rpc, open_lines)
+            session.tell, session.progress = link.tell, self._progress(greeting, link)
+            limit = session.limits.line_bytes
+            await serve_session(open_lines, open_rpc, link, link, limit=limit, stop=self.stop)
 
     @staticmethod
     def _progress(greeting: Mapping[str, Any], link: Connection) -> Progress:
-        """Give what tells a client of progress, if it wants that; beside the replies, in lines of their own."""
-
-        async def tell(state: Mapping[str, Any]) -> None:
-            await link.write(local_socket.CONTROL + format_line(dict(state)))
-
-        return ProgressLines(tell) if greeting.get("progress") is True else untold
+        """Give what tells a client of progress, if it wants that."""
+        return ProgressLines(link.tell) if greeting.get("progress") is True else untold
 
     def _contract(self, greeting: Mapping[str, Any], session: Session) -> Callable[[], McpSession]:
         """Give what begins a conversation in the contract that a client asks for.
@@ -286,19 +287,6 @@ class Daemon:
             address, contract, open_rpc, self.config.http, self.home.path, body_bytes=self.config.limits.line_bytes
         )
         return [f"HTTP at {await stack.enter_async_context(opened)}, with the token of {self.home.path / 'http.token'}"]
-
-    async def _serve_session(
-        self,
-        session: Session,
-        link: Connection,
-        open_rpc: Callable[[], McpSession],
-        open_lines: Callable[[], LineContract] | None,
-    ) -> None:
-        async def tell(state: Mapping[str, Any]) -> None:
-            await link.write(local_socket.CONTROL + format_line(dict(state)))
-
-        session.tell = tell
-        await serve_session(open_lines, open_rpc, link, link, limit=session.limits.line_bytes, stop=self.stop)
 
     async def _tokens(self, greeting: Mapping[str, Any]) -> dict[str, Any]:
         """Make, list or revoke tokens; only who may open our socket comes here."""
