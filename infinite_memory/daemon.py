@@ -52,7 +52,6 @@ STOP_S = 20.0  # how long requests under way may take once the daemon is asked t
 LOCK_WAIT_S = 30.0  # how long a new daemon waits for the one before it to finish
 IDLE_CHECK_S = 1.0
 SWITCH_S = 0.001  # how long a thread keeps others from running; each step of a request beside a save may wait this long
-GREETING_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -99,11 +98,11 @@ class Daemon:
         """Answer clients until asked to go, or idle for long enough."""
         if listening.family == socket.AF_INET:
             server = await asyncio.start_server(
-                self._connected, sock=listening, limit=GREETING_BYTES, backlog=local_socket.BACKLOG
+                self._connected, sock=listening, limit=local_socket.GREETING_BYTES, backlog=local_socket.BACKLOG
             )
         else:
             server = await asyncio.start_unix_server(
-                self._connected, sock=listening, limit=GREETING_BYTES, backlog=local_socket.BACKLOG
+                self._connected, sock=listening, limit=local_socket.GREETING_BYTES, backlog=local_socket.BACKLOG
             )
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self.stop.set)
