@@ -68,9 +68,8 @@ class Layering(Recalling):
         matches, ranked = await self._answers(query, search, k, beside=weighty)
         answers = {match.memory.memory_id for match in matches}
         if self.parts.uses is not None:
-            self.parts.uses.note(
-                match.memory for match in matches
-            )  # the weightiest are no answers: they come whatever is asked
+            # The weightiest are no answers: they come whatever is asked.
+            self.parts.uses.note(match.memory for match in matches)
         others = [ranked.memories[one] for one in weighty if one in ranked.memories and one not in answers]
         scores = _scores(ranked, {memory.memory_id for memory in others}, len(matches))
         layer = DEEP if deep else FOUND

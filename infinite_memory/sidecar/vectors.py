@@ -54,17 +54,19 @@ _SHORT_DIM = 256
 def search_exactly(
     codes: Codes, query: Vectors, count: int, selected: Mask | None
 ) -> tuple[NDArray[np.float32], Slots]:
-    """Find the *count* best rows of *codes*. Rows that fill up a short result are -1.
+    """Find the *count* best rows of *codes*.
 
     Args:
         query: float32, shape ``(1, dim)``.
         selected: A mark for each row, or None for all.
+
+    Returns:
+        The scores, falling, and the rows; rows that fill up a short result are -1.
     """
     _on_one_thread()
     if selected is not None and len(few := np.flatnonzero(selected)) <= FEW_ROWS:
-        gathered = codes[
-            few
-        ]  # not multiplied by NumPy: its BLAS wakes a thread for each core, which takes ten times as long
+        gathered = codes[few]
+        # Not multiplied by NumPy: its BLAS wakes a thread for each core, which takes ten times as long.
         scores, rows = _view(gathered).search(query, min(count, len(few)))
         return scores[0], few[rows[0]]
     index = _view(codes)

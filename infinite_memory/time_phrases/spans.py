@@ -14,9 +14,9 @@ from infinite_memory.time_phrases.holidays import holiday
 from infinite_memory.time_phrases.table import Unit
 
 FIRST_YEAR, LAST_YEAR = 1000, 2999
-_YEARS_BACK = (
-    12  # a 29 February is at most eight years back; a weekday and day of the month together recur within eleven
-)
+_YEARS_BACK = 12
+"""A 29 February is at most eight years back; a weekday and day of the month together recur within eleven."""
+
 _MONTHS_BACK = 12 * _YEARS_BACK
 
 

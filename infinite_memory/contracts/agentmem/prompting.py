@@ -63,7 +63,7 @@ async def list_agents(call: AgentMemCall) -> Reply:
     """List all agents that have, or had, memories. The counts are of current memories."""
     whose = call.engine.only_owners.get(
         OWNING_USER
-    )  # without a user those of nobody in particular: users' agents share ids
+    )  # None: agents of nobody in particular, for users' agents share ids
     made = {one.agent_id: one for one in await made_agents(call.engine) if one.user_id == whose}
     agents = [agent_out(one, made.get(one.owner)) for one in await agents_of(call.engine)]
     return {"success": True, "agents": agents, "total": len(agents)}
