@@ -265,7 +265,7 @@ class _Import:
             made: list[Embedding | None] = [None] * len(memories)
             with contextlib.suppress(EmbeddingError):  # they are kept, and embedded later
                 made = list(await self._parts.embeddings.embed_memories([embedded_text(one) for one in memories]))
-            whole = [dataclasses.replace(one, embedding=two) for one, two in zip(memories, made, strict=True)]
+            whole = [dataclasses.replace(one, embedding=vectors) for one, vectors in zip(memories, made, strict=True)]
             async with self._writing:
                 await self._parts.store.insert(whole)
                 await self._parts.index.wrote([one for one in whole if one.deleted_at is None])

@@ -200,9 +200,9 @@ class Jobs:
         done = state.done_until
         if done is not None and due <= done <= now + CLOCK_FAULT:
             return None
-        if state.failure is not None and state.last_run_at is not None:
-            if abs(now - state.last_run_at) < RETRY_AFTER:
-                return None
+        failed_at = state.last_run_at if state.failure is not None else None
+        if failed_at is not None and abs(now - failed_at) < RETRY_AFTER:
+            return None
         return due
 
     async def _state(self, job: Job) -> JobState:
