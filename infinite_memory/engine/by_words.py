@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from infinite_memory.models import MemoryRecord
 from infinite_memory.sidecar.stems import stems_of
-from infinite_memory.sidecar.wording import STOP_WORDS
+from infinite_memory.sidecar.wording import content_words
 from infinite_memory.sidecar.words import words_of
 
 K1, B = 1.2, 0.75  # the usual constants of BM25
@@ -46,8 +46,7 @@ def match_words(query: str, memories: Iterable[MemoryRecord]) -> list[WordMatch]
     Words are compared by their stems; articles and auxiliaries count only in a query of nothing else.
     """
     words = words_of(query)
-    content = [word for word in words if word not in STOP_WORDS] or words
-    asked = list(dict.fromkeys(stems_of(content)))
+    asked = list(dict.fromkeys(stems_of(content_words(words) or words)))
     read = [(memory, _counts(memory)) for memory in memories]
     if not asked or not read:
         return []
@@ -64,7 +63,7 @@ def match_words(query: str, memories: Iterable[MemoryRecord]) -> list[WordMatch]
 
 def searched_stems(query: str) -> list[str]:
     """List the stems of *query* that are no articles, auxiliaries and the like."""
-    return list(dict.fromkeys(stems_of([word for word in words_of(query) if word not in STOP_WORDS])))
+    return list(dict.fromkeys(stems_of(content_words(words_of(query)))))
 
 
 def _counts(memory: MemoryRecord) -> Counter[str]:

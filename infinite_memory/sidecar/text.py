@@ -34,7 +34,7 @@ from infinite_memory.sidecar.text_documents import ids_at, keys_at, schema, sum_
 from infinite_memory.sidecar.text_files import Manifest, write_manifest
 from infinite_memory.sidecar.text_queries import Clauses, Hidden, Queries
 from infinite_memory.sidecar.vocabulary import Vocabulary
-from infinite_memory.sidecar.wording import STOP_WORDS, searched_words
+from infinite_memory.sidecar.wording import content_words, searched_words
 from infinite_memory.sidecar.words import codes_of, fold_word, words_of
 
 K = TypeVar("K")
@@ -219,7 +219,7 @@ class TantivyText:
     def read(self, question: str, spelling: Spelling) -> Wording:
         """Find the words of *question* in the index; see `TextIndex.read`."""
         words = words_of(question)
-        content = list(dict.fromkeys(word for word in words if word not in STOP_WORDS) or dict.fromkeys(words))
+        content = list(dict.fromkeys(content_words(words) or words))
         stems = stems_of(content)
         with self._lock:
             total, frequencies = self._total(), {stem: self._frequency(stem) for stem in stems}
