@@ -154,8 +154,8 @@ async def _from_unversioned(database: Database) -> None:
         await database[SCOPES].update_one({"_id": scope["_id"]}, {"$set": {"name_key": fold(scope["name"])}})
     for name in await database.list_collection_names(filter={"name": {"$regex": f"^{PREFIX}"}}):
         changes = []
-        wanted = {"text": 0, "embedding": 0, "metadata": 0}
-        async for memory in database[name].find({"live": {"$exists": False}}, wanted):
+        projection = {"text": 0, "embedding": 0, "metadata": 0}
+        async for memory in database[name].find({"live": {"$exists": False}}, projection):
             missing = {
                 "live": memory.get("deleted_at") is None,
                 "revision": memory.get("revision", 1),
