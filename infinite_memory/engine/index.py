@@ -44,6 +44,7 @@ from infinite_memory.store.base import Change, ChangeKind, Located, Store
 log = logging.getLogger(__name__)
 
 BATCH = 500  # changes applied together at most: few enough to keep the loop responsive
+FEW_ROWS = 4  # entered without a thread: quicker than its round trip, and far below what the loop may be held up
 HOLD_S = 0.1  # a change waits at most about this long for company
 RETRY_S = 1.0  # pause after the store was unreachable
 EARLY_KEPT = 1000  # memories written before the sidecar was there that are found by the very next request
@@ -490,7 +491,7 @@ class Index:
 
 
 async def _upsert(sidecar: Sidecar, rows: Sequence[Row]) -> None:
-    if len(rows) <= 4:  # quicker than a thread's round trip, and far below what the loop may be held up
+    if len(rows) <= FEW_ROWS:
         sidecar.upsert(rows)
     else:
         await asyncio.to_thread(lambda: sidecar.upsert(rows))
