@@ -64,7 +64,6 @@ _PARALLEL = 8
 """Operations under way at once when all scopes are asked; more only queue up in the server."""
 
 _DEFAULT_TIMEOUT_S = 5.0
-_NOW = {"$currentDate": {"changed": {"$type": "timestamp"}}}
 
 T = TypeVar("T")
 
@@ -251,7 +250,11 @@ class MongoStore(Store):
         return done
 
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
-        change = {"$set": {"embedding": documents.embedding_to_document(embedding)}, "$inc": {"revision": 1}, **_NOW}
+        change = {
+            "$set": {"embedding": documents.embedding_to_document(embedding)},
+            "$inc": {"revision": 1},
+            **schema.CHANGED_NOW,
+        }
         query = {"_id": documents.object_id(memory_id), "revision": revision}
         async with self._connection.operation() as database:
             return (await memories_of(database, scope_id).update_one(query, change)).matched_count == 1
@@ -268,7 +271,7 @@ class MongoStore(Store):
     async def _mark(self, located: Located, *, live: bool, change: Mapping[str, Any]) -> list[MemoryId]:
         """Change those memories that are live or not; a mark of this very call tells which they were."""
         mark = ObjectId()
-        update = {**change, "$set": {**change["$set"], "mark": mark}, "$inc": {"revision": 1}, **_NOW}
+        update = {**change, "$set": {**change["$set"], "mark": mark}, "$inc": {"revision": 1}, **schema.CHANGED_NOW}
         changed: list[MemoryId] = []
         for scope_id, ids in batches(located):
             async with self._connection.operation() as database:

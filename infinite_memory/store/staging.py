@@ -375,7 +375,7 @@ async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> 
 
 async def _rename(database: Database, source: str, target: str, *, polled: bool) -> None:
     if polled and MEMORIES.fullmatch(target):
-        await database[source].update_many({}, {"$currentDate": {"changed": {"$type": "timestamp"}}})
+        await database[source].update_many({}, schema.CHANGED_NOW)
     try:
         await database[source].rename(target, dropTarget=True)
     except OperationFailure as problem:
@@ -404,7 +404,7 @@ async def _pour(database: Database, source: str, target: str, mark: ObjectId) ->
     moved = {"$set": {"revision": {"$add": ["$revision", 1]}, "moved": mark}}
     into = {"$merge": {"into": target, "on": "_id", "whenMatched": "keepExisting", "whenNotMatched": "insert"}}
     await aggregate(database[source], [moved, into])
-    settled = {"$unset": {"moved": ""}, "$currentDate": {"changed": {"$type": "timestamp"}}}
+    settled = {"$unset": {"moved": ""}, **schema.CHANGED_NOW}
     await database[target].update_many({"moved": mark}, settled)
 
 
