@@ -26,7 +26,7 @@ from infinite_memory.engine.pending import PendingEmbeddings
 from infinite_memory.engine.removals import Removals
 from infinite_memory.engine.save_times import SaveTimes
 from infinite_memory.engine.scopes import ScopeBook
-from infinite_memory.engine.tasks import end
+from infinite_memory.engine.tasks import cancel_and_wait
 from infinite_memory.engine.text_feed import TextFeed
 from infinite_memory.errors import (
     EmbeddingError,
@@ -92,7 +92,7 @@ class Index:
     async def close(self) -> None:
         """Stop following, and save what is not saved."""
         self._closed = True
-        await end(self._tasks)
+        await cancel_and_wait(self._tasks)
         if self._sidecar is not None and self._save_times.has_changes:
             try:
                 await self.save()
@@ -173,7 +173,7 @@ class Index:
         """Follow nothing meanwhile: for who changes very much, and then calls `rebuild` or `catch_up` inside."""
         self._resting += 1
         try:
-            await end(self._tasks[:1])
+            await cancel_and_wait(self._tasks[:1])
             yield
         finally:
             self._resting -= 1
@@ -462,7 +462,7 @@ class Index:
             try:
                 await self._fill(sidecar, progress)
                 self._set_archived(sidecar)
-                await end(self._tasks[:1])
+                await cancel_and_wait(self._tasks[:1])
                 self._sidecar, self._token = sidecar, token
             finally:
                 self._next, self.state = None, "ready"

@@ -21,7 +21,7 @@ from pathlib import Path
 from infinite_memory.engine.parts import Parts, Progress
 from infinite_memory.engine.pending import embedded_text
 from infinite_memory.engine.scopes import GLOBAL, check_name
-from infinite_memory.engine.tasks import end
+from infinite_memory.engine.tasks import cancel_and_wait
 from infinite_memory.errors import (
     EmbeddingError,
     InfiniteMemoryError,
@@ -150,7 +150,7 @@ class _Import:
             while under_way:
                 await under_way.popleft()
         finally:
-            await end(under_way)
+            await cancel_and_wait(under_way)
             await asyncio.gather(*under_way, return_exceptions=True)  # the first failure is told, not what followed it
         await self._history.finish()
         done.also += self._history.added
