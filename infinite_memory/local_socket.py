@@ -15,6 +15,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ from infinite_memory.home import make_socket_folder, place_of_socket, remove_soc
 CONTROL = b"\x1e"  # begins a line for the client program itself, as no JSON does
 PROTOCOL = 1  # of the greeting; raised when an older side would misunderstand
 SOCKET_NAME = "daemon.sock"
-BACKLOG = 256
+BACKLOG = 256  # clients that may come at the same moment
 GREETING_BYTES = 1 << 20  # longest line that opens a connection, either way: the client's settings travel in it
-_LOCK_AGAIN_S = 0.02
+_LOCK_AGAIN_S = 0.02  # pause before a lock is tried again
 
 Json = dict[str, Any]
 
@@ -188,7 +189,7 @@ def read_line(link: socket.socket) -> bytes:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, wait: bool, patience_s: float = 0.0) -> Any:
+def locked(path: Path, *, wait: bool, patience_s: float = 0.0) -> Iterator[bool]:
     """Hold an exclusive lock on a file; yields whether it was got. It goes with the process, however that ends.
 
     Args:
