@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 GREETING_S = 10.0  # a connection that says nothing is closed after this long
 STOP_S = 20.0  # how long requests under way may take once the daemon is asked to go
 LOCK_WAIT_S = 30.0  # how long a new daemon waits for the one before it to finish
-IDLE_CHECK_S = 1.0
+IDLE_CHECK_S = 1.0  # how often it looks whether anybody is here, or can still come
 SWITCH_S = 0.001  # how long a thread keeps others from running; each step of a request beside a save may wait this long
 
 

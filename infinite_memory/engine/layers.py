@@ -20,7 +20,7 @@ from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
 from infinite_memory.sidecar.base import Sidecar
 
 WEIGHTIEST = 15  # memories of layer 1 at most
-IDENTITY, IMPORTANT, FOUND, DEEP = 0, 1, 2, 3
+IDENTITY, IMPORTANT, FOUND, DEEP = 0, 1, 2, 3  # the layers, by the numbers that a reply gives them
 
 
 @dataclass(frozen=True, slots=True)

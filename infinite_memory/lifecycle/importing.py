@@ -46,7 +46,7 @@ from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, Sco
 BATCH = 160  # memories embedded and stored together: the loop is held up for some 5 ms at most
 BATCH_CHARS = 4 << 20  # of their texts together
 AT_ONCE = 2  # batches under way, one embedded and one written: a cut-off import repeats at most so many
-REFUSALS_TOLD = 100
+REFUSALS_TOLD = 100  # the first of them; all are counted
 _NAME_CHARS = 256
 
 

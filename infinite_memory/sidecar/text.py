@@ -40,12 +40,12 @@ from infinite_memory.sidecar.words import codes_of, fold_word, words_of
 K = TypeVar("K")
 log = logging.getLogger(__name__)
 
-FLAT_LENGTH, LENGTH_ROOT = 60, 0.2
+FLAT_LENGTH, LENGTH_ROOT = 60, 0.2  # words, and the fifth root: see above
 POOL = 200  # memories scored before the length discount orders them anew
 MOST_TERMS = 48  # of a long question, the rarest words; more change nothing but the time it takes
 LOOKALIKE = {1: 0.8, 2: 0.6}  # what a word counts that is one or two slips away from the one asked for
 WHOLE_WORDS = 30  # a question of at most so many words is also looked for as it stands
-CODE_WEIGHT, QUOTE_WEIGHT, WHOLE_WEIGHT = 1.0, 1.0, 0.5
+CODE_WEIGHT, QUOTE_WEIGHT, WHOLE_WEIGHT = 1.0, 1.0, 0.5  # on the scale of a recall, where the best has about 1
 COMMON_SHARE = 0.02  # a code that more memories than this share have tells nothing
 PAGE = 32_768  # memories listed at a time: nothing else runs while tantivy's answer is taken over
 WRITER_BYTES = 15_000_000  # the least that tantivy takes

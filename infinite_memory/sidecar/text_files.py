@@ -34,7 +34,7 @@ _MANIFEST = "manifest.json"
 _UNCLEAN = "unclean"
 _NAME = re.compile(r"text-(\d{8})")
 _UNLISTED = re.compile(r"\..*|manifest\.json.*|.*\.tmp")  # locks and lists that tantivy writes for itself
-_BLOCK = 1 << 20
+_BLOCK = 1 << 20  # bytes read at a time
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ ALL_SHARE = 4
 """A pool of more than one in so many rows saves nothing over an exact search of all."""
 
 WIDEN = 4
+"""Factor by which a search grows that did not find enough."""
 
 Scores = NDArray[np.float64]
 

@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
     from pymongo.asynchronous.client_session import AsyncClientSession
 
-_STREAM_PAGE = 500
-_VERSION_PAGE = 20_000
-_ROW_PAGE = 1000
+_STREAM_PAGE = 500  # whole memories with their vectors: some megabytes
+_VERSION_PAGE = 20_000  # ids and revisions alone
+_ROW_PAGE = 1000  # rows with their vectors, which a sidecar takes in under one hold of its lock
 _PARALLEL = 8
 """Operations under way at once when all scopes are asked; more only queue up in the server."""
 

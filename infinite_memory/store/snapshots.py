@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.client_session import AsyncClientSession
 
 
-_PAGE = 1000
-_CHUNK_BYTES = 4 << 20
+_PAGE = 1000  # documents read at a time
+_CHUNK_BYTES = 4 << 20  # of documents in a part of a backup, which is compressed and checked as one
 _LENGTH = struct.Struct("<i")
 
 STAGED = "staged_"

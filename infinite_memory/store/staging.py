@@ -62,8 +62,7 @@ _UNSURE = WriteConcern(w=1, j=False)
 
 _BATCH_BYTES = 8 << 20
 _ID_FIRST = b"\x07_id\x00"
-_NAMESPACE_NOT_FOUND = 26
-_DUPLICATE_KEY = 11000
+_NAMESPACE_NOT_FOUND, _DUPLICATE_KEY = 26, 11000  # MongoDB's error codes
 _KEPT_NAMES = frozenset({schema.META, schema.TOMBSTONES, schema.TOKENS})
 _JOURNAL = "restore."
 _STAGED_NAME = re.compile(rf"{STAGED}([0-9a-f]{{24}})_(.+)")

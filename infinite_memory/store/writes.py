@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WITHOUT_VECTORS = {"embedding": 0}
 
-_BATCH = 1000
+_BATCH = 1000  # ids in one operation, so that none is long
 
 
 def memories_of(database: Database, scope_id: ScopeId) -> AsyncCollection[Document]:
