@@ -9,11 +9,12 @@ from infinite_memory.contracts.agentmem.adding import FACTS
 from infinite_memory.contracts.agentmem.importance import tells_liking
 from infinite_memory.contracts.agentmem.people import USER as OWNING_USER
 from infinite_memory.contracts.agentmem.people import Sight, agents_of, check_agent, made_agents, memories_of
-from infinite_memory.contracts.agentmem.replies import instant_out, name_out
+from infinite_memory.contracts.agentmem.replies import name_out
 from infinite_memory.contracts.agentmem.table import TABLE, USER, AgentMemCall, MemoryType, agent_id
 from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.kinds import FlagField, IntegerField, NameField
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.model_port.base import Role, Turn
 from infinite_memory.models import MemoryRecord, floor_to_millisecond
 from infinite_memory.store.owners import Agent, OwnerCount
