@@ -97,6 +97,7 @@ class Segment:
 
     @property
     def rows(self) -> Codes:
+        """The rows so far, a view of shape ``(count, dim)``."""
         return self.codes[: self.count]
 
     def append(self, vectors: Vectors | Codes) -> int:
@@ -208,7 +209,7 @@ class VectorTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Rows that stay together: their slots, windows, vectors and, where all have them, coarse codes.
+    """Rows that stay together: their slots, windows, vectors of shape ``(n, dim)`` and, where all have them, coarse codes.
 
     ``segment`` is set where the rows are exactly those of one segment.
     """
@@ -252,7 +253,7 @@ class VectorSnapshot:
             wanted *= WIDEN
 
     def read(self, rows: Slots) -> Codes:
-        """Copy the vectors of *rows*, which rise."""
+        """Copy the vectors of *rows*, which rise; shape ``(len(rows), dim)``."""
         codes = np.empty((len(rows), self.dim), np.float16)
         # Straight into its place, in a call that lets other threads run; as bytes, for of a mapped file, whose numbers may lie
         # at odd addresses, that call would copy all.

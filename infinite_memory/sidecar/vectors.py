@@ -80,7 +80,7 @@ def search_exactly(
 
 
 def score(codes: Codes, query: Vectors) -> NDArray[np.float32]:
-    """Give the score of each of *codes*; ``query`` is float32, shape ``(1, dim)``."""
+    """Give the score (cosine, -1 to 1) of each of *codes*, in their order; ``query`` is float32, shape ``(1, dim)``."""
     _on_one_thread()
     scores, rows = _view(codes).search(query, len(codes))
     made = np.empty(len(codes), np.float32)
@@ -130,7 +130,7 @@ class Packed:
         self._index = faiss.IndexIVFPQFastScan(listed)
 
     def search(self, vector: Vectors, count: int, selected: Mask | None = None) -> Ranked:
-        """Give the *count* best rows by their codes, of those marked in *selected* where it is given."""
+        """Give the *count* best rows by their codes, of those marked in *selected* where it is given; *vector* has shape ``(dim,)``."""
         _on_one_thread()
         if selected is None:
             return _first(*self._index.search(vector[None], min(count, self._index.ntotal)))
@@ -153,7 +153,7 @@ class Quantiser:
 
     @classmethod
     def trained(cls, sample: Codes) -> Quantiser:
-        """Train one on *sample*; the same sample gives the same quantiser."""
+        """Train one on *sample*, shape ``(n, dim)``; the same sample gives the same quantiser."""
         _on_one_thread()
         index = _empty(sample.shape[1])
         index.train(sample.astype(np.float32))
