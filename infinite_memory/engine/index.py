@@ -429,13 +429,12 @@ class Index:
         """Compare every memory's revision with the store and mend what differs."""
         return await self._compared(await self.sidecar())
 
-    async def catch_up(self) -> Checked:
+    async def catch_up(self) -> None:
         """Compare and mend as `check` does, and follow from this moment on; to be called while `resting`."""
         sidecar, token = await self.sidecar(), await self._store.change_token()
-        checked = await self._compared(sidecar)
+        await self._compared(sidecar)
         self._token = token
         self._save_times.changed()
-        return checked
 
     async def _compared(self, sidecar: Sidecar) -> Checked:
         return await compare(self._store, sidecar, partial(self._take_over, sidecar), partial(self._remove, sidecar))

@@ -157,12 +157,10 @@ class Catalog:
         self._said.add(pair for pair in zip(conversations, slots, strict=True) if pair[0] != Interner.ABSENT)
         self._live_by_scope.update(scopes)
 
-    def remove(self, memory_id: MemoryId) -> bool:
-        """Mark a memory's slot dead; False when it is unknown."""
-        slot = self.find(memory_id)
-        if slot is not None:
+    def remove(self, memory_id: MemoryId) -> None:
+        """Mark a memory's slot dead; an unknown id is ignored."""
+        if (slot := self.find(memory_id)) is not None:
             self._kill(slot)
-        return slot is not None
 
     def remove_scope(self, scope_id: ScopeId) -> None:
         """Mark all slots of a scope dead."""
