@@ -349,6 +349,7 @@ class Daemon:
                 "state": engine.parts.embeddings.state if engine is not None else "loading",
             },
             "sidecar": {"state": index.state if index else "loading", "count": index.count() if index else None},
+            "text_index": {"state": index.words_state if index else "loading"},
             "jobs": self.app.jobs.status() if self.app.jobs is not None else [],
             "rss_bytes": _rss_bytes(),
         }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from infinite_memory.cli import reach, scopes
 from infinite_memory.cli.progress import add_option, asking
-from infinite_memory.errors import BackupError
 from infinite_memory.home import Home
 
 if TYPE_CHECKING:
@@ -83,7 +81,7 @@ def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
             return BUSY
         reply = ask({"action": "backup_memory"} | ({"scheduled": True} if options.rotate else {}))
     if options.json or reply["status"] != "OK":
-        return _report(reply)
+        return reach.report(reply)
     counts = reply["counts"]
     locked = ", encrypted" if reply.get("encrypted") else ""
     removed = f", {len(reply['removed'])} older removed" if reply.get("removed") else ""
@@ -115,36 +113,10 @@ def restore(options: argparse.Namespace, ask: Ask, folder: Path) -> int:
         request["mode"] = "replace" if options.replace else "merge"
     reply = ask(request)
     if options.json or reply["status"] != "OK":
-        return _report(reply)
+        return reach.report(reply)
     kept = f", {reply['skipped_memories']:,} were there already" if reply["skipped_memories"] else ""
     saved = f"; what was there before is in {reply['saved_before']}" if "saved_before" in reply else ""
     print(f"restored {reply['restored_memories']:,} memories in {reply['restored_scopes']:,} new scopes{kept}{saved}")
-    return 0
-
-
-def export(options: argparse.Namespace, ask: Ask) -> int:
-    """Write what is remembered to standard output, or into a new file or folder."""
-    one_file_a_scope = options.format == "markdown" and options.output is not None
-    if options.output is not None and options.output.exists() and not one_file_a_scope:
-        raise BackupError(f"{options.output} exists already; nothing was written")
-    request: Json = {"action": "export_memory", "format": "jsonl" if one_file_a_scope else options.format}
-    request |= {"scope": options.only_scope} if options.only_scope else {}
-    request |= {"include_deleted": True} if options.include_deleted else {}
-    reply = ask(request)
-    if reply["status"] != "OK":
-        return _report(reply)
-    written = Path(reply["path"])
-    try:
-        if one_file_a_scope:
-            _write_pages(written, options.output)
-        elif options.output is not None:
-            with written.open("rb") as source, options.output.open("xb") as target:
-                shutil.copyfileobj(source, target, _CHUNK_BYTES)
-        else:
-            with written.open("rb") as source:
-                _copy_out(source)
-    finally:
-        written.unlink(missing_ok=True)
     return 0
 
 
@@ -160,7 +132,7 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
     request |= {"scope": options.into_scope} if options.into_scope else {}
     reply = ask(request)
     if options.json or reply["status"] != "OK":
-        return _report(reply)
+        return reach.report(reply)
     would = "would be " if options.dry_run else ""
     print(
         f"{reply['format']}: {reply['added']:,} {would}added, {reply['present']:,} were there, {reply['skipped']:,} skipped"
@@ -171,30 +143,6 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
     for one in reply.get("skipped_entries", []):
         print(f"  skipped {one['entry']}: {one['why']}", file=sys.stderr)
     return 0
-
-
-def _copy_out(source: BinaryIO) -> None:
-    shutil.copyfileobj(source, sys.stdout.buffer, _CHUNK_BYTES)
-    sys.stdout.buffer.flush()
-
-
-def _write_pages(written: Path, folder: Path) -> None:
-    """Write a Markdown file for each scope; a scope's name decides its file's name, as far as file names can."""
-    from infinite_memory.lifecycle.export import to_markdown
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with written.open(encoding="utf-8") as lines:
-        pages = list(to_markdown(map(json.loads, lines)))
-    for name, page in pages:
-        stem = "".join(one if one.isalnum() or one in " -_" else "_" for one in name).strip()[:80] or "scope"
-        for number in range(1, len(pages) + 2):
-            file = folder / f"{stem}{f'-{number}' if number > 1 else ''}.md"
-            try:
-                with file.open("x", encoding="utf-8") as target:
-                    target.write(page)
-            except FileExistsError:
-                continue
-            break
 
 
 def _backup(options: argparse.Namespace) -> int:
@@ -213,6 +161,8 @@ def _restore(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    from infinite_memory.cli.exporting import export
+
     return export(options, asking(options, "export"))
 
 
@@ -234,14 +184,6 @@ COMMANDS = {
     "import": _import,
     "scopes": scopes.run,
 }
-
-
-def _report(reply: Json) -> int:
-    if reply.get("status") == "OK":
-        print(json.dumps(reply, ensure_ascii=False))
-        return 0
-    print(f"infinite-memory: {reply.get('error')}", file=sys.stderr)
-    return 1
 
 
 @contextlib.contextmanager

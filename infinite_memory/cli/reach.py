@@ -151,3 +151,12 @@ def ask_daemon(kind: str) -> Json | None:
 def _check_file(options: argparse.Namespace) -> None:
     if options.config is not None and not options.config.is_file():
         raise ConfigError(f"--config {options.config}: there is no such file")
+
+
+def report(reply: Json) -> int:
+    """Print a reply, or its error; gives the exit code."""
+    if reply.get("status") == "OK":
+        print(json.dumps(reply, ensure_ascii=False))
+        return 0
+    print(f"infinite-memory: {reply.get('error')}", file=sys.stderr)
+    return 1

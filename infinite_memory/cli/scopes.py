@@ -58,7 +58,7 @@ def scopes(options: argparse.Namespace, ask: Ask) -> int:
     if options.what == "list":
         return _list(options, ask)
     if options.what == "export":
-        from infinite_memory.cli.lifecycle import export
+        from infinite_memory.cli.exporting import export
 
         options.only_scope, options.output = options.name, None
         return export(options, ask)

@@ -105,6 +105,11 @@ class Index:
         """The text index, or None while it is being opened."""
         return self._words.index
 
+    @property
+    def words_state(self) -> str:
+        """Where the text index stands; see `TextFeed.state`."""
+        return self._words.state
+
     async def connected(self) -> None:
         """Return once the store can be written; waits at most the configured time. The sidecar may still be loading.
 

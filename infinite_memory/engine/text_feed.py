@@ -56,6 +56,13 @@ class TextFeed:
         """The index, or None while it is being opened."""
         return self._index
 
+    @property
+    def state(self) -> str:
+        """Where it stands: ``loading``, ``being built``, ``ready``, or ``being written anew`` while the old one answers."""
+        if self._index is None:
+            return "loading" if self._next is None else "being built"
+        return "ready" if self._next is None else "being written anew"
+
     # opening and closing
 
     async def open(self, sidecar: Sidecar, token: bytes) -> None:

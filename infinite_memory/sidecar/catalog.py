@@ -46,6 +46,9 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
 """The columns, each with one value a slot. ``windows`` counts vectors (0 while pending), ``tag_end`` is where the
 slot's stretch of `Catalog.tag_codes` ends."""
 
+FEW_SHARE = 64
+"""Slots of which there is at most one in so many are sorted; more are marked, which takes a pass over all: 0.1 ms at a million."""
+
 INTERNED = ("scope", "source", "type", "speaker", "conversation", "tag")
 
 
@@ -218,11 +221,7 @@ class Catalog:
     def mask(self, where: Filter) -> Mask:
         """Mark the living slots that pass *where*."""
         listed = self.listed(where)
-        if listed is None:
-            return self._passing(where, slice(None))
-        mask = np.zeros(len(self), np.bool_)
-        mask[listed] = True
-        return mask
+        return self._passing(where, slice(None)) if listed is None else _marks([listed], len(self))
 
     def count(self, where: Filter) -> int:
         """Count the living slots that pass *where*; scopes alone are counted without a pass over all."""
@@ -256,9 +255,9 @@ class Catalog:
         if where.tag_keys:
             tagged = sorted((self._tagged.find(self.interned["tag"].find(key)) for key in where.tag_keys), key=len)
             if where.tags_mode is TagsMode.ANY:
-                tagged = [np.unique(np.concatenate(tagged))]
+                tagged = [_together(tagged, len(self))]
             for slots in tagged:
-                found = slots if found is None else np.intersect1d(found, slots, assume_unique=True)
+                found = slots if found is None else found[_marks([slots], len(self))[found]]
         if found is None and where.conversation_id is not None:
             found = self._said.find(self.interned["conversation"].find(fold(where.conversation_id)))
         if found is None and where.time is not None:
@@ -342,6 +341,20 @@ class Catalog:
                 raise ValueError(f"unknown {name}")
         if count and self.column("windows").min() < 0:
             raise ValueError("a negative number of vectors")
+
+
+def _together(several: Sequence[Slots], count: int) -> Slots:
+    """List the slots of any of *several*, rising and once each; there are *count* in all."""
+    if sum(map(len, several)) * FEW_SHARE < count:
+        return np.unique(np.concatenate(several))
+    return np.flatnonzero(_marks(several, count))
+
+
+def _marks(several: Iterable[Slots], count: int) -> Mask:
+    marks = np.zeros(count, np.bool_)
+    for slots in several:
+        marks[slots] = True
+    return marks
 
 
 def _split(keys: Keys) -> list[bytes]:

@@ -28,10 +28,11 @@ from infinite_memory.errors import SidecarDamagedError, SidecarError
 from infinite_memory.models import Filter, MemoryId, ScopeId
 from infinite_memory.sidecar.base import Phrase, Spelling, Term, TextHit, TextRow, Wording
 from infinite_memory.sidecar.keys import KeyedNumbers, keys_array
+from infinite_memory.sidecar.mapped import give_back_freed
 from infinite_memory.sidecar.recent import K1, Recent, passes, saturation
 from infinite_memory.sidecar.stems import stems_of
 from infinite_memory.sidecar.text_documents import ids_at, keys_at, schema, sum_lengths, to_document
-from infinite_memory.sidecar.text_files import Manifest, write_manifest
+from infinite_memory.sidecar.text_manifest import Manifest, write_manifest
 from infinite_memory.sidecar.text_queries import Clauses, Hidden, Queries
 from infinite_memory.sidecar.vocabulary import Vocabulary
 from infinite_memory.sidecar.wording import content_words, searched_words
@@ -48,6 +49,7 @@ WHOLE_WORDS = 30  # a question of at most so many words is also looked for as it
 CODE_WEIGHT, QUOTE_WEIGHT, WHOLE_WEIGHT = 1.0, 1.0, 0.5  # on the scale of a recall, where the best has about 1
 COMMON_SHARE = 0.02  # a code that more memories than this share have tells nothing
 PAGE = 32_768  # memories listed at a time: nothing else runs while tantivy's answer is taken over
+MANY_ROWS = 1000  # what writing more of them at once leaves free goes back to the system: 160 MiB after a whole index
 WRITER_BYTES = 15_000_000  # the least that tantivy takes
 _QUOTED = re.compile('["“”„«»]([^"“”„«»]{2,200})["“”„«»]')
 
@@ -170,6 +172,8 @@ class TantivyText:
         finally:
             writer.wait_merging_threads()
         self._index.reload()
+        if len(moving) > MANY_ROWS:
+            give_back_freed()
 
     # reading
 

@@ -9,85 +9,21 @@ good leaves with a new generation.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
-import json
-import os
 import re
 import shutil
-import zlib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError
+from infinite_memory.sidecar.text_manifest import MANIFEST, read_manifest
 
 if TYPE_CHECKING:
     from infinite_memory.sidecar.base import TextIndex
     from infinite_memory.sidecar.text import TantivyText
 
-RECIPE = 1
-"""Rises whenever memories are cut into other words or other words are searched: the index is then built anew."""
-
-_MANIFEST = "manifest.json"
 _UNCLEAN = "unclean"
 _NAME = re.compile(r"text-(\d{8})")
-_UNLISTED = re.compile(r"\..*|manifest\.json.*|.*\.tmp")  # locks and lists that tantivy writes for itself
-_BLOCK = 1 << 20  # bytes read at a time
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a generation says of itself. An empty ``token`` means: nobody knows how level with the store it is."""
-
-    database: str
-    token: bytes
-    count: int
-
-
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Describe *folder* as it is now, durably; checksums of files that were there before are kept.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    known: dict[str, Any] = {}
-    target = folder / _MANIFEST
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        known = json.loads(target.read_text("utf-8"))["files"]
-    files: dict[str, Any] = {}
-    for path in _listed(folder):
-        kept = known.get(path.name)
-        lasting = path.name != "meta.json" and kept is not None and kept["size"] == path.stat().st_size
-        files[path.name] = kept if lasting else _measure(path)
-    body = {
-        "recipe": RECIPE, "database": manifest.database, "token": base64.b64encode(manifest.token).decode("ascii"),
-        "count": manifest.count, "files": files,
-    }  # fmt: skip
-    unfinished = target.with_suffix(".json.tmp")
-    with unfinished.open("w", encoding="utf-8") as file:
-        json.dump(body, file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(target)
-
-
-def _check(folder: Path, database: str) -> Manifest:
-    try:
-        body = json.loads((folder / _MANIFEST).read_text("utf-8"))
-        if body["recipe"] != RECIPE:
-            raise SidecarDamagedError(f"{folder.name} was made by recipe {body['recipe']}, this program's is {RECIPE}")
-        if body["database"] != database:
-            raise SidecarDamagedError(f"{folder.name} belongs to another store")
-        if {path.name for path in _listed(folder)} != set(body["files"]):
-            raise SidecarDamagedError(f"{folder.name} holds other files than were written")
-        for name, expected in body["files"].items():
-            if _measure(folder / name) != expected:
-                raise SidecarDamagedError(f"{folder.name}/{name} is not what was written")
-        return Manifest(database, base64.b64decode(body["token"], validate=True), int(body["count"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, binascii.Error) as exc:
-        raise SidecarDamagedError(f"{folder.name} cannot be read: {exc}") from exc
 
 
 class TantivyTextFiles:
@@ -102,7 +38,7 @@ class TantivyTextFiles:
         Raises:
             SidecarError: the folder cannot be made.
         """
-        from infinite_memory.sidecar.text import TantivyText
+        from infinite_memory.sidecar.text import TantivyText  # while MongoDB starts, not before
 
         target = self._folder / f"text-{max(self._numbers(), default=0) + 1:08d}"
         try:
@@ -121,10 +57,10 @@ class TantivyTextFiles:
 
         for number in reversed(self._numbers()):
             folder = self._folder / f"text-{number:08d}"
-            if not (folder / _MANIFEST).is_file():
+            if not (folder / MANIFEST).is_file():
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
-            manifest = _check(folder, database)
+            manifest = read_manifest(folder, database)
             index = TantivyText(folder, database)
             if index.count() != manifest.count:
                 raise SidecarDamagedError(f"{folder.name} holds another count than it says")
@@ -163,15 +99,3 @@ class TantivyTextFiles:
         if not self._folder.is_dir():
             return []
         return sorted(int(match[1]) for entry in self._folder.iterdir() if (match := _NAME.fullmatch(entry.name)))
-
-
-def _listed(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_file() and not _UNLISTED.fullmatch(path.name))
-
-
-def _measure(path: Path) -> dict[str, int]:
-    size = check = 0
-    with path.open("rb", buffering=0) as file:
-        while block := file.read(_BLOCK):
-            size, check = size + len(block), zlib.crc32(block, check)
-    return {"size": size, "crc32": check}

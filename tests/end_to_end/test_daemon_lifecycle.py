@@ -81,6 +81,7 @@ def test_status_tells_what_scripts_need(shared: Installation) -> None:
     assert told["model"]["state"] in ("loading", "ready")
     assert told["rss_bytes"] > 10_000_000
     assert {"sessions", "uptime_s", "sidecar"} <= told.keys()
+    assert told["text_index"]["state"] in ("loading", "being built", "ready", "being written anew")
     assert told["mongod_pid"] in shared.processes()
     environ = Path(f"/proc/{told['mongod_pid']}/environ").read_bytes()
     assert f"INFINITE_MEMORY_HOME={shared.home}".encode() in environ.split(b"\0")

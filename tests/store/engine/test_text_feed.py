@@ -34,6 +34,19 @@ def test_a_new_generation_waits_for_a_save_that_is_under_way(
     assert caplog.records == []
 
 
+def test_it_says_that_it_is_written_anew_and_when_that_is_done(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("The lighthouse was painted white.")
+            index = memory.engine.parts.index
+            said: list[str] = []
+            await index.rebuild(words=True, progress=lambda *_: said.append(index.words_state))
+            assert said[-1] == "being written anew"
+            assert index.words_state == "ready"
+
+    run(work())
+
+
 @pytest.mark.parametrize("mode", ["hybrid", "text", "fuzzy"])
 @pytest.mark.parametrize("ends", [{"from": "2020-01-01"}, {"to": "2100-01-01"}])
 def test_a_range_that_lacks_an_end_narrows_what_is_in_the_files(

@@ -16,7 +16,8 @@ ROWS = [
         number,
         scope=number % 4,
         second=(number * 37) % 50,
-        tags=[tag for tag, step in (("red", 2), ("green", 3), ("blue", 5)) if number % step == 0],
+        tags=[tag for tag, step in (("red", 2), ("green", 3), ("blue", 5)) if number % step == 0]
+        + [tag for tag, only in (("rare", 7), ("seldom", 64)) if number == only],
         source=("cli", "import")[number % 2],
         type=(None, "note", "fact")[number % 3],
         speaker=(None, "Ada", "ADA", "Bob")[number % 4],
@@ -56,7 +57,7 @@ INSTANTS = st.builds(lambda ms: START + dt.timedelta(milliseconds=ms), st.intege
 FILTERS = st.builds(
     Filter,
     scope_ids=maybe(st.frozensets(st.sampled_from([scope_id(number) for number in range(5)]))),
-    tag_keys=st.frozensets(st.sampled_from(["red", "green", "blue", "none"]), max_size=3),
+    tag_keys=st.frozensets(st.sampled_from(["red", "green", "blue", "rare", "seldom", "none"]), max_size=3),
     tags_mode=st.sampled_from(TagsMode),
     time=maybe(st.builds(TimeRange, maybe(INSTANTS), maybe(INSTANTS))),
     source=maybe(st.sampled_from(["cli", "import", "other"])),
