@@ -30,7 +30,7 @@ from infinite_memory.unanswered import Unanswered, parse
 Json = dict[str, Any]
 
 DRAIN_S = 3.0  # after SIGTERM, for replies that are on their way
-PARENT_CHECK_S = 2.0
+PARENT_CHECK_S = 2.0  # a client program that died is noticed after this long
 LINE_BYTES = 16 * 1024 * 1024  # where the daemon does not tell its limit: a longer line is passed on in pieces
 UNANSWERED = 1000  # requests sent ahead; beyond that standard input waits
 BOM = b"\xef\xbb\xbf"

@@ -50,9 +50,8 @@ log = logging.getLogger(__name__)
 GREETING_S = 10.0  # a connection that says nothing is closed after this long
 STOP_S = 20.0  # how long requests under way may take once the daemon is asked to go
 LOCK_WAIT_S = 30.0  # how long a new daemon waits for the one before it to finish
-IDLE_CHECK_S = 1.0
+IDLE_CHECK_S = 1.0  # how often it looks whether anybody is here, or can still come
 SWITCH_S = 0.001  # how long a thread keeps others from running; each step of a request beside a save may wait this long
-GREETING_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -73,6 +72,10 @@ class Connection:
         """Hand *data* on; waits while the client does not read, so that nothing piles up."""
         self.writer.write(data)
         await self.writer.drain()
+
+    async def tell(self, state: Mapping[str, Any]) -> None:
+        """Send what is no reply but meant for the client program itself, in a line of its own."""
+        await self.write(local_socket.CONTROL + format_line(dict(state)))
 
 
 @dataclass(slots=True)
@@ -95,11 +98,11 @@ class Daemon:
         """Answer clients until asked to go, or idle for long enough."""
         if listening.family == socket.AF_INET:
             server = await asyncio.start_server(
-                self._connected, sock=listening, limit=GREETING_BYTES, backlog=local_socket.BACKLOG
+                self._connected, sock=listening, limit=local_socket.GREETING_BYTES, backlog=local_socket.BACKLOG
             )
         else:
             server = await asyncio.start_unix_server(
-                self._connected, sock=listening, limit=GREETING_BYTES, backlog=local_socket.BACKLOG
+                self._connected, sock=listening, limit=local_socket.GREETING_BYTES, backlog=local_socket.BACKLOG
             )
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self.stop.set)
@@ -231,17 +234,14 @@ class Daemon:
                 return
             answer = {"ok": True, "version": __version__, "pid": os.getpid(), "notes": notes}
             await link.write(format_line(answer | {"line_bytes": session.limits.line_bytes}))
-            session.progress = self._progress(greeting, link)
-            await self._serve_session(session, link, open_rpc, open_lines)
+            session.tell, session.progress = link.tell, self._progress(greeting, link)
+            limit = session.limits.line_bytes
+            await serve_session(open_lines, open_rpc, link, link, limit=limit, stop=self.stop)
 
     @staticmethod
     def _progress(greeting: Mapping[str, Any], link: Connection) -> Progress:
-        """Give what tells a client of progress, if it wants that; beside the replies, in lines of their own."""
-
-        async def tell(state: Mapping[str, Any]) -> None:
-            await link.write(local_socket.CONTROL + format_line(dict(state)))
-
-        return ProgressLines(tell) if greeting.get("progress") is True else untold
+        """Give what tells a client of progress, if it wants that."""
+        return ProgressLines(link.tell) if greeting.get("progress") is True else untold
 
     def _contract(self, greeting: Mapping[str, Any], session: Session) -> Callable[[], McpSession]:
         """Give what begins a conversation in the contract that a client asks for.
@@ -286,19 +286,6 @@ class Daemon:
             address, contract, open_rpc, self.config.http, self.home.path, body_bytes=self.config.limits.line_bytes
         )
         return [f"HTTP at {await stack.enter_async_context(opened)}, with the token of {self.home.path / 'http.token'}"]
-
-    async def _serve_session(
-        self,
-        session: Session,
-        link: Connection,
-        open_rpc: Callable[[], McpSession],
-        open_lines: Callable[[], LineContract] | None,
-    ) -> None:
-        async def tell(state: Mapping[str, Any]) -> None:
-            await link.write(local_socket.CONTROL + format_line(dict(state)))
-
-        session.tell = tell
-        await serve_session(open_lines, open_rpc, link, link, limit=session.limits.line_bytes, stop=self.stop)
 
     async def _tokens(self, greeting: Mapping[str, Any]) -> dict[str, Any]:
         """Make, list or revoke tokens; only who may open our socket comes here."""

@@ -15,16 +15,18 @@ import json
 import os
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from infinite_memory.home import make_socket_folder, place_of_socket, remove_socket_folder
 
-CONTROL = b"\x1e"
+CONTROL = b"\x1e"  # begins a line for the client program itself, as no JSON does
 PROTOCOL = 1  # of the greeting; raised when an older side would misunderstand
 SOCKET_NAME = "daemon.sock"
-BACKLOG = 256
-_LOCK_AGAIN_S = 0.02
+BACKLOG = 256  # clients that may come at the same moment
+GREETING_BYTES = 1 << 20  # longest line that opens a connection, either way: the client's settings travel in it
+_LOCK_AGAIN_S = 0.02  # pause before a lock is tried again
 
 Json = dict[str, Any]
 
@@ -66,9 +68,8 @@ def listen(home: Path, transport: str) -> tuple[socket.socket, Json]:
     if transport == "tcp" or not hasattr(socket, "AF_UNIX"):
         import secrets
 
-        listening = socket.socket(
-            socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
-        )  # named, or asyncio lets small packets wait
+        # The protocol is named, or asyncio lets small packets wait.
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.bind(("127.0.0.1", 0))
         listening.listen(BACKLOG)
         return listening, {"port": listening.getsockname()[1], "token": secrets.token_urlsafe(32)}
@@ -167,14 +168,17 @@ def _connect(link: socket.socket, address: Any, timeout_s: float) -> None:
             return
 
 
-def read_line(link: socket.socket, limit: int = 1 << 20) -> bytes:
-    """Read one line from a socket, byte for byte so that nothing behind it is taken; b"" when the other side closed.
+def read_line(link: socket.socket) -> bytes:
+    """Read one line from a socket, byte for byte so that nothing behind it is taken.
+
+    Returns:
+        The line without its end; b"" when the other side closed before it, or it is longer than `GREETING_BYTES`.
 
     Raises:
         OSError: the connection broke or timed out.
     """
     line = bytearray()
-    while len(line) < limit:
+    while len(line) < GREETING_BYTES:
         byte = link.recv(1)
         if not byte:
             return b""
@@ -185,7 +189,7 @@ def read_line(link: socket.socket, limit: int = 1 << 20) -> bytes:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, wait: bool, patience_s: float = 0.0) -> Any:
+def locked(path: Path, *, wait: bool, patience_s: float = 0.0) -> Iterator[bool]:
     """Hold an exclusive lock on a file; yields whether it was got. It goes with the process, however that ends.
 
     Args:

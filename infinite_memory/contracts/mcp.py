@@ -47,6 +47,27 @@ def named_tool(table: Table[CallT], name: str) -> Command[CallT]:
     return command
 
 
+def tool_of(command: Command[CallT]) -> Json:
+    """Describe a command as a tool; its title stands among the hints too, where older clients look for it."""
+    return {
+        "name": command.name,
+        "title": command.title,
+        "description": command.about,
+        "inputSchema": command.schema(),
+        "annotations": {"title": command.title} | hints_of(command),
+    }
+
+
+def hints_of(command: Command[CallT]) -> Json:
+    """Write a command's hints as MCP's annotations."""
+    return {
+        "readOnlyHint": command.read_only,
+        "destructiveHint": command.destructive,
+        "idempotentHint": command.idempotent,
+        "openWorldHint": False,
+    }
+
+
 class Answer(enum.Enum):
     """What came of a question to the user."""
 

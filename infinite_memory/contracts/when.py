@@ -1,6 +1,6 @@
-"""An instant in the words of a reader: how long ago, and the date and time on the user's own clock.
+"""Instants in replies: RFC 3339, and in the words of a reader, how long ago with date and time on the user's own clock.
 
-Why beside the timestamp: an assistant that reads "3 weeks ago, Tue 7 Nov 2023, 14:05" need not count days to tell before from after,
+Why words beside the timestamp: an assistant that reads "3 weeks ago, Tue 7 Nov 2023, 14:05" need not count days to tell before from after,
 which it does badly.
 """
 
@@ -11,6 +11,11 @@ from zoneinfo import ZoneInfo
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def instant_out(instant: dt.datetime) -> str:
+    """Write an instant in UTC: ``2023-07-20T15:30:45.123Z``."""
+    return instant.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def when_out(instant: dt.datetime, now: dt.datetime, zone: ZoneInfo) -> str:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.models import MemoryRecord
 from infinite_memory.sidecar.stems import stems_of
-from infinite_memory.sidecar.wording import STOP_WORDS
+from infinite_memory.sidecar.wording import content_words
 from infinite_memory.sidecar.words import words_of
 
 K1, B = 1.2, 0.75  # the usual constants of BM25
 TITLE_WEIGHT = 2  # a word of the title counts as often as this many of the text
-LOOKALIKE = {0: 1.0, 1: 0.8, 2: 0.6}  # what a word counts that is so many slips away from the one asked for
 FULL_CHARS = 200_000  # of one text; beyond that it is not read for words
 
 
@@ -41,28 +40,21 @@ class WordMatch:
         return round(min(1.0, self.coverage * (0.6 + 0.4 * self.score / best)), 4) if best else 0.0
 
 
-def match_words(query: str, memories: Iterable[MemoryRecord], *, fuzzy: bool = False) -> list[WordMatch]:
+def match_words(query: str, memories: Iterable[MemoryRecord]) -> list[WordMatch]:
     """Find the memories that have words of *query*, by falling score, equal ones by newer first.
 
     Words are compared by their stems; articles and auxiliaries count only in a query of nothing else.
-
-    Args:
-        fuzzy: Also words that are one or two slips away.
     """
     words = words_of(query)
-    content = [word for word in words if word not in STOP_WORDS] or words
-    asked = list(dict.fromkeys(stems_of(content)))
+    asked = list(dict.fromkeys(stems_of(content_words(words) or words)))
     read = [(memory, _counts(memory)) for memory in memories]
     if not asked or not read:
         return []
-    weights = _lookalikes(content, [counts for _, counts in read]) if fuzzy else {stem: {stem: 1.0} for stem in asked}
     total = len(read)
     mean = sum(counts.total() for _, counts in read) / total
-    rarity = {
-        stem: _idf(sum(1 for _, counts in read if near.keys() & counts.keys()), total) for stem, near in weights.items()
-    }
+    rarity = {stem: _idf(sum(stem in counts for _, counts in read), total) for stem in asked}
     matches = [
-        found for memory, counts in read if (found := _match(memory, counts, weights, rarity, mean or 1.0)) is not None
+        found for memory, counts in read if (found := _match(memory, counts, asked, rarity, mean or 1.0)) is not None
     ]
     matches.sort(key=lambda one: (one.memory.created_at, one.memory.memory_id), reverse=True)
     matches.sort(key=lambda one: -one.score)
@@ -71,7 +63,7 @@ def match_words(query: str, memories: Iterable[MemoryRecord], *, fuzzy: bool = F
 
 def searched_stems(query: str) -> list[str]:
     """List the stems of *query* that are no articles, auxiliaries and the like."""
-    return list(dict.fromkeys(stems_of([word for word in words_of(query) if word not in STOP_WORDS])))
+    return list(dict.fromkeys(stems_of(content_words(words_of(query)))))
 
 
 def _counts(memory: MemoryRecord) -> Counter[str]:
@@ -87,38 +79,17 @@ def _idf(having: int, total: int) -> float:
 
 
 def _match(
-    memory: MemoryRecord,
-    counts: Counter[str],
-    weights: dict[str, dict[str, float]],
-    rarity: dict[str, float],
-    mean: float,
+    memory: MemoryRecord, counts: Counter[str], asked: Sequence[str], rarity: Mapping[str, float], mean: float
 ) -> WordMatch | None:
+    """Score one memory; None where it has none of the words asked for."""
     score = covered = 0.0
-    lacking = 0
-    for stem, near in weights.items():
-        best = max(((near[one], counts[one]) for one in near if counts[one]), default=None)
-        if best is None:
-            lacking += 1
-            continue
-        weight, times = best
-        saturated = times * (K1 + 1) / (times + K1 * (1 - B + B * counts.total() / mean))
-        score += weight * rarity[stem] * saturated
-        covered += weight * rarity[stem]
+    found = 0
+    for stem in asked:
+        if frequency := counts[stem]:
+            found += 1
+            saturated = frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * counts.total() / mean))
+            score += rarity[stem] * saturated
+            covered += rarity[stem]
     if not score:
         return None
-    ideal = sum(rarity.values())
-    return WordMatch(memory, score, covered / ideal, lacking == 0)
-
-
-def _lookalikes(content: Sequence[str], read: Sequence[Counter[str]]) -> dict[str, dict[str, float]]:
-    """For each word asked for, the stems that may stand for it, with what each counts."""
-    from infinite_memory.sidecar.vocabulary import Vocabulary  # needs NumPy
-
-    vocabulary = Vocabulary(stem for counts in read for stem in counts)
-    weights: dict[str, dict[str, float]] = {}
-    for word, stem in zip(content, stems_of(content), strict=True):
-        near = {stem: 1.0}
-        for known, distance in [*vocabulary.nearest(stem), *vocabulary.nearest(word)]:
-            near[known] = max(near.get(known, 0.0), LOOKALIKE[distance])
-        weights[stem] = weights.get(stem, {}) | near
-    return weights
+    return WordMatch(memory, score, covered / sum(rarity.values()), found == len(asked))

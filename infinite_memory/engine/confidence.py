@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 SAME_TEXT = 0.99  # the question is what the memory says, but for case and white space
 
-_ZERO, _BY_COSINE, _BY_COVERAGE, _BY_RANK = -5.57, 7.18, 1.98, 1.07
+_ZERO, _BY_COSINE, _BY_COVERAGE, _BY_RANK = -5.57, 7.18, 1.98, 1.07  # the fit that `confidence_in` tells of
 _BY_LETTERS = 2.0  # chosen: the sets have too few codes and quotes to fit it
 _EVIDENCE = -8.0, -5.0, -3.0, -1.85, -0.6, 0.5, 1.5, 3.0, 5.5
 _CONFIDENCE = 0.0, 0.08, 0.3, 0.52, 0.58, 0.67, 0.8, 0.9, 0.99

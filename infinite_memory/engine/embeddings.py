@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CACHED_QUERIES = 1024  # 1.5 kB each at 384 dimensions
-BATCH_TEXTS = (
-    16  # texts handed to the model in one go: a question waits for half a second at most, behind the longest texts
-)
+BATCH_TEXTS = 16  # handed to the model in one go: a question waits half a second at most, behind the longest texts
 MOST_WORKERS = 4  # each takes some 30 MB while it computes
 RETRY_S = 30.0  # a model that failed to load is tried again after this long
 

@@ -26,7 +26,7 @@ from infinite_memory.engine.pending import PendingEmbeddings
 from infinite_memory.engine.removals import Removals
 from infinite_memory.engine.save_times import SaveTimes
 from infinite_memory.engine.scopes import ScopeBook
-from infinite_memory.engine.tasks import end
+from infinite_memory.engine.tasks import cancel_and_wait
 from infinite_memory.engine.text_feed import TextFeed
 from infinite_memory.errors import (
     EmbeddingError,
@@ -43,13 +43,12 @@ from infinite_memory.store.base import Change, ChangeKind, Located, Store
 
 log = logging.getLogger(__name__)
 
-BATCH = 500  # memories fetched or indexed at a time: small enough to keep the loop responsive
+BATCH = 500  # changes applied together at most: few enough to keep the loop responsive
+FEW_ROWS = 4  # entered without a thread: quicker than its round trip, and far below what the loop may be held up
 HOLD_S = 0.1  # a change waits at most about this long for company
 RETRY_S = 1.0  # pause after the store was unreachable
 EARLY_KEPT = 1000  # memories written before the sidecar was there that are found by the very next request
-EARLY_WAIT_S = (
-    2.0  # after MongoDB is there, a write waits so long for the sidecar: a new home has files before the answer
-)
+EARLY_WAIT_S = 2.0  # for the sidecar, once MongoDB is there: a new home has its files before a write is answered
 SAVED_FIRST = 10_000  # memories up to which a new sidecar is written before it opens: in some hundredths of a second
 NO_SPACE = "none"  # stands for the space of a model that is not there: everything is pending
 
@@ -70,7 +69,7 @@ class Index:
         self._next: Sidecar | None = None  # being built to take its place; own writes enter both
         self._early: dict[MemoryId, MemoryRecord] = {}  # written before the sidecar was there
         self._token = b""
-        self._times = SaveTimes(save_every_s)
+        self._save_times = SaveTimes(save_every_s)
         self._removals = Removals()
         self._patient_until = 0.0
         self._tasks: list[asyncio.Task[None]] = []
@@ -93,8 +92,8 @@ class Index:
     async def close(self) -> None:
         """Stop following, and save what is not saved."""
         self._closed = True
-        await end(self._tasks)
-        if self._sidecar is not None and self._times.has_changes:
+        await cancel_and_wait(self._tasks)
+        if self._sidecar is not None and self._save_times.has_changes:
             try:
                 await self.save()
             except (SidecarError, StoreError) as problem:
@@ -179,7 +178,7 @@ class Index:
         """Follow nothing meanwhile: for who changes very much, and then calls `rebuild` or `catch_up` inside."""
         self._resting += 1
         try:
-            await end(self._tasks[:1])
+            await cancel_and_wait(self._tasks[:1])
             yield
         finally:
             self._resting -= 1
@@ -203,7 +202,7 @@ class Index:
             token = await self._store.change_token()
             await self._compared(sidecar)
             self._words.compare(sidecar)
-            self._times.changed()
+            self._save_times.changed()
             await self._follow(sidecar, token)
 
     async def _load_or_rebuild(self) -> tuple[Sidecar, bytes]:
@@ -224,8 +223,8 @@ class Index:
         if sum(sidecar.count_by_scope().values()) <= SAVED_FIRST:
             await self._save_first(sidecar, token)
             return sidecar, token
-        self._times.changed()
-        self._times.hasten()  # once it is open: a million vectors take seconds to be written
+        self._save_times.changed()
+        self._save_times.hasten()  # once it is open: a million vectors take seconds to be written
         return sidecar, token
 
     async def _save_first(self, sidecar: Sidecar, token: bytes) -> None:
@@ -234,7 +233,7 @@ class Index:
             await asyncio.to_thread(lambda: self._files.save(sidecar, self._store.identity, token))
         except SidecarError as problem:
             log.warning("the sidecar was not saved: %s", problem, extra={"event": "sidecar_not_saved"})
-            self._times.changed()
+            self._save_times.changed()
 
     def _space(self) -> tuple[str, int]:
         try:
@@ -295,7 +294,7 @@ class Index:
 
     def save_soon(self) -> None:
         """Save within a second or two: what was removed for good is to leave the files as well."""
-        self._times.hasten()
+        self._save_times.hasten()
         self._words.purge_soon()
 
     def _set_archived(self, sidecar: Sidecar) -> None:
@@ -306,12 +305,12 @@ class Index:
     async def _save_if_due(self) -> None:
         if self._sidecar is not None:
             await self._words.tend(self._sidecar)
-        if self._sidecar is not None and self._times.is_due:
+        if self._sidecar is not None and self._save_times.is_due:
             try:
                 await self.save()
             except SidecarError as problem:
                 log.warning("the sidecar was not saved: %s", problem, extra={"event": "sidecar_not_saved"})
-                self._times.put_off()
+                self._save_times.put_off()
 
     # what happens to memories
 
@@ -331,7 +330,7 @@ class Index:
                     await self._opened.passed(left_s)
         else:
             await self._words.entered(self._sidecar, memories)
-            self._times.changed()
+            self._save_times.changed()
             if self._pending.are_pending(memories):
                 self._pending.wake()
 
@@ -345,7 +344,7 @@ class Index:
             self._next.remove(gone)
         if self._sidecar is not None:
             self._remove(self._sidecar, gone)
-            self._times.changed()
+            self._save_times.changed()
 
     def restored(self) -> None:
         """Take what was removed a moment ago for what may be there again: a restore brought it back."""
@@ -372,7 +371,7 @@ class Index:
     def _remove_scope(self, sidecar: Sidecar, scope_id: ScopeId) -> None:
         sidecar.remove_scope(scope_id)
         self._words.scope_removed(scope_id)
-        self._times.changed()
+        self._save_times.changed()
 
     async def _apply(self, sidecar: Sidecar, changes: Sequence[Change]) -> None:
         """Bring the sidecar level with what the feed told, own echoes included."""
@@ -388,7 +387,7 @@ class Index:
             elif change.kind is ChangeKind.REMOVED and change.memory_id:
                 wanted.pop(change.memory_id, None)
                 self._remove(sidecar, [change.memory_id])
-                self._times.changed()
+                self._save_times.changed()
                 self.save_soon()  # whoever removed it, it is to leave these files
             elif change.memory_id and change.scope_id and not self._knows(sidecar, change.memory_id, change.revision):
                 wanted[change.memory_id] = change.scope_id
@@ -412,7 +411,7 @@ class Index:
         found = list(memories.values())
         await _upsert(sidecar, [Row.of(memory) for memory in found])
         await self._words.entered(sidecar, found)
-        self._times.changed()
+        self._save_times.changed()
         if self._pending.are_pending(found):
             self._pending.wake()
 
@@ -426,7 +425,7 @@ class Index:
         """
         sidecar = await self.sidecar()
         async with self._saving:
-            with self._times.saving():
+            with self._save_times.saving():
                 token = self._token
                 await self._words.flush()
                 await asyncio.to_thread(lambda: self._files.save(sidecar, self._store.identity, token))
@@ -435,13 +434,12 @@ class Index:
         """Compare every memory's revision with the store and mend what differs."""
         return await self._compared(await self.sidecar())
 
-    async def catch_up(self) -> Checked:
+    async def catch_up(self) -> None:
         """Compare and mend as `check` does, and follow from this moment on; to be called while `resting`."""
         sidecar, token = await self.sidecar(), await self._store.change_token()
-        checked = await self._compared(sidecar)
+        await self._compared(sidecar)
         self._token = token
-        self._times.changed()
-        return checked
+        self._save_times.changed()
 
     async def _compared(self, sidecar: Sidecar) -> Checked:
         return await compare(self._store, sidecar, partial(self._take_over, sidecar), partial(self._remove, sidecar))
@@ -468,12 +466,12 @@ class Index:
             try:
                 await self._fill(sidecar, progress)
                 self._set_archived(sidecar)
-                await end(self._tasks[:1])
+                await cancel_and_wait(self._tasks[:1])
                 self._sidecar, self._token = sidecar, token
             finally:
                 self._next, self.state = None, "ready"
                 self._go_on()
-            self._times.changed()
+            self._save_times.changed()
             if words:
                 await self._words.renew(sidecar, progress)
             else:
@@ -497,7 +495,7 @@ class Index:
 
 
 async def _upsert(sidecar: Sidecar, rows: Sequence[Row]) -> None:
-    if len(rows) <= 4:  # quicker than a thread's round trip, and far below what the loop may be held up
+    if len(rows) <= FEW_ROWS:
         sidecar.upsert(rows)
     else:
         await asyncio.to_thread(lambda: sidecar.upsert(rows))

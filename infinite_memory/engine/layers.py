@@ -7,7 +7,6 @@ the weightiest, so a question always gets all of its answers. All layers come fr
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 from collections.abc import Set
 from dataclasses import dataclass
@@ -21,8 +20,7 @@ from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
 from infinite_memory.sidecar.base import Sidecar
 
 WEIGHTIEST = 15  # memories of layer 1 at most
-IN_THREAD = 20_000  # memories from which on weighing them would hold up the loop
-IDENTITY, IMPORTANT, FOUND, DEEP = 0, 1, 2, 3
+IDENTITY, IMPORTANT, FOUND, DEEP = 0, 1, 2, 3  # the layers, by the numbers that a reply gives them
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +62,12 @@ class Layering(Recalling):
         """
         [place], search = await self._prepare(query, Where((scope,)), Mode.HYBRID)
         now = self.parts.clock()
-        weighty = await _heaviest(search.sidecar, search.narrow, WEIGHTIEST, now)
+        weighty = await self._heaviest(search.sidecar, search.narrow, WEIGHTIEST, now)
         matches, ranked = await self._answers(query, search, k, beside=weighty)
         answers = {match.memory.memory_id for match in matches}
         if self.parts.uses is not None:
-            self.parts.uses.note(
-                match.memory for match in matches
-            )  # the weightiest are no answers: they come whatever is asked
+            # The weightiest are no answers: they come whatever is asked.
+            self.parts.uses.note(match.memory for match in matches)
         others = [ranked.memories[one] for one in weighty if one in ranked.memories and one not in answers]
         scores = _scores(ranked, {memory.memory_id for memory in others}, len(matches))
         layer = DEEP if deep else FOUND
@@ -95,9 +92,13 @@ class Layering(Recalling):
         sidecar = await self.parts.index.sidecar()
         _, narrow = await self._resolve(Where((scope,), where or Filter()))
         now = self.parts.clock()
-        ordered = await _heaviest(sidecar, narrow, limit, now)
+        ordered = await self._heaviest(sidecar, narrow, limit, now)
         found = await self._read(sidecar, ordered)
         return [Weighed(found[one], importance_now(found[one], now)) for one in ordered if one in found]
+
+    async def _heaviest(self, sidecar: Sidecar, where: Filter, limit: int, now: dt.datetime) -> list[MemoryId]:
+        weigh = partial(weights_now, now=now)
+        return await self._maybe_in_thread(sidecar, lambda: sidecar.heaviest(where, limit, weigh))
 
 
 def _scores(ranked: Ranked, wanted: Set[MemoryId], after: int) -> dict[MemoryId, float]:
@@ -107,10 +108,3 @@ def _scores(ranked: Ranked, wanted: Set[MemoryId], after: int) -> dict[MemoryId,
         one.memory_id: confidence_in(one.cosine, one.coverage, one.verbatim, place)
         for place, one in enumerate(candidates, after)
     }
-
-
-async def _heaviest(sidecar: Sidecar, where: Filter, limit: int, now: dt.datetime) -> list[MemoryId]:
-    weigh = partial(weights_now, now=now)
-    if sum(sidecar.count_by_scope().values()) < IN_THREAD:
-        return sidecar.heaviest(where, limit, weigh)
-    return await asyncio.to_thread(sidecar.heaviest, where, limit, weigh)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
 WIDEN = 4  # factor by which a search grows when too few of its hits pass
-LEAST = 32
+LEAST = 32  # hits asked for at first, so that a few that do not pass need no second search
 MOST_STEMS = 40  # of a longer query the text index takes the rarest only, and would not find all
 
 

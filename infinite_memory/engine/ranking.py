@@ -17,6 +17,7 @@ from infinite_memory.models import MemoryId
 MEANING_SHARE = 0.6  # of meaning against words in a hybrid recall; 0.5 to 0.7 are alike
 TAG_LIFT = 0.3  # for bearing a tag that the question names; 0.2 to 0.4 are alike
 WINDOW_DISCOUNT = 0.06  # the best of n windows is a luckier draw than one: cosine less this for each e-fold of windows
+MOST_DISCOUNT = 0.12  # reached at eight windows; more was measured to change nothing where texts have that many, and hides longer ones
 LEAST_COSINE = 0.3  # a best cosine under this is noise and is not blown up to full size
 LEAST_COVERAGE = 0.3  # the same for words: a best match with less than this share of the question
 
@@ -36,7 +37,7 @@ class Candidate:
 
 def discounted(cosine: float, windows: int) -> float:
     """Take off what the best of several windows owes to their number."""
-    return cosine - WINDOW_DISCOUNT * math.log(max(1, windows))
+    return cosine - min(MOST_DISCOUNT, WINDOW_DISCOUNT * math.log(max(1, windows)))
 
 
 def rank(candidates: Iterable[Candidate], meaning_share: float) -> list[tuple[Candidate, float]]:

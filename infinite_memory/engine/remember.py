@@ -38,9 +38,7 @@ from infinite_memory.models import (
 # What is wrong with one memory, not with the store.
 _REFUSALS = (InvalidRequestError, AlreadyExistsError, NotFoundError)
 LONG_CHARS = 64_000  # embedded after the reply: about sixty windows, two seconds of the model
-WRITE_TRIES = (
-    20  # a memory that others change at the same moment is read and changed anew; each time one of them has succeeded
-)
+WRITE_TRIES = 20  # of a memory that others change at the same moment; each time one of them has succeeded
 
 
 def content_hash(text: str) -> str:

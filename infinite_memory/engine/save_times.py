@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 SAVE_SHARE = 20  # after a save, this many times its length without one: a large index must not be written all day
 
@@ -12,9 +12,9 @@ SAVE_SHARE = 20  # after a save, this many times its length without one: a large
 class SaveTimes:
     """What waits to be saved, since when, and how long the last save took."""
 
-    def __init__(self, every_s: float) -> None:
-        """Take how long a change may wait, in seconds."""
-        self._every_s = every_s
+    def __init__(self, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take how long a change may wait, and the clock that measures it, both in seconds."""
+        self._every_s, self._clock = every_s, clock
         self._unsaved_since: float | None = None
         self._asap = False
         self._saved_at = self._took_s = 0.0
@@ -27,14 +27,14 @@ class SaveTimes:
     @property
     def is_due(self) -> bool:
         """Whether it is time to save."""
-        now = time.monotonic()
+        now = self._clock()
         waited = self._unsaved_since is not None and (self._asap or now - self._unsaved_since > self._every_s)
         return waited and now - self._saved_at > SAVE_SHARE * self._took_s
 
     def changed(self) -> None:
-        """Something changed."""
+        """Note that something changed."""
         if self._unsaved_since is None:
-            self._unsaved_since = time.monotonic()
+            self._unsaved_since = self._clock()
 
     def hasten(self) -> None:
         """Let what has changed be saved at once; nothing happens where nothing has."""
@@ -42,12 +42,12 @@ class SaveTimes:
 
     def put_off(self) -> None:
         """Wait anew, for a save just failed."""
-        self._unsaved_since = time.monotonic()
+        self._unsaved_since = self._clock()
 
     @contextlib.contextmanager
     def saving(self) -> Iterator[None]:
         """Take the time of a save; what changes inside waits for the next, and so does all when it fails."""
-        began = time.monotonic()
+        began = self._clock()
         self._unsaved_since, self._asap = None, False
         try:
             yield
@@ -55,5 +55,5 @@ class SaveTimes:
             self.changed()
             raise
         finally:
-            self._saved_at = time.monotonic()
+            self._saved_at = self._clock()
             self._took_s = self._saved_at - began

@@ -22,10 +22,9 @@ from infinite_memory.store.base import Store
 log = logging.getLogger(__name__)
 
 BATCH = 500  # memories read from the store at a time
+FEW_ROWS = 4  # entered without a thread, whose round trip would take longer
 FLUSH_ROWS = 512  # changes searched by hand at most: a millisecond
-BULK_ROWS = (
-    8_000  # of an index that nobody searches yet: each write to the files costs much the same however many it brings
-)
+BULK_ROWS = 8_000  # changes, in an index that nobody searches yet: a write costs much the same however many it brings
 FLUSH_S = 10.0  # a change is in the files after about this long
 OPEN_WAIT_S = 5.0  # how long the rest of the memory waits for its words at a start
 AGAIN_S = 5.0  # pause after a generation could not be written: the disk may be full for a while
@@ -228,7 +227,7 @@ class TextFeed:
         for memory in current:
             said = texts.get(before.get(memory.memory_id) or MemoryId(""), "")
             rows.append(TextRow(Row.of(memory), memory.text, memory.title, memory.tags, said if is_short(said) else ""))
-        if len(rows) <= 4:
+        if len(rows) <= FEW_ROWS:
             index.upsert(rows)
         else:
             await asyncio.to_thread(lambda: index.upsert(rows))

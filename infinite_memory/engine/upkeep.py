@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.engine.forget import Forgetting
@@ -114,9 +114,9 @@ class Upkeep(Forgetting):
     async def health(self) -> Health:
         """Try each part; never raises."""
 
-        async def tried(work: object) -> str:
+        async def tried(work: Awaitable[object]) -> str:
             try:
-                await work  # type: ignore[misc]
+                await work
             except InfiniteMemoryError as problem:
                 return str(problem)
             return "ok"

@@ -14,7 +14,7 @@ from infinite_memory.store.base import Store
 
 log = logging.getLogger(__name__)
 
-WRITE_EVERY_S = 30.0
+WRITE_EVERY_S = 30.0  # one write for many answers; what a crash loses of it is no harm
 MOST_KEPT = 20_000  # memories counted before they are written at once
 
 

@@ -28,6 +28,7 @@ from infinite_memory.lifecycle.folder import (
     written_beside,
 )
 from infinite_memory.lifecycle.format import BackupReader, BackupWriter, Part, Summary, read_head
+from infinite_memory.lifecycle.records import instant_to_text
 from infinite_memory.store.copies import MEMORIES_PREFIX, SCOPES, Snapshot
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Backup:
     memories: int
     scopes: int
     counts: Mapping[str, int]
-    is_locked: bool
+    is_encrypted: bool
     is_consistent: bool
 
 
@@ -60,7 +61,7 @@ class Listed:
     size_bytes: int
     created_at: str | None
     reason: str | None
-    is_locked: bool
+    is_encrypted: bool
     fault: str | None
 
 
@@ -202,7 +203,7 @@ def _head(snapshot: Snapshot, parts: Parts, now: dt.datetime, reason: str) -> di
     return {
         "product": "infinite-memory",
         "product_version": __version__,
-        "created_at": now.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "created_at": instant_to_text(now),
         "schema_version": snapshot.head.schema_version,
         "consistent": snapshot.head.is_consistent,
         "database": parts.store.identity,
@@ -220,7 +221,7 @@ def _backup(file: Path, size_bytes: int, checksum: str, summary: Summary) -> Bac
         memories=sum(count for name, count in summary.counts.items() if name.startswith(MEMORIES_PREFIX)),
         scopes=summary.counts.get(SCOPES, 0),
         counts=_by_kind(summary.counts),
-        is_locked="lock" in head,
+        is_encrypted="lock" in head,
         is_consistent=bool(head.get("consistent")),
     )
 

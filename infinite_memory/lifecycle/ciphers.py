@@ -90,18 +90,18 @@ def new_lock(secret: Secret) -> dict[str, Any]:
 
 
 class Cipher:
-    """Locks and opens the parts of one backup."""
+    """Encrypts and decrypts the parts of one backup."""
 
     def __init__(self, secret: Secret, lock: Mapping[str, Any]) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         self._gcm = AESGCM(_derive(secret, lock))
 
-    def lock(self, number: int, data: bytes, before: bytes) -> bytes:
+    def encrypt(self, number: int, data: bytes, before: bytes) -> bytes:
         """Encrypt part *number*; *before* is the digest of what precedes it."""
         return self._gcm.encrypt(_nonce(number), data, before)
 
-    def open(self, number: int, data: bytes, before: bytes) -> bytes | None:
+    def decrypt(self, number: int, data: bytes, before: bytes) -> bytes | None:
         """Decrypt part *number*; None when the key is another one, or the part was tampered with."""
         from cryptography.exceptions import InvalidTag
 

@@ -22,7 +22,7 @@ SUFFIX = ".dump"
 NAME = re.compile(r"backup_(\d{4})-(\d\d)-(\d\d)T(\d\d)-(\d\d)-(\d\d)Z(?:-\d+)?\.dump")
 PART_SUFFIX = ".part"
 ABANDONED_S = 3600  # an unfinished file that nobody wrote to for an hour is a dead process's
-_MOST_OF_A_SECOND = 1000
+_MOST_OF_A_SECOND = 1000  # files whose names differ only in the number behind
 
 
 @contextlib.contextmanager

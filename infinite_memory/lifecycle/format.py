@@ -101,7 +101,7 @@ class BackupWriter:
 
     def _packed(self, body: bytes) -> bytes:
         packed = self._compressor.compress(body)
-        return packed if self._cipher is None else self._cipher.lock(self._number, packed, self._digest)
+        return packed if self._cipher is None else self._cipher.encrypt(self._number, packed, self._digest)
 
     def _frame(self, kind: bytes, payload: bytes) -> None:
         header = _FRAME.pack(kind, len(payload))
@@ -151,7 +151,7 @@ class BackupReader:
             raise self._damaged(0, "it has no head")
         self.head = self._json(payload, 0)
         lock = self.head.get("lock")
-        self.is_locked = lock is not None
+        self.is_encrypted = lock is not None
         self._cipher = Cipher(secret, lock) if isinstance(lock, dict) and secret is not None else None
 
     def parts(self) -> Iterator[Part]:
@@ -162,7 +162,7 @@ class BackupReader:
         """
         self._summary: Summary | None = None
         counts: Counter[str] = Counter()
-        if self.is_locked and self._cipher is None:
+        if self.is_encrypted and self._cipher is None:
             raise BackupError(f"{self._name} is locked; give its passphrase or key file")
         while True:
             at, before = self._at, self._digest
@@ -210,7 +210,7 @@ class BackupReader:
 
     def _unpacked(self, payload: bytes, number: int, before: bytes, at: int) -> bytes:
         if self._cipher is not None:
-            opened = self._cipher.open(number, payload, before)
+            opened = self._cipher.decrypt(number, payload, before)
             if opened is None:
                 # The digest fits, so the bytes are as they were written: it is the key that is not.
                 raise BackupError(f"{self._name} cannot be opened with this passphrase or key file")

@@ -21,7 +21,7 @@ from pathlib import Path
 from infinite_memory.engine.parts import Parts, Progress
 from infinite_memory.engine.pending import embedded_text
 from infinite_memory.engine.scopes import GLOBAL, check_name
-from infinite_memory.engine.tasks import end
+from infinite_memory.engine.tasks import cancel_and_wait
 from infinite_memory.errors import (
     EmbeddingError,
     InfiniteMemoryError,
@@ -46,7 +46,7 @@ from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, Sco
 BATCH = 160  # memories embedded and stored together: the loop is held up for some 5 ms at most
 BATCH_CHARS = 4 << 20  # of their texts together
 AT_ONCE = 2  # batches under way, one embedded and one written: a cut-off import repeats at most so many
-REFUSALS_TOLD = 100
+REFUSALS_TOLD = 100  # the first of them; all are counted
 _NAME_CHARS = 256
 
 
@@ -150,7 +150,7 @@ class _Import:
             while under_way:
                 await under_way.popleft()
         finally:
-            await end(under_way)
+            await cancel_and_wait(under_way)
             await asyncio.gather(*under_way, return_exceptions=True)  # the first failure is told, not what followed it
         await self._history.finish()
         done.also += self._history.added
@@ -265,7 +265,7 @@ class _Import:
             made: list[Embedding | None] = [None] * len(memories)
             with contextlib.suppress(EmbeddingError):  # they are kept, and embedded later
                 made = list(await self._parts.embeddings.embed_memories([embedded_text(one) for one in memories]))
-            whole = [dataclasses.replace(one, embedding=two) for one, two in zip(memories, made, strict=True)]
+            whole = [dataclasses.replace(one, embedding=vectors) for one, vectors in zip(memories, made, strict=True)]
             async with self._writing:
                 await self._parts.store.insert(whole)
                 await self._parts.index.wrote([one for one in whole if one.deleted_at is None])

@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 30  # a clock that was set, or a machine that slept, is noticed after this long
 RETRY_AFTER = dt.timedelta(hours=1)
 LEASE = dt.timedelta(minutes=2)
-RENEW_S = 30.0
-START_LOOK_S = 0.2
+RENEW_S = 30.0  # a quarter of the lease: a renewal that fails ends nothing
+START_LOOK_S = 0.2  # how often it is looked whether MongoDB is there
 STOP_S = 10.0  # a job under way may take this long once the daemon is asked to go; it is due again otherwise
 CLOCK_FAULT = dt.timedelta(days=2)  # a run noted as done so far in the future was noted by a wrong clock
 DEFAULT_TIME = dt.time(3, 0)
@@ -200,9 +200,9 @@ class Jobs:
         done = state.done_until
         if done is not None and due <= done <= now + CLOCK_FAULT:
             return None
-        if state.failure is not None and state.last_run_at is not None:
-            if abs(now - state.last_run_at) < RETRY_AFTER:
-                return None
+        failed_at = state.last_run_at if state.failure is not None else None
+        if failed_at is not None and abs(now - failed_at) < RETRY_AFTER:
+            return None
         return due
 
     async def _state(self, job: Job) -> JobState:

@@ -172,6 +172,3 @@ def opened(file: Path, secret: Secret | None) -> Iterator[BackupReader]:
         raise BackupError(f"{file.name} cannot be read: {problem.strerror}") from problem
     with handle:
         yield BackupReader(handle, file.name, secret)
-
-
-__all__ = ["Part", "RestoreMode", "RestoreReport", "Restoring", "opened"]

@@ -6,12 +6,13 @@ the first write, so it promises what the run then does.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime as dt
 import enum
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,7 +76,8 @@ class Tidier:
         for scope in self._parts.scopes.all():
             if scope.archived_at is None:
                 memories = [one async for one in self._parts.store.stream([scope.scope_id])]
-                found = _equal(memories) if operation is Tidying.DEDUPLICATE else await self._similar(memories)
+                is_exact = operation is Tidying.DEDUPLICATE
+                found = await (asyncio.to_thread(_equal, memories) if is_exact else self._similar(memories))
                 groups += sorted(found, key=lambda group: group[0].memory_id)
         gone = sum(len(group) - 1 for group in groups)
         details = [{"kept": one.memory_id, "merged": [other.memory_id for other in rest]} for one, *rest in groups]
@@ -87,29 +89,17 @@ class Tidier:
         return Tidied(operation, gone, said, details[:DETAILS_TOLD])
 
     async def _similar(self, memories: Sequence[MemoryRecord]) -> list[list[MemoryRecord]]:
-        """Group memories that say the same in nearly the same words; the newest form of each is kept."""
-        sidecar = await self._parts.index.sidecar()
-        by_id = {one.memory_id: one for one in memories}
-        taken: set[MemoryId] = set()
-        groups = []
-        for one in sorted(memories, key=_age, reverse=True):
-            if one.memory_id in taken or one.embedding is None or one.embedding.space != self._space():
-                continue
-            near = sidecar.search(one.embedding.vectors[0], NEIGHBOURS, Filter(scope_ids=frozenset({one.scope_id})))
-            same = [
-                other
-                for hit in near
-                if hit.score >= NEAR
-                and (other := by_id.get(hit.memory_id)) is not None
-                and other.memory_id not in taken | {one.memory_id}
-                and _belong_together(one, other)
-                and say_the_same(one.text, other.text)
-            ]
-            if same:
-                group = [one, *sorted(same, key=_age, reverse=True)]
-                taken |= {member.memory_id for member in group}
-                groups.append(group)
-        return groups
+        """Group memories by what they say, among those that have a vector of the current space; in a thread."""
+        sidecar, space = await self._parts.index.sidecar(), self._space()
+
+        def near(one: MemoryRecord) -> list[MemoryId]:
+            if one.embedding is None or one.embedding.space != space:
+                return []
+            where = Filter(scope_ids=frozenset({one.scope_id}))
+            hits = sidecar.search(one.embedding.vectors[0], NEIGHBOURS, where)
+            return [hit.memory_id for hit in hits if hit.score >= NEAR]
+
+        return await asyncio.to_thread(_similar, memories, near)
 
     def _space(self) -> str:
         try:
@@ -263,6 +253,36 @@ def _equal(memories: Iterable[MemoryRecord]) -> list[list[MemoryRecord]]:
         else:
             group.append(one)
     return [group for groups in by_text.values() for group in groups if len(group) > 1]
+
+
+def _similar(
+    memories: Iterable[MemoryRecord], near: Callable[[MemoryRecord], Sequence[MemoryId]]
+) -> list[list[MemoryRecord]]:
+    """Group memories that say the same in nearly the same words; the newest form of each is kept.
+
+    Args:
+        near: Lists the memories near to one in meaning, the nearest first; itself may be among them.
+    """
+    by_id = {one.memory_id: one for one in memories}
+    taken: set[MemoryId] = set()
+    groups = []
+    for one in sorted(by_id.values(), key=_age, reverse=True):
+        if one.memory_id in taken:
+            continue
+        same = [
+            other
+            for memory_id in near(one)
+            if memory_id != one.memory_id
+            and memory_id not in taken
+            and (other := by_id.get(memory_id)) is not None
+            and _belong_together(one, other)
+            and say_the_same(one.text, other.text)
+        ]
+        if same:
+            group = [one, *sorted(same, key=_age, reverse=True)]
+            taken |= {member.memory_id for member in group}
+            groups.append(group)
+    return groups
 
 
 def _belong_together(one: MemoryRecord, other: MemoryRecord) -> bool:

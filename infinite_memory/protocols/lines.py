@@ -81,22 +81,15 @@ class LineContract(Protocol):
         """Answer a line that is no request."""
 
 
-async def serve_lines(
-    contract: LineContract, source: ByteSource, sink: ByteSink, *, limit: int, stop: asyncio.Event
-) -> None:
-    """Serve one client until its input ends, *stop* is set, or it is gone; the request under way is always answered.
-
-    Args:
-        limit: Longest line, in bytes.
-        stop: When set, no further request is begun.
-    """
-    await answer_lines(contract, LineReader(source, limit).lines(), sink, limit=limit, stop=stop)
-
-
 async def answer_lines(
     contract: LineContract, lines: AsyncIterator[bytes | TooLong], sink: ByteSink, *, limit: int, stop: asyncio.Event
 ) -> None:
-    """Serve one client whose lines are cut already; otherwise as `serve_lines`."""
+    """Answer the lines of one client until they end, *stop* is set, or it is gone; the request under way is always answered.
+
+    Args:
+        limit: Longest line, in bytes, for the refusal of one that is longer.
+        stop: When set, no further request is begun.
+    """
     async with aclosing(until_stopped(lines, stop)) as taken:
         async for line in taken:
             reply = await _answer(contract, line, limit)

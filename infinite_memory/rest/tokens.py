@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infinite_memory.contracts.agentmem.replies import instant_out
 from infinite_memory.contracts.agentmem.table import ID_CHARS
 from infinite_memory.contracts.fields import Checking, Field, Json, parse_fields
 from infinite_memory.contracts.kinds import FlagField, InstantField, NameField
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.engine import Engine
 from infinite_memory.engine.scopes import check_name
 from infinite_memory.errors import InvalidRequestError, NotFoundError, shown

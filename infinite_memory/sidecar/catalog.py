@@ -106,16 +106,6 @@ class Catalog:
         """Slots that only a compaction gives back."""
         return self._dead_count
 
-    @property
-    def live_count(self) -> int:
-        """Memories in the table."""
-        return len(self._alive) - self._dead_count
-
-    @property
-    def size_bytes(self) -> int:
-        """Memory taken by the arrays."""
-        return self.tag_codes.size_bytes + self._alive.size_bytes + sum(c.size_bytes for c in self.columns.values())
-
     def column(self, name: str) -> NDArray[Any]:
         """The values of a column of `COLUMNS`, dead slots too."""
         return self.columns[name].values
@@ -131,12 +121,13 @@ class Catalog:
         key = key_of(memory_id)
         return None if key is None else self.find_key(key)
 
-    def append(self, rows: Rows, windows: Sequence[int]) -> None:
+    def append(self, rows: Rows, windows: NDArray[np.int64], before: Slots) -> None:
         """Give each row a new slot at the end, in order, and leave the slots these memories had before dead.
 
         Args:
             rows: At least one.
             windows: The number of vectors kept for each.
+            before: The slot of each memory until now, as `find_all` gives it.
         """
         first, slots = len(self), range(len(self), len(self) + len(rows))
         tag_counts = list(map(len, rows.tag_keys))
@@ -158,9 +149,8 @@ class Catalog:
             "windows": windows,
             "tag_end": np.cumsum(tag_counts) + len(self.tag_codes),
         }
-        for slot in self.find_all(rows.keys).tolist():
-            if slot >= 0:
-                self._kill(slot)
+        for slot in before[before >= 0].tolist():
+            self._kill(slot)
         for name, column in self.columns.items():
             column.extend(values[name])
         self.tag_codes.extend(tag_codes)
@@ -170,12 +160,10 @@ class Catalog:
         self._said.add(pair for pair in zip(conversations, slots, strict=True) if pair[0] != Interner.ABSENT)
         self._live_by_scope.update(scopes)
 
-    def remove(self, memory_id: MemoryId) -> bool:
-        """Mark a memory's slot dead; False when it is unknown."""
-        slot = self.find(memory_id)
-        if slot is not None:
+    def remove(self, memory_id: MemoryId) -> None:
+        """Mark a memory's slot dead; an unknown id is ignored."""
+        if (slot := self.find(memory_id)) is not None:
             self._kill(slot)
-        return slot is not None
 
     def remove_scope(self, scope_id: ScopeId) -> None:
         """Mark all slots of a scope dead."""
@@ -189,10 +177,6 @@ class Catalog:
     def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
         """Say which scopes a filter without scopes leaves out."""
         self._archived = frozenset(scope_ids)
-
-    def forget_vectors(self) -> None:
-        """Make every memory pending."""
-        self.columns["windows"] = Column(np.int32, np.zeros(len(self), np.int32))
 
     def extend_from(self, source: Catalog, slots: Slots) -> None:
         """Append copies of *slots* of *source*; the interned strings of *source* become those of both."""

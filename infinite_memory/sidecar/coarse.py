@@ -35,10 +35,10 @@ from infinite_memory.sidecar.vectors import (
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
-FROM_ROWS = 65_536
+FROM_ROWS = 65_536  # see above
 REFRESH_ROWS = 16_384  # rows that lie beyond the coarse index before it is extended: half a millisecond of exact search
 RETRAIN_GROWTH = 8  # a quantiser that was trained on a table this many times smaller is trained anew
-LEAST_POOL, POOL_FACTOR = 300, 10
+LEAST_POOL, POOL_FACTOR = 300, 10  # rows scored at least, in all and for each of the best: they tell the codes' error
 ERRORS = 3.5  # standard deviations: one row in four thousand has a larger error
 PACKED_SHARE = 20  # a filter that passes less than one row in so many has its rows laid out, which is cheaper then
 
@@ -63,11 +63,6 @@ class Coarse:
     def count(self) -> int:
         """Rows that it covers."""
         return len(self.codes)
-
-    @property
-    def size_bytes(self) -> int:
-        """Memory in use: the codes are there twice, once with numbers."""
-        return 2 * self.codes.nbytes + 8 * self.count
 
     def among(self, marks: Mask) -> Callable[[Vectors, int], Ranked]:
         """Give what searches only the marked rows, from a vector and the number of rows that are wanted."""

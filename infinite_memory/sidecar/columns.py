@@ -30,11 +30,6 @@ class Column:
         """The values so far, a view."""
         return self._room[: self._count]
 
-    @property
-    def size_bytes(self) -> int:
-        """Memory taken, room for growth included."""
-        return self._room.nbytes
-
     def extend(self, values: Sequence[Any] | NDArray[Any]) -> None:
         """Append *values*; the room grows by half, so each value is moved a bounded number of times."""
         end = self._count + len(values)

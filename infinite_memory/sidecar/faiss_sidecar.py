@@ -38,29 +38,13 @@ COMPACT_AT_LEAST = 1024
 """With fewer dead slots than this, or than a quarter of all, a compaction costs more than it saves."""
 
 
-@dataclass(frozen=True, slots=True)
-class SidecarStats:
-    """Figures of a sidecar. ``dead`` slots wait for compaction; ``size_bytes`` counts arrays, mapped files too."""
-
-    memories: int
-    pending: int
-    dead: int
-    vectors: int
-    scopes: int
-    size_bytes: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """Everything at one moment: what of it is still written to later lies beyond the ends of ``alive``.
-
-    ``windows`` is the column of that name, which `change_space` replaces.
-    """
+    """Everything at one moment: what of it is still written to later lies beyond the ends of ``alive``."""
 
     space: str
     catalog: Catalog
     alive: Mask
-    windows: NDArray[np.int32]
     vectors: VectorSnapshot
 
 
@@ -110,54 +94,48 @@ class FaissSidecar:
 
     def enter(self, rows: Rows) -> None:
         """Add or replace as `upsert` does, under one hold of the lock."""
+        counts, vectors = self._usable_vectors(rows)
         with self._lock:
-            counts = self._usable_windows(rows)
-            places = self._news(rows, counts)
-            if len(places) < len(rows):
-                rows, counts = rows.take(places), [counts[at] for at in places]
+            slots = self._catalog.find_all(rows.keys)
+            is_news = self._are_news(rows, counts, slots)
+            if not is_news.all():
+                vectors, counts = vectors[np.repeat(is_news, counts)], counts[is_news]
+                rows, slots = rows.take(np.flatnonzero(is_news).tolist()), slots[is_news]
             if not len(rows):
                 return
             first = len(self._catalog)
-            self._catalog.append(rows, counts)
-            if any(counts):
-                slots = np.repeat(np.arange(first, first + len(counts)), counts)
-                self._vectors.append(slots, numbered(counts), self._stacked(rows, counts))
+            self._catalog.append(rows, counts, slots)
+            owners = np.repeat(np.arange(first, first + len(rows)), counts)
+            self._vectors.append(owners, numbered(counts), vectors)
 
-    def _news(self, rows: Rows, counts: Sequence[int]) -> Sequence[int]:
-        """Tell the places of the rows that are newer than what is known, or bring the vectors that it lacks."""
-        slots = self._catalog.find_all(rows.keys)
-        places = np.flatnonzero(slots >= 0)
-        if not len(places):
-            return range(len(rows))
-        known, given = slots[places], np.asarray(rows.revisions, np.int64)[places]
-        revisions, is_pending = self._catalog.column("revision")[known], self._catalog.column("windows")[known] == 0
-        is_news = np.ones(len(rows), np.bool_)
-        is_news[places] = (given > revisions) | (
-            (given == revisions) & is_pending & (np.asarray(counts, np.int64)[places] > 0)
-        )
-        news: list[int] = np.flatnonzero(is_news).tolist()
-        return news
+    def _usable_vectors(self, rows: Rows) -> tuple[NDArray[np.int64], Vectors]:
+        """Give the number of each row's vectors, and all of them in order, float32 of shape ``(sum, dim)``.
 
-    def _usable_windows(self, rows: Rows) -> Sequence[int]:
-        """Give the number of each row's vectors; 0 where there are none of this space, or unusable ones."""
-        counts = [count if space == self._space else 0 for count, space in zip(rows.windows, rows.spaces, strict=True)]
+        The number is 0 where there are none of this space, or unusable ones.
+        """
         row_bytes = VECTOR_DTYPE.itemsize * self.dim
-        is_whole = all(len(one) == row_bytes * count for one, count in zip(rows.vectors, counts, strict=True) if count)
-        if is_whole and self._vectors.accepts_all([self._stacked(rows, counts)] if any(counts) else []):
-            return counts
-        for at, (key, vectors) in enumerate(zip(rows.keys, rows.vectors, strict=True)):
-            is_whole = len(vectors) == row_bytes * counts[at]
-            if counts[at] and not (is_whole and self._vectors.accepts_all([self._read(vectors)])):
-                log.warning("the vectors of memory %s are unusable", key.hex(), extra={"event": "vectors_unusable"})
-                counts[at] = 0
-        return counts
+        counts = [count if space == self._space else 0 for count, space in zip(rows.windows, rows.spaces, strict=True)]
+        given = [vectors if count else b"" for vectors, count in zip(rows.vectors, counts, strict=True)]
+        together = b"".join(given)
+        is_whole = all(len(one) == row_bytes * count for one, count in zip(given, counts, strict=True))
+        if not is_whole or not _fits_half(together):
+            for at, one in enumerate(given):
+                if len(one) != row_bytes * counts[at] or not _fits_half(one):
+                    key = rows.keys[at].hex()
+                    log.warning("the vectors of memory %s are unusable", key, extra={"event": "vectors_unusable"})
+                    given[at], counts[at] = b"", 0
+            together = b"".join(given)
+        return np.array(counts, np.int64), np.frombuffer(together, VECTOR_DTYPE).reshape(-1, self.dim)
 
-    def _stacked(self, rows: Rows, counts: Sequence[int]) -> Vectors:
-        """Put the vectors of the rows that have a count into one array."""
-        return self._read(b"".join(one for one, count in zip(rows.vectors, counts, strict=True) if count))
-
-    def _read(self, vectors: bytes) -> Vectors:
-        return np.frombuffer(vectors, VECTOR_DTYPE).reshape(-1, self.dim)
+    def _are_news(self, rows: Rows, counts: NDArray[np.int64], slots: Slots) -> Mask:
+        """Mark the rows that are newer than what is known in *slots*, or bring the vectors that it lacks."""
+        is_known = slots >= 0
+        is_news = ~is_known
+        if is_known.any():
+            known, given = slots[is_known], np.asarray(rows.revisions, np.int64)[is_known]
+            revisions, lacks = self._catalog.column("revision")[known], self._catalog.column("windows")[known] == 0
+            is_news[is_known] = (given > revisions) | ((given == revisions) & lacks & (counts[is_known] > 0))
+        return is_news
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
         """Take memories out; unknown ids are ignored."""
@@ -177,13 +155,6 @@ class FaissSidecar:
         with self._lock:
             self._catalog.set_archived(scope_ids)
 
-    def change_space(self, space: str, dim: int) -> None:
-        """Drop all vectors and take those of another space from now on; every memory becomes pending."""
-        with self._maintenance, self._lock:
-            self._space = space
-            self._vectors = VectorTable(dim)
-            self._catalog.forget_vectors()
-
     # reading
 
     def search(self, vector: Vectors, k: int, where: Filter) -> list[Hit]:
@@ -194,9 +165,9 @@ class FaissSidecar:
         Raises:
             ValueError: *vector* is not of shape ``(dim,)``.
         """
+        if vector.shape != (self.dim,):
+            raise ValueError(f"a vector of shape {vector.shape} cannot be sought among vectors of {self.dim}")
         with self._lock:
-            if vector.shape != (self.dim,):
-                raise ValueError(f"a vector of shape {vector.shape} cannot be sought among vectors of {self.dim}")
             catalog, table = self._catalog, self._vectors.snapshot()
             allowed = self._allowed(catalog, where)
         if k <= 0:
@@ -344,16 +315,6 @@ class FaissSidecar:
         with self._lock:
             return self._catalog.interned["tag"].strings
 
-    def stats(self) -> SidecarStats:
-        """Count what is here."""
-        with self._lock:
-            catalog, vectors = self._catalog, self._vectors
-            alive = catalog.alive()
-            pending = int(np.count_nonzero(alive & (catalog.column("windows") == 0)))
-            scopes = len(catalog.count_by_scope())
-            size = catalog.size_bytes + vectors.size_bytes
-            return SidecarStats(catalog.live_count, pending, catalog.dead_count, len(vectors), scopes, size)
-
     # upkeep
 
     def compact(self) -> bool:
@@ -405,9 +366,12 @@ class FaissSidecar:
                 return self._snapshot()
 
     def _snapshot(self) -> Snapshot:
-        catalog = self._catalog
-        windows = catalog.column("windows")
-        return Snapshot(self._space, catalog, catalog.alive(), windows, self._vectors.snapshot())
+        return Snapshot(self._space, self._catalog, self._catalog.alive(), self._vectors.snapshot())
+
+
+def _fits_half(vectors: bytes) -> bool:
+    """Tell whether all values are numbers that half precision holds: those of unit vectors are at most 1, 2 leaves room."""
+    return bool((abs(np.frombuffer(vectors, VECTOR_DTYPE)) < 2).all())
 
 
 def _conversations(catalog: Catalog, slots: Slots) -> NDArray[np.int64]:

@@ -38,7 +38,7 @@ _MAGIC = "infinite-memory sidecar"
 _NAME = re.compile(r"generation-(\d{8})")
 _UNFINISHED = ".tmp"
 _HEADER = "header.json"
-_BLOCK = 1 << 20
+_BLOCK = 1 << 20  # bytes read at a time
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from infinite_memory.models import MemoryId
 
-KEY_BYTES = 12
+KEY_BYTES = 12  # of an ObjectId
 KEY_DTYPE = np.dtype(f"S{KEY_BYTES}")
 """NumPy drops trailing zero bytes where it makes a Python value of an entry: read keys by `ids_of` or ``tobytes``."""
 

@@ -31,11 +31,11 @@ class Mapped:
     def __init__(self, rows: NDArray[Any], source: object) -> None:
         """Take the array, and what keeps its file mapped."""
         self.rows, self._source = rows, source
-        self.held_since = time.monotonic()
+        self.given_back_at = time.monotonic()  # nothing of it is in memory yet
 
     def give_back(self) -> None:
         """Take the pages out of this process; whoever reads them, now even, maps them again."""
-        self.held_since = time.monotonic()
+        self.given_back_at = time.monotonic()
         start = -(-self.rows.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
         end = (self.rows.ctypes.data + self.rows.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
         if end > start:
@@ -49,7 +49,7 @@ def resident_bytes() -> int:
 
 def keep_within(bound: int, arrays: Iterable[Mapped]) -> None:
     """Give back pages of *arrays*, the longest held first, while more than *bound* bytes of mapped files are in memory."""
-    for one in sorted(arrays, key=lambda array: array.held_since):
+    for one in sorted(arrays, key=lambda array: array.given_back_at):
         if resident_bytes() <= bound:
             return
         one.give_back()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infinite_memory.models import Filter, Row, ScopeId, TagsMode, fold
-from infinite_memory.sidecar.base import Phrase, TextRow
+from infinite_memory.sidecar.base import Phrase
 
 K1, B = 1.2, 0.75  # those of the index's own BM25, which cannot be changed
 
@@ -40,7 +40,7 @@ class Passage:
 class Recent:
     """One memory as it will be written: its row, and its passages, one of a text that is not long."""
 
-    row: TextRow
+    row: Row
     passages: Sequence[Passage]
 
     @property

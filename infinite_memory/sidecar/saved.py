@@ -67,7 +67,7 @@ class FaissSidecarFiles:
             raise TypeError(f"{type(sidecar).__name__} is not a FaissSidecar")
         with self._saving:
             snapshot = sidecar.frozen()
-            windows = snapshot.windows[snapshot.alive]
+            windows = snapshot.catalog.column("windows")[np.flatnonzero(snapshot.alive)]
             count, vector_count = len(windows), int(windows.sum())
             header = files.Header(database, snapshot.space, snapshot.vectors.dim, count, vector_count, token)
             parts = _Parts(snapshot)
@@ -186,8 +186,6 @@ def _pieces(snapshot: Snapshot, name: str, slots: Slots) -> Iterator[NDArray[Any
                 ends = np.cumsum(catalog.tags_of(some)[0]) + last
                 last = int(ends[-1])
                 yield ends
-            case "windows":
-                yield snapshot.windows[some]
             case _:
                 yield catalog.column(name)[some]
 

@@ -1,4 +1,4 @@
-"""BM25, phrases and look-alike words over all memories; tantivy's home, with `text_documents` and `text_queries`.
+"""BM25, phrases and look-alike words over all memories; tantivy's home, with `text_documents`, `text_queries` and `stems`.
 
 The index holds no text, only words, and it is told words, not texts: cutting is `words`' business. What was written
 is kept in memory, searched by hand and handed to tantivy by `flush`, a few hundred at a time, for a commit costs 25
@@ -35,26 +35,27 @@ from infinite_memory.sidecar.keys import KeyedNumbers, keys_array
 from infinite_memory.sidecar.mapped import give_back_freed
 from infinite_memory.sidecar.passages import passages
 from infinite_memory.sidecar.recent import K1, Passage, Recent, passes, saturation
-from infinite_memory.sidecar.text_documents import documents, ids_at, keys_at, schema, sum_lengths
+from infinite_memory.sidecar.stems import stems_of
+from infinite_memory.sidecar.text_documents import ids_at, keys_at, schema, sum_lengths, to_documents
 from infinite_memory.sidecar.text_manifest import Manifest, write_manifest
 from infinite_memory.sidecar.text_queries import Clauses, Hidden, Queries
 from infinite_memory.sidecar.vocabulary import Vocabulary
-from infinite_memory.sidecar.wording import STOP_WORDS, searched_words
+from infinite_memory.sidecar.wording import content_words, searched_words
 from infinite_memory.sidecar.words import codes_of, fold_word, words_of
 
 K = TypeVar("K")
 log = logging.getLogger(__name__)
 
-FLAT_LENGTH, LENGTH_ROOT = 60, 0.2
+FLAT_LENGTH, LENGTH_ROOT = 60, 0.2  # words, and the fifth root: see above
 MOST_LENGTH = 1.5  # times the mean: a passage that is longer counts as this long where its words are weighed
 PASSAGES_ROOT = 0.15  # the best of many passages is a luckier draw than one
 POOL = 200  # passages scored before the length discount orders them anew
 MOST_TERMS = 48  # of a long question, the rarest words; more change nothing but the time it takes
 LOOKALIKE = {1: 0.8, 2: 0.6}  # what a word counts that is one or two slips away from the one asked for
 WHOLE_WORDS = 30  # a question of at most so many words is also looked for as it stands
-CODE_WEIGHT, QUOTE_WEIGHT, WHOLE_WEIGHT = 1.0, 1.0, 0.5
+CODE_WEIGHT, QUOTE_WEIGHT, WHOLE_WEIGHT = 1.0, 1.0, 0.5  # on the scale of a recall, where the best has about 1
 COMMON_SHARE = 0.02  # a code that more memories than this share have tells nothing
-WIDEN = 4
+WIDEN = 4  # times as many passages are looked at where a long text fills the list
 PAGE = 32_768  # memories listed at a time: nothing else runs while tantivy's answer is taken over
 MANY_ROWS = 1000  # what writing more of them at once leaves free goes back to the system: 160 MiB after a whole index
 WRITER_BYTES = 15_000_000  # the least that tantivy takes
@@ -85,8 +86,6 @@ class TantivyText:
         self.folder, self._database = folder, database
         self._schema = schema()
         self._queries = Queries(self._schema)
-        stemming = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).filter(tantivy.Filter.stemmer("english"))
-        self._stemmer = stemming.build()
         try:
             self._index = tantivy.Index(self._schema, path=str(folder))
             self._searcher = self._index.searcher()
@@ -121,14 +120,7 @@ class TantivyText:
                     self._vocabulary.add(_vocabulary_words(made))
 
     def _prepare(self, row: TextRow) -> Recent:
-        return Recent(row, [self._passage(row, words) for words in passages(words_of(row.text))])
-
-    def _passage(self, row: TextRow, words: Sequence[str]) -> Passage:
-        stems = self._stems(searched_words(row, words))
-        return Passage(stems, Counter(stems), words)
-
-    def _stems(self, words: Sequence[str]) -> list[str]:
-        return self._stemmer.analyze(" ".join(words)) if words else []
+        return Recent(row.row, [_passage(row, words) for words in passages(words_of(row.text))])
 
     def _drop_recent(self, memory_id: MemoryId) -> None:
         if (known := self._recent.pop(memory_id, None)) is not None:
@@ -146,7 +138,7 @@ class TantivyText:
     def remove_scope(self, scope_id: ScopeId) -> None:
         """Take all memories of a scope out."""
         with self._lock:
-            for memory_id in [one for one, known in self._recent.items() if known.row.row.scope_id == scope_id]:
+            for memory_id in [one for one, known in self._recent.items() if known.row.scope_id == scope_id]:
                 self._drop_recent(memory_id)
             self._gone_scopes[scope_id] = object()
 
@@ -191,7 +183,7 @@ class TantivyText:
             for memory_id in (*gone, *moving):
                 writer.delete_documents_by_term("id", memory_id)
             for made in moving.values():
-                for document in documents(made):
+                for document in to_documents(made):
                     writer.add_document(document)
             writer.commit()
             writer.garbage_collect_files()
@@ -207,7 +199,7 @@ class TantivyText:
         """Count the memories known; with *where* those that pass it."""
         with self._lock:
             searcher, hidden, known = self._searcher, self._hidden(), list(self._recent.values())
-        recent = len(known if where is None else [one for one in known if passes(one.row.row, where, self._archived)])
+        recent = len(known if where is None else [one for one in known if passes(one.row, where, self._archived)])
         narrow = self._queries.visible(hidden) if where is None else self._narrow(where, hidden)
         return self._count(searcher, narrow) + recent
 
@@ -223,7 +215,7 @@ class TantivyText:
         with self._lock:
             known = self._recent.get(memory_id)
             if known is not None:
-                return known.row.row.revision >= revision
+                return known.row.revision >= revision
             if memory_id in self._gone:
                 return False
             searcher, gone_scopes = self._searcher, list(self._gone_scopes)
@@ -238,7 +230,7 @@ class TantivyText:
         """Give the revision at which every memory is known."""
         with self._lock:
             searcher, hidden = self._searcher, self._hidden()
-            recent = {bytes.fromhex(memory_id): made.row.row.revision for memory_id, made in self._recent.items()}
+            recent = {bytes.fromhex(memory_id): made.row.revision for memory_id, made in self._recent.items()}
         visible = self._queries.memories(self._queries.visible(hidden))
         keys, numbers = [keys_array(list(recent))], [np.array(list(recent.values()), np.int64)]
         for first in range(0, self._count(searcher, self._queries.visible(hidden)), PAGE):
@@ -251,8 +243,8 @@ class TantivyText:
     def read(self, question: str, spelling: Spelling) -> Wording:
         """Find the words of *question* in the index; see `TextIndex.read`."""
         words = words_of(question)
-        content = list(dict.fromkeys(word for word in words if word not in STOP_WORDS) or dict.fromkeys(words))
-        stems = self._stems(content)
+        content = list(dict.fromkeys(content_words(words) or words))
+        stems = stems_of(content)
         with self._lock:
             total, frequencies = self._total(), {stem: self._frequency(stem) for stem in stems}
         terms: dict[str, Term] = {}
@@ -277,7 +269,7 @@ class TantivyText:
         """Find what *word* may have been meant for, with the words as they stand."""
         found: dict[str, tuple[Term, str]] = {}
         for near, distance in self._words().nearest(word):
-            for stem in self._stems([near]):
+            for stem in stems_of([near]):
                 frequency = self._frequency(stem)
                 if frequency and stem not in found and stem not in asked:
                     found[stem] = Term(stem, _idf(frequency, total), LOOKALIKE[distance]), near
@@ -302,7 +294,7 @@ class TantivyText:
 
     def share(self, wording: Wording, text: str) -> float:
         """Tell which share of the question's words *text* itself has; see `TextIndex.share`."""
-        own = set(self._stems(words_of(text)))
+        own = set(stems_of(words_of(text)))
         had = sum(term.idf * term.weight for term in wording.terms if term.word in own)
         return min(1.0, had / wording.ideal) if wording.ideal else 0.0
 
@@ -311,7 +303,7 @@ class TantivyText:
         with self._lock:
             searcher, hidden, recent = self._searcher, self._hidden(), list(self._recent.values())
             mean, committed = self._mean_length(), searcher.num_docs
-        recent = [made for made in recent if passes(made.row.row, where, self._archived)]
+        recent = [made for made in recent if passes(made.row, where, self._archived)]
         scores: dict[MemoryId, Scored] = {}
         verbatim: dict[MemoryId, float] = {}
         if committed:
@@ -322,7 +314,7 @@ class TantivyText:
                 for memory_id in _best(searcher, query, k, max(k, 1)):
                     verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
         for made in recent:
-            memory_id = made.row.row.memory_id
+            memory_id = made.row.memory_id
             best = max((_scored(wording, one, mean), one.length) for one in made.passages)
             if best[0]:
                 scores[memory_id] = Scored(*best, len(made.passages))
@@ -404,6 +396,11 @@ class TantivyText:
             yield from _vocabulary_words(made)
 
 
+def _passage(row: TextRow, words: Sequence[str]) -> Passage:
+    stems = stems_of(searched_words(row, words))
+    return Passage(stems, Counter(stems), words)
+
+
 def _settle(known: dict[K, object], written: Mapping[K, object]) -> None:
     """Take out of *known* what was written and did not go anew meanwhile."""
     for one, mark in written.items():
@@ -420,7 +417,7 @@ def _best(searcher: tantivy.Searcher, query: tantivy.Query, k: int, limit: int) 
             best.setdefault(memory_id, hit)
         if len(best) >= k or len(hits) < limit:
             return best
-        limit *= WIDEN  # a long text fills the list
+        limit *= WIDEN
 
 
 def _scored(wording: Wording, passage: Passage, mean: float) -> float:
@@ -452,5 +449,5 @@ def _may_be_misspelt(word: str) -> bool:
 
 
 def _vocabulary_words(made: Recent) -> list[str]:
-    speaker = made.row.row.speaker
+    speaker = made.row.speaker
     return [*chain.from_iterable(one.words for one in made.passages), *(words_of(speaker) if speaker else ())]

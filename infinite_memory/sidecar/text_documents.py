@@ -31,17 +31,17 @@ def schema() -> tantivy.Schema:
     return builder.build()
 
 
-def documents(made: Recent) -> Iterator[tantivy.Document]:
+def to_documents(made: Recent) -> Iterator[tantivy.Document]:
     """Write a memory as the index has it: a document for each passage, the first of which stands for the memory."""
     for number, passage in enumerate(made.passages):
-        document = _document(made.row.row, passage)
+        document = _to_document(made.row, passage)
         document.add_integer("passages", len(made.passages))
         if number == 0:
             document.add_text(FIRST, FIRST)
         yield document
 
 
-def _document(row: Row, passage: Passage) -> tantivy.Document:
+def _to_document(row: Row, passage: Passage) -> tantivy.Document:
     document = tantivy.Document()
     document.add_text("stems", " ".join(passage.stems))
     document.add_text("words", " ".join(passage.words))

@@ -69,11 +69,14 @@ class TantivyTextFiles:
         raise SidecarDamagedError("no text index was saved yet")
 
     def settle(self, index: TextIndex) -> None:
-        """Remove all generations but that of *index*."""
-        kept = getattr(index, "folder", None)
+        """Remove all generations but that of *index*, a `TantivyText`."""
+        from infinite_memory.sidecar.text import TantivyText
+
+        if not isinstance(index, TantivyText):
+            raise TypeError(f"{type(index).__name__} is not a TantivyText")
         for number in self._numbers():
             folder = self._folder / f"text-{number:08d}"
-            if folder != kept:
+            if folder != index.folder:
                 shutil.rmtree(folder, ignore_errors=True)
 
     @property

@@ -21,7 +21,7 @@ RECIPE = 2
 MANIFEST = "manifest.json"
 
 _UNLISTED = re.compile(r"\..*|manifest\.json.*|.*\.tmp")  # locks and lists that tantivy writes for itself
-_BLOCK = 1 << 20
+_BLOCK = 1 << 20  # bytes read at a time
 
 
 @dataclass(frozen=True, slots=True)

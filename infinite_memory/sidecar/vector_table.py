@@ -51,6 +51,7 @@ ALL_SHARE = 4
 """A pool of more than one in so many rows saves nothing over an exact search of all."""
 
 WIDEN = 4
+"""Factor by which a search grows that did not find enough."""
 
 Scores = NDArray[np.float64]
 
@@ -96,6 +97,7 @@ class Segment:
 
     @property
     def rows(self) -> Codes:
+        """The rows so far, a view of shape ``(count, dim)``."""
         return self.codes[: self.count]
 
     def append(self, vectors: Vectors | Codes) -> int:
@@ -137,21 +139,6 @@ class VectorTable:
 
     def __len__(self) -> int:
         return len(self._slots)
-
-    @property
-    def size_bytes(self) -> int:
-        """Memory taken; of mapped files, their size."""
-        coarse = 0 if self.coarse is None else self.coarse.size_bytes
-        return (
-            self._slots.size_bytes + self._windows.size_bytes + sum(one.codes.nbytes for one in self.segments) + coarse
-        )
-
-    def accepts_all(self, given: Sequence[Vectors]) -> bool:
-        """Tell whether each has the form ``(n, dim)``, n at least 1, and values that half precision can hold."""
-        for vectors in given:
-            if vectors.ndim != 2 or not len(vectors) or vectors.shape[1] != self.dim:
-                return False
-        return not given or bool((abs(np.concatenate(given)) < 2).all())
 
     def append(self, slots: Slots, windows: NDArray[Any], vectors: Vectors | Codes) -> None:
         """Append rows.
@@ -222,7 +209,7 @@ class VectorTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Rows that stay together: their slots, windows, vectors and, where all have them, coarse codes.
+    """Rows that stay together: their slots, windows, vectors of shape ``(n, dim)`` and, where all have them, coarse codes.
 
     ``segment`` is set where the rows are exactly those of one segment.
     """
@@ -266,7 +253,7 @@ class VectorSnapshot:
             wanted *= WIDEN
 
     def read(self, rows: Slots) -> Codes:
-        """Copy the vectors of *rows*, which rise."""
+        """Copy the vectors of *rows*, which rise; shape ``(len(rows), dim)``."""
         codes = np.empty((len(rows), self.dim), np.float16)
         # Straight into its place, in a call that lets other threads run; as bytes, for of a mapped file, whose numbers may lie
         # at odd addresses, that call would copy all.

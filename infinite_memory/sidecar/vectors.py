@@ -54,17 +54,19 @@ _SHORT_DIM = 256
 def search_exactly(
     codes: Codes, query: Vectors, count: int, selected: Mask | None
 ) -> tuple[NDArray[np.float32], Slots]:
-    """Find the *count* best rows of *codes*. Rows that fill up a short result are -1.
+    """Find the *count* best rows of *codes*.
 
     Args:
         query: float32, shape ``(1, dim)``.
         selected: A mark for each row, or None for all.
+
+    Returns:
+        The scores, falling, and the rows; rows that fill up a short result are -1.
     """
     _on_one_thread()
     if selected is not None and len(few := np.flatnonzero(selected)) <= FEW_ROWS:
-        gathered = codes[
-            few
-        ]  # not multiplied by NumPy: its BLAS wakes a thread for each core, which takes ten times as long
+        gathered = codes[few]
+        # Not multiplied by NumPy: its BLAS wakes a thread for each core, which takes ten times as long.
         scores, rows = _view(gathered).search(query, min(count, len(few)))
         return scores[0], few[rows[0]]
     index = _view(codes)
@@ -78,7 +80,7 @@ def search_exactly(
 
 
 def score(codes: Codes, query: Vectors) -> NDArray[np.float32]:
-    """Give the score of each of *codes*; ``query`` is float32, shape ``(1, dim)``."""
+    """Give the score (cosine, -1 to 1) of each of *codes*, in their order; ``query`` is float32, shape ``(1, dim)``."""
     _on_one_thread()
     scores, rows = _view(codes).search(query, len(codes))
     made = np.empty(len(codes), np.float32)
@@ -128,7 +130,7 @@ class Packed:
         self._index = faiss.IndexIVFPQFastScan(listed)
 
     def search(self, vector: Vectors, count: int, selected: Mask | None = None) -> Ranked:
-        """Give the *count* best rows by their codes, of those marked in *selected* where it is given."""
+        """Give the *count* best rows by their codes, of those marked in *selected* where it is given; *vector* has shape ``(dim,)``."""
         _on_one_thread()
         if selected is None:
             return _first(*self._index.search(vector[None], min(count, self._index.ntotal)))
@@ -151,7 +153,7 @@ class Quantiser:
 
     @classmethod
     def trained(cls, sample: Codes) -> Quantiser:
-        """Train one on *sample*; the same sample gives the same quantiser."""
+        """Train one on *sample*, shape ``(n, dim)``; the same sample gives the same quantiser."""
         _on_one_thread()
         index = _empty(sample.shape[1])
         index.train(sample.astype(np.float32))

@@ -4,11 +4,11 @@ Why not the index's own tokenizers: they cut ``ERR_CONN_RESET`` and ``v2.14.3-rc
 a whole Chinese sentence, and split Indian scripts at their vowel signs. Here
 
 - letters are compared in one form: compatibility forms unified, case folded, accents taken off ("Núñez" is found by
-"nunez");
+  "nunez");
 - a run such as ``src/app/main.py`` or ``v2.14.3-rc1`` is one word, followed by its parts, so that it is found by its letters
   and by each part;
 - Chinese, Japanese, Korean and Thai runs give their characters and pairs of characters, for no blank tells their
-words apart.
+  words apart.
 
 The same text always gives the same words in the same order, so a quoted phrase is found as a run of words.
 """
@@ -24,7 +24,7 @@ from functools import lru_cache
 LONGEST = 200
 """A run of more characters is an encoded blob, not a word; only its parts are kept, cut to this."""
 
-SHORTEST_CODE = 4
+SHORTEST_CODE = 4  # characters; "v2" or "a1" stands everywhere
 
 _UNSPACED = (  # Thai and Lao, Burmese, Khmer, kana, Han, Hangul
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"

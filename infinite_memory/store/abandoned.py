@@ -19,7 +19,7 @@ from infinite_memory.store.drivers import Client, aggregate
 APP_NAME = "infinite-memory"
 """What our clients call themselves; others' transactions are left alone."""
 
-LOOKS, BETWEEN_S = 3, 0.1
+LOOKS, BETWEEN_S = 3, 0.1  # a connection of a program that died is closed by the system within a moment
 
 log = logging.getLogger(__name__)
 

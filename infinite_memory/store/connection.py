@@ -24,7 +24,7 @@ Database = AsyncDatabase[dict[str, Any]]
 UriSource = str | Callable[[], Awaitable[str]]
 """A server's URI, or who gives it after making sure that the server runs (`LocalMongo.ensure`)."""
 
-_POOL = 20
+_POOL = 20  # connections: eight for a read over all scopes, and requests beside it
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True, tzinfo=dt.UTC)
 _HINT = "start it, or correct mongodb.uri; then send the request again"
 _OWN_HINT = "it is started again by itself; send the request again in a moment, or see logs/mongod.log"

@@ -47,5 +47,5 @@ class Facts(Protocol):
     async def history(self, scope_id: ScopeId, subject: str, predicate: str) -> list[Fact]:
         """List every triple of a subject and predicate, oldest first."""
 
-    async def count(self, scope_ids: Collection[ScopeId] | None = None, *, active: bool = True) -> int:
-        """Count facts of some scopes (None: of all): those that hold now, or with *active* False closed ones too."""
+    async def count(self, scope_ids: Collection[ScopeId] | None = None) -> int:
+        """Count the facts of some scopes (None: of all) that hold now."""

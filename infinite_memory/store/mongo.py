@@ -57,14 +57,13 @@ if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
     from pymongo.asynchronous.client_session import AsyncClientSession
 
-_STREAM_PAGE = 500
-_VERSION_PAGE = 20_000
-_ROW_PAGE = 1000
+_STREAM_PAGE = 500  # whole memories with their vectors: some megabytes
+_VERSION_PAGE = 20_000  # ids and revisions alone
+_ROW_PAGE = 1000  # rows with their vectors, which a sidecar takes in under one hold of its lock
 _PARALLEL = 8
 """Operations under way at once when all scopes are asked; more only queue up in the server."""
 
 _DEFAULT_TIMEOUT_S = 5.0
-_NOW = {"$currentDate": {"changed": {"$type": "timestamp"}}}
 
 T = TypeVar("T")
 
@@ -251,10 +250,14 @@ class MongoStore(Store):
         return done
 
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
-        change = {"$set": {"embedding": documents.embedding_to_document(embedding)}, "$inc": {"revision": 1}, **_NOW}
-        wanted = {"_id": documents.object_id(memory_id), "revision": revision}
+        change = {
+            "$set": {"embedding": documents.embedding_to_document(embedding)},
+            "$inc": {"revision": 1},
+            **schema.CHANGED_NOW,
+        }
+        query = {"_id": documents.object_id(memory_id), "revision": revision}
         async with self._connection.operation() as database:
-            return (await memories_of(database, scope_id).update_one(wanted, change)).matched_count == 1
+            return (await memories_of(database, scope_id).update_one(query, change)).matched_count == 1
 
     async def soft_delete(self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False) -> list[MemoryId]:
         hidden = {"live": False, "deleted_at": floor_to_millisecond(deleted_at)}
@@ -268,7 +271,7 @@ class MongoStore(Store):
     async def _mark(self, located: Located, *, live: bool, change: Mapping[str, Any]) -> list[MemoryId]:
         """Change those memories that are live or not; a mark of this very call tells which they were."""
         mark = ObjectId()
-        update = {**change, "$set": {**change["$set"], "mark": mark}, "$inc": {"revision": 1}, **_NOW}
+        update = {**change, "$set": {**change["$set"], "mark": mark}, "$inc": {"revision": 1}, **schema.CHANGED_NOW}
         changed: list[MemoryId] = []
         for scope_id, ids in batches(located):
             async with self._connection.operation() as database:
@@ -305,12 +308,12 @@ class MongoStore(Store):
     async def fetch(
         self, located: Located, *, deleted: bool | None = False, vectors: bool = False
     ) -> dict[MemoryId, MemoryRecord]:
-        wanted: Document = {} if deleted is None else {"live": not deleted}
-        shape = None if vectors else WITHOUT_VECTORS
+        query: Document = {} if deleted is None else {"live": not deleted}
+        projection = None if vectors else WITHOUT_VECTORS
 
         async def read(scope_id: ScopeId, ids: list[ObjectId]) -> list[MemoryRecord]:
             async with self._connection.operation() as database:
-                found = memories_of(database, scope_id).find({"_id": {"$in": ids}, **wanted}, shape)
+                found = memories_of(database, scope_id).find({"_id": {"$in": ids}, **query}, projection)
                 return [documents.from_document(one, scope_id) async for one in found]
 
         pages = await _gather(lambda batch: read(*batch), batches(located))
@@ -333,15 +336,15 @@ class MongoStore(Store):
     async def deleted_ids(
         self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None, *, pruned: bool | None = None
     ) -> dict[MemoryId, ScopeId]:
-        wanted: Document = {"live": False}
+        query: Document = {"live": False}
         if pruned is not None:
-            wanted["pruned"] = True if pruned else {"$ne": True}
+            query["pruned"] = True if pruned else {"$ne": True}
         if before is not None:
-            wanted["deleted_at"] = {"$lt": before}
+            query["deleted_at"] = {"$lt": before}
 
         async def look(scope_id: ScopeId) -> dict[MemoryId, ScopeId]:
             async with self._connection.operation(factor=4) as database:
-                found = memories_of(database, scope_id).find(wanted, {"_id": 1})
+                found = memories_of(database, scope_id).find(query, {"_id": 1})
                 return {MemoryId(str(one["_id"])): scope_id async for one in found}
 
         hidden: dict[MemoryId, ScopeId] = {}
@@ -383,19 +386,23 @@ class MongoStore(Store):
                     yield Version(MemoryId(str(document["_id"])), scope_id, int(document["revision"]))
 
     async def _pages(
-        self, scope_id: ScopeId, shape: Mapping[str, int] | None, size: int, codec: CodecOptions[Document] | None = None
+        self,
+        scope_id: ScopeId,
+        projection: Mapping[str, int] | None,
+        size: int,
+        codec: CodecOptions[Document] | None = None,
     ) -> AsyncIterator[list[Document]]:
         """Page through the live memories of a scope by id, each page a query of its own, so that a slow reader loses none."""
-        wanted: Document = {"live": True}
+        query: Document = {"live": True}
         while True:
-            async with self._connection.operation(factor=4, asks_first="_id" not in wanted) as database:
-                found = memories_of(database, scope_id).with_options(codec_options=codec).find(wanted, shape)
+            async with self._connection.operation(factor=4, asks_first="_id" not in query) as database:
+                found = memories_of(database, scope_id).with_options(codec_options=codec).find(query, projection)
                 page = await found.sort("_id", 1).limit(size).batch_size(size).to_list(None)
             if page:
                 yield page
             if len(page) < size:
                 return
-            wanted = {"live": True, "_id": {"$gt": page[-1]["_id"]}}
+            query = {"live": True, "_id": {"$gt": page[-1]["_id"]}}
 
     async def count_live(self) -> dict[ScopeId, int]:
         scope_ids = await self._scopes.ids()  # a server that does not answer is noticed here

@@ -64,26 +64,26 @@ class MongoFacts(Facts):
         return done[0]
 
     async def of_subject(self, scope_id: ScopeId, subject: str, at: dt.datetime | None) -> list[Fact]:
-        wanted: Document = {"scope_id": object_id(scope_id), "subject_key": fold(subject)}
+        query: Document = {"scope_id": object_id(scope_id), "subject_key": fold(subject)}
         if at is None:
-            wanted["active"] = True
+            query["active"] = True
         else:
-            wanted |= {"valid_from": {"$lte": at}, "$or": [{"active": True}, {"valid_to": {"$gt": at}}]}
-        return await self._list(wanted, [("predicate_key", 1), ("valid_from", 1)])
+            query |= {"valid_from": {"$lte": at}, "$or": [{"active": True}, {"valid_to": {"$gt": at}}]}
+        return await self._list(query, [("predicate_key", 1), ("valid_from", 1)])
 
     async def history(self, scope_id: ScopeId, subject: str, predicate: str) -> list[Fact]:
         return await self._list(_about(scope_id, subject, predicate), [("valid_from", 1), ("_id", 1)])
 
-    async def _list(self, wanted: Document, order: list[tuple[str, int]]) -> list[Fact]:
+    async def _list(self, query: Document, order: list[tuple[str, int]]) -> list[Fact]:
         async with self._connection.operation() as database:
-            return [from_document(one) async for one in database[schema.FACTS].find(wanted).sort(order)]
+            return [from_document(one) async for one in database[schema.FACTS].find(query).sort(order)]
 
-    async def count(self, scope_ids: Collection[ScopeId] | None = None, *, active: bool = True) -> int:
-        wanted: Document = {} if scope_ids is None else {"scope_id": {"$in": [object_id(one) for one in scope_ids]}}
-        if active:
-            wanted["active"] = True
+    async def count(self, scope_ids: Collection[ScopeId] | None = None) -> int:
+        query: Document = {"active": True}
+        if scope_ids is not None:
+            query["scope_id"] = {"$in": [object_id(one) for one in scope_ids]}
         async with self._connection.operation(factor=4) as database:
-            return await database[schema.FACTS].count_documents(wanted)
+            return await database[schema.FACTS].count_documents(query)
 
 
 async def _replace(facts: AsyncCollection[Document], fact: Fact, session: AsyncClientSession | None) -> Asserted:

@@ -42,19 +42,18 @@ class MongoOwners(Owners):
                     "_id": f"${field}",
                     "count": {"$sum": {"$cond": [counts, 1, 0]}},
                     "first_at": {"$min": "$created_at"},
-                    "last_at": {"$max": "$updated_at"},
                 }
             },
             {"$sort": {"_id": 1}},
         ]
         async with self._connection.operation(factor=4) as database:
             found = await aggregate(database[schema.collection_name(object_id(scope_id))], pipeline)
-        return [OwnerCount(one["_id"], one["count"], one["first_at"], one["last_at"]) for one in found]
+        return [OwnerCount(one["_id"], one["count"], one["first_at"]) for one in found]
 
     async def ids_of_agent(
         self, scope_id: ScopeId, agent_id: str, user_id: str, *, leave_out_status: Collection[str] = ()
     ) -> frozenset[MemoryId]:
-        wanted = {
+        query = {
             "owners.agent_id": {"$eq": agent_id},
             "owners.user_id": {"$eq": user_id},
             "live": True,
@@ -62,14 +61,14 @@ class MongoOwners(Owners):
         }
         async with self._connection.operation() as database:
             memories = database[schema.collection_name(object_id(scope_id))]
-            found = await memories.find(wanted, {"_id": 1}).to_list(None)
+            found = await memories.find(query, {"_id": 1}).to_list(None)
         return frozenset(MemoryId(str(one["_id"])) for one in found)
 
     async def ids_of(self, scope_id: ScopeId, among: Mapping[str, str]) -> frozenset[MemoryId]:
-        wanted = {f"owners.{escape_key(kind)}": {"$eq": owner} for kind, owner in among.items()}
+        query = {f"owners.{escape_key(kind)}": {"$eq": owner} for kind, owner in among.items()}
         async with self._connection.operation(factor=4) as database:
             memories = database[schema.collection_name(object_id(scope_id))]
-            found = await memories.find(wanted, {"_id": 1}).to_list(None)
+            found = await memories.find(query, {"_id": 1}).to_list(None)
         return frozenset(MemoryId(str(one["_id"])) for one in found)
 
     async def add_agent(self, agent: Agent) -> bool:
@@ -83,9 +82,9 @@ class MongoOwners(Owners):
         return True
 
     async def agents(self, user_id: str | None = None) -> list[Agent]:
-        wanted = {} if user_id is None else {"_id.user_id": {"$eq": user_id}}
+        query = {} if user_id is None else {"_id.user_id": {"$eq": user_id}}
         async with self._connection.operation() as database:
-            found = await database[schema.AGENTS].find(wanted).sort("created_at", 1).to_list(None)
+            found = await database[schema.AGENTS].find(query).sort("created_at", 1).to_list(None)
         return [
             Agent(one["_id"]["agent_id"], one["_id"]["user_id"], one["name"], one["description"], one["created_at"])
             for one in found

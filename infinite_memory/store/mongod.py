@@ -43,13 +43,13 @@ MEMBER = f"./{SOCKET_NAME}"
 _START_TIMEOUT_S = 60.0
 """Recovery of a large data set after kill -9 may take long; a start that fails ends much sooner by itself."""
 
-_POLL_S = 0.02
-_WATCH_S = 0.1
+_POLL_S = 0.02  # while it starts
+_WATCH_S = 0.1  # while it runs
 _JOURNAL_FILE_MB = 16
 """WiredTiger keeps up to three journal files ready, of 100 MB by default: much for a home that holds a few notes."""
 
-_MAX_RESTARTS = 5
-_RESTART_WINDOW_S = 60.0
+_MAX_RESTARTS, _RESTART_WINDOW_S = 5, 60.0
+"""A server that dies more often than this within so long is left alone: starting it again mends nothing."""
 
 
 class LocalMongo:

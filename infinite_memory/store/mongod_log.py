@@ -13,6 +13,10 @@ LIMIT_BYTES = 2 * 1024 * 1024
 """The log and its one predecessor stay under about twice this."""
 
 _LITTLE_BYTES = 1024 * 1024
+"""With less space than this on the disk, that is why the server ended."""
+
+_TAIL_BYTES = 32 * 1024
+"""What is read of a log's end: some hundred lines, of which one says why."""
 
 _LOG_OPENED = 20698
 """The line "***** SERVER RESTARTED *****", which opens every start in the log."""
@@ -59,11 +63,11 @@ class MongodLog:
         return said[-1][:500] if said else f"it did not say why; see {self.file}"
 
 
-def _tail(file: Path, size: int = 32 * 1024) -> list[str]:
+def _tail(file: Path) -> list[str]:
     """Give the last lines of a file, none when it is not there."""
     try:
         with file.open("rb") as opened:
-            opened.seek(max(0, file.stat().st_size - size))
+            opened.seek(max(0, file.stat().st_size - _TAIL_BYTES))
             return opened.read().decode(errors="replace").splitlines()
     except OSError:
         return []

@@ -12,7 +12,7 @@ from infinite_memory.models import MemoryId, ScopeId
 
 @dataclass(frozen=True, slots=True)
 class OwnerCount:
-    """One owner: how many live memories it has, when its first was stored and when its last was touched.
+    """One owner: how many live memories it has, and when its first was stored.
 
     One whose memories are all softly deleted is still there, with a count of 0.
     """
@@ -20,7 +20,6 @@ class OwnerCount:
     owner: str
     count: int
     first_at: dt.datetime
-    last_at: dt.datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,9 @@ USES = "uses"
 BELONGING = (REVISIONS, FACTS, LINKS, USES)
 """What belongs to a scope beside its memories, and goes, moves and comes back with it."""
 
+CHANGED_NOW: dict[str, Any] = {"$currentDate": {"changed": {"$type": "timestamp"}}}
+"""As part of an update, has the server note when a document changed, for those who poll."""
+
 TOMBSTONE_KEEP = dt.timedelta(days=7)
 
 _SCHEMA_KEY = "schema"
@@ -154,8 +157,8 @@ async def _from_unversioned(database: Database) -> None:
         await database[SCOPES].update_one({"_id": scope["_id"]}, {"$set": {"name_key": fold(scope["name"])}})
     for name in await database.list_collection_names(filter={"name": {"$regex": f"^{PREFIX}"}}):
         changes = []
-        wanted = {"text": 0, "embedding": 0, "metadata": 0}
-        async for memory in database[name].find({"live": {"$exists": False}}, wanted):
+        projection = {"text": 0, "embedding": 0, "metadata": 0}
+        async for memory in database[name].find({"live": {"$exists": False}}, projection):
             missing = {
                 "live": memory.get("deleted_at") is None,
                 "revision": memory.get("revision", 1),
@@ -166,11 +169,7 @@ async def _from_unversioned(database: Database) -> None:
                     tag_keys(memory.get("tags", ()), memory.get("speaker"), memory.get("conversation_id"))
                 ),
             }
-            changes.append(
-                UpdateOne(
-                    {"_id": memory["_id"]}, {"$set": missing, "$currentDate": {"changed": {"$type": "timestamp"}}}
-                )
-            )
+            changes.append(UpdateOne({"_id": memory["_id"]}, {"$set": missing, **CHANGED_NOW}))
             if len(changes) >= _BATCH:
                 await database[name].bulk_write(changes, ordered=False)
                 changes = []

@@ -62,8 +62,8 @@ class Scopes:
     async def check(self, scope_ids: set[ScopeId]) -> None:
         """Raise `ScopeNotFoundError` for a scope that is not there."""
         async with self._connection.operation() as database:
-            wanted = {"_id": {"$in": [find_object_id(scope_id) for scope_id in scope_ids]}, **_PRESENT}
-            found = {str(scope["_id"]) async for scope in database[schema.SCOPES].find(wanted, {"_id": 1})}
+            query = {"_id": {"$in": [find_object_id(scope_id) for scope_id in scope_ids]}, **_PRESENT}
+            found = {str(scope["_id"]) async for scope in database[schema.SCOPES].find(query, {"_id": 1})}
         for missing in scope_ids - found:
             raise ScopeNotFoundError(missing)
 
@@ -89,14 +89,14 @@ class Scopes:
     async def change(self, scope_id: ScopeId, fields: dict[str, Any]) -> Scope:
         """Set fields of a scope; an empty dict only reads it."""
         async with self._connection.operation() as database:
-            wanted = {"_id": find_object_id(scope_id), **_PRESENT}
+            query = {"_id": find_object_id(scope_id), **_PRESENT}
             try:
                 found = (
                     await database[schema.SCOPES].find_one_and_update(
-                        wanted, {"$set": fields}, return_document=ReturnDocument.AFTER
+                        query, {"$set": fields}, return_document=ReturnDocument.AFTER
                     )
                     if fields
-                    else await database[schema.SCOPES].find_one(wanted)
+                    else await database[schema.SCOPES].find_one(query)
                 )
             except DuplicateKeyError as exc:
                 raise ScopeExistsError(str(fields.get("name"))) from exc

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.client_session import AsyncClientSession
 
 
-_PAGE = 1000
-_CHUNK_BYTES = 4 << 20
+_PAGE = 1000  # documents read at a time
+_CHUNK_BYTES = 4 << 20  # of documents in a part of a backup, which is compressed and checked as one
 _LENGTH = struct.Struct("<i")
 
 STAGED = "staged_"
@@ -69,15 +69,15 @@ class MongoSnapshot(Snapshot):
 
     async def collection(self, name: str, present: set[str] | None = None) -> AsyncIterator[Chunk]:
         """Give the documents of one collection; those of scopes that are not in *present* are left out."""
-        wanted: dict[str, Any] = {}
+        query: dict[str, Any] = {}
         if present is not None:
             if (found := MEMORIES.fullmatch(name)) and found[1] not in present:
                 return
             if name == schema.SCOPES:
-                wanted = {"dropping": {"$ne": True}}
+                query = {"dropping": {"$ne": True}}
             elif name in schema.BELONGING:
-                wanted = {"scope_id": {"$in": [ObjectId(one) for one in present]}}
-        pages = self._meta_pages() if name == schema.META else self._pages(name, wanted)
+                query = {"scope_id": {"$in": [ObjectId(one) for one in present]}}
+        pages = self._meta_pages() if name == schema.META else self._pages(name, query)
         held, count = [], 0
         async for page in pages:
             held.append(page)
@@ -88,12 +88,12 @@ class MongoSnapshot(Snapshot):
         if count:
             yield Chunk(name, count, b"".join(held))
 
-    async def _pages(self, name: str, wanted: Mapping[str, Any]) -> AsyncIterator[bytes]:
+    async def _pages(self, name: str, query: Mapping[str, Any]) -> AsyncIterator[bytes]:
         """Page through a collection by id, each page a query of its own, so that a slow disk holds up nobody."""
         last: Any = None
         while True:
             async with self._connection.operation(factor=6) as database:
-                narrowed = dict(wanted) if last is None else {"$and": [wanted, {"_id": {"$gt": last}}]}
+                narrowed = dict(query) if last is None else {"$and": [query, {"_id": {"$gt": last}}]}
                 cursor = database[name].find_raw_batches(narrowed, session=self._session).sort("_id", 1).limit(_PAGE)
                 batches = [cast("bytes", batch) async for batch in cursor]
             page = b"".join(batches)
@@ -114,9 +114,9 @@ class MongoSnapshot(Snapshot):
         if kept:
             yield b"".join(bson.encode(one) for one in kept)
 
-    async def _documents(self, name: str, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def _documents(self, name: str, query: Mapping[str, Any]) -> list[dict[str, Any]]:
         async with self._connection.operation(factor=6) as database:
-            return await database[name].find(dict(wanted), session=self._session).sort("_id", 1).to_list(None)
+            return await database[name].find(dict(query), session=self._session).sort("_id", 1).to_list(None)
 
 
 @asynccontextmanager

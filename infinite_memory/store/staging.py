@@ -62,8 +62,7 @@ _UNSURE = WriteConcern(w=1, j=False)
 
 _BATCH_BYTES = 8 << 20
 _ID_FIRST = b"\x07_id\x00"
-_NAMESPACE_NOT_FOUND = 26
-_DUPLICATE_KEY = 11000
+_NAMESPACE_NOT_FOUND, _DUPLICATE_KEY = 26, 11000  # MongoDB's error codes
 _KEPT_NAMES = frozenset({schema.META, schema.TOMBSTONES, schema.TOKENS})
 _JOURNAL = "restore."
 _STAGED_NAME = re.compile(rf"{STAGED}([0-9a-f]{{24}})_(.+)")
@@ -375,7 +374,7 @@ async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> 
 
 async def _rename(database: Database, source: str, target: str, *, polled: bool) -> None:
     if polled and MEMORIES.fullmatch(target):
-        await database[source].update_many({}, {"$currentDate": {"changed": {"$type": "timestamp"}}})
+        await database[source].update_many({}, schema.CHANGED_NOW)
     try:
         await database[source].rename(target, dropTarget=True)
     except OperationFailure as problem:
@@ -404,7 +403,7 @@ async def _pour(database: Database, source: str, target: str, mark: ObjectId) ->
     moved = {"$set": {"revision": {"$add": ["$revision", 1]}, "moved": mark}}
     into = {"$merge": {"into": target, "on": "_id", "whenMatched": "keepExisting", "whenNotMatched": "insert"}}
     await aggregate(database[source], [moved, into])
-    settled = {"$unset": {"moved": ""}, "$currentDate": {"changed": {"$type": "timestamp"}}}
+    settled = {"$unset": {"moved": ""}, **schema.CHANGED_NOW}
     await database[target].update_many({"moved": mark}, settled)
 
 

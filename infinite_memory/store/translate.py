@@ -20,8 +20,7 @@ from infinite_memory.errors import (
 _LOGIN_CODES = {11, 13, 18, 8000}
 """UserNotFound, Unauthorized, AuthenticationFailed, Atlas' own."""
 
-_DISK_FULL = 14031
-_DUPLICATE_KEY = 11000
+_DISK_FULL, _DUPLICATE_KEY = 14031, 11000  # MongoDB's error codes
 _NOT_STORABLE = (BSONError, OverflowError, UnicodeEncodeError, errors.DocumentTooLarge)
 _TOO_LARGE = {10334, 17280, 17419, 17420}
 _GONE_AWAY_CODES = {50, 64, 89, 91, 189, 262, 11600, 11602}

@@ -51,10 +51,6 @@ class Reply:
         """Tell whether a boolean field is there and true."""
         return b"\x08" + key.encode() + b"\0\x01" in self._body
 
-    def is_ok(self) -> bool:
-        """Tell whether the command succeeded."""
-        return b"\x01ok\0" + struct.pack("<d", 1.0) in self._body
-
     def text(self, key: str) -> str:
         """Give a text field, "" when it is missing."""
         mark = b"\x02" + key.encode() + b"\0"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WITHOUT_VECTORS = {"embedding": 0}
 
-_BATCH = 1000
+_BATCH = 1000  # ids in one operation, so that none is long
 
 
 def memories_of(database: Database, scope_id: ScopeId) -> AsyncCollection[Document]:
@@ -83,16 +83,16 @@ async def exchange(
         MemoryChangedError: it changed.
     """
     memories, revisions = memories_of(database, memory.scope_id), database[schema.REVISIONS]
-    wanted = {"_id": document["_id"], "revision": memory.revision}
+    query = {"_id": document["_id"], "revision": memory.revision}
     if revise:
-        before = await memories.find_one(wanted, WITHOUT_VECTORS, session=session)
+        before = await memories.find_one(query, WITHOUT_VECTORS, session=session)
         if before is None:
             await _raise_conflict(database, memory, session)
         # Before the change, so that no version can be missing; named by its number, so that doing it twice is once.
         version = {"memory_id": document["_id"], "revision": memory.revision}
         kept = {"$setOnInsert": {"scope_id": documents.object_id(memory.scope_id), "document": before}}
         await revisions.update_one(version, kept, upsert=True, session=session)
-    if (await memories.replace_one(wanted, document, session=session)).matched_count == 0:
+    if (await memories.replace_one(query, document, session=session)).matched_count == 0:
         if revise and await memories.find_one({"_id": document["_id"]}, {"_id": 1}, session=session) is None:
             # Removed at this moment: the version that was just kept goes too.
             await revisions.delete_many({"memory_id": document["_id"]}, session=session)

@@ -67,6 +67,10 @@ def _outer(reader: Reader, place: int) -> tuple[Span, int] | None:
 
 
 def nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, outer: Span) -> Span | None:
+    """Give the *nth* weekday, or *many* of *unit* from the *nth* on, inside *outer*; None when there is none.
+
+    A negative *nth* counts from the end.
+    """
     start, end = outer.start, outer.end
     assert start is not None and end is not None
     if weekday is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from infinite_memory.time_phrases.lexemes import Lexeme
-from infinite_memory.time_phrases.spans import Date, Span
+from infinite_memory.time_phrases.spans import FIRST_YEAR, LAST_YEAR, Date, Span
 from infinite_memory.time_phrases.table import Language, Tag
 
 _NOTHING = Lexeme("", 0, 0, False)
@@ -202,7 +202,7 @@ class Reader:
 
     def _is_dated(self, number: Number) -> bool:
         """Accept years far back where a month or a word for year stands beside them."""
-        return 1000 <= number.value <= 2999 and self.language.scriptless
+        return FIRST_YEAR <= number.value <= LAST_YEAR and self.language.scriptless
 
     def full_year(self, two_digits: int) -> int:
         """Complete a year of two digits: at most ten years ahead, else in the last century."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from infinite_memory.time_phrases.holidays import holiday
 from infinite_memory.time_phrases.table import Unit
 
-FIRST_YEAR, LAST_YEAR = 1000, 2999
-_YEARS_BACK = (
-    12  # a 29 February is at most eight years back; a weekday and day of the month together recur within eleven
-)
+FIRST_YEAR, LAST_YEAR = 1000, 2999  # numbers of four digits that may be years
+_YEARS_BACK = 12
+"""A 29 February is at most eight years back; a weekday and day of the month together recur within eleven."""
+
 _MONTHS_BACK = 12 * _YEARS_BACK
 
 

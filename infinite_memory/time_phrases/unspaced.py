@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infinite_memory.time_phrases.reader import Found, Number, Reader
-from infinite_memory.time_phrases.spans import Date
+from infinite_memory.time_phrases.spans import FIRST_YEAR, LAST_YEAR, Date
 from infinite_memory.time_phrases.table import Tag
 
 _SHORT_YEAR = 2  # digits: "07年" and "零八年" are years, "3年" is a duration
@@ -61,7 +61,7 @@ def _year(reader: Reader, place: int) -> tuple[int, int | None]:
     if era is not None:
         return after, int(era) + number.value
     if number.digits == 4 or (number.digits == 0 and number.value >= 1000):
-        return (after, number.value) if 1000 <= number.value <= 2999 else (place, None)
+        return (after, number.value) if FIRST_YEAR <= number.value <= LAST_YEAR else (place, None)
     return (after, reader.full_year(number.value)) if number.digits == _SHORT_YEAR else (place, None)
 
 

@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import psutil
@@ -151,8 +152,6 @@ def mongod_boot_s(home: Path) -> float:
             starts.append(found[1])
         if found and '"id":23016' in line:  # "Waiting for connections"
             ready.append(found[1])
-    from datetime import datetime
-
     return (datetime.fromisoformat(ready[-1]) - datetime.fromisoformat(starts[-1])).total_seconds()
 
 

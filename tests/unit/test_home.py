@@ -16,7 +16,7 @@ from infinite_memory import local_socket
 from infinite_memory.home import find_home
 
 
-def test_the_variable_decides(tmp_path: Path) -> None:
+def test_the_variable_names_the_home(tmp_path: Path) -> None:
     home = find_home({"INFINITE_MEMORY_HOME": str(tmp_path / "memory")})
     assert home.path == tmp_path / "memory"
     assert home.backups == tmp_path / "memory" / "backups"

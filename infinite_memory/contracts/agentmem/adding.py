@@ -16,7 +16,6 @@ from infinite_memory.contracts.agentmem.people import (
     source_of,
     superseded_source_of,
 )
-from infinite_memory.contracts.agentmem.replies import instant_out
 from infinite_memory.contracts.agentmem.searching import search
 from infinite_memory.contracts.agentmem.table import (
     ID_CHARS,
@@ -40,6 +39,7 @@ from infinite_memory.contracts.kinds import (
     TextField,
 )
 from infinite_memory.contracts.metadata import MetadataField
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.engine.parts import Changes, Draft, Kept
 from infinite_memory.errors import AlreadyExistsError, InfiniteMemoryError
 from infinite_memory.models import MemoryId, MemoryRecord

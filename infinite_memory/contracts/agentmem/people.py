@@ -135,7 +135,7 @@ async def agents_of(engine: Engine, agent_id: str | None = None) -> list[OwnerCo
     found = {one.owner: one for one in counted}
     for made in await made_agents(engine):
         if agent_id in (None, made.agent_id):
-            found.setdefault(made.agent_id, OwnerCount(made.agent_id, 0, made.created_at, made.created_at))
+            found.setdefault(made.agent_id, OwnerCount(made.agent_id, 0, made.created_at))
     return [found[one] for one in sorted(found)]
 
 

@@ -9,11 +9,12 @@ from infinite_memory.contracts.agentmem.adding import FACTS
 from infinite_memory.contracts.agentmem.importance import tells_liking
 from infinite_memory.contracts.agentmem.people import USER as OWNING_USER
 from infinite_memory.contracts.agentmem.people import Sight, agents_of, check_agent, made_agents, memories_of
-from infinite_memory.contracts.agentmem.replies import instant_out, name_out
+from infinite_memory.contracts.agentmem.replies import name_out
 from infinite_memory.contracts.agentmem.table import TABLE, USER, AgentMemCall, MemoryType, agent_id
 from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.kinds import FlagField, IntegerField, NameField
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.model_port.base import Role, Turn
 from infinite_memory.models import MemoryRecord, floor_to_millisecond
 from infinite_memory.store.owners import Agent, OwnerCount
@@ -63,7 +64,7 @@ async def list_agents(call: AgentMemCall) -> Reply:
     """List all agents that have, or had, memories. The counts are of current memories."""
     whose = call.engine.only_owners.get(
         OWNING_USER
-    )  # without a user those of nobody in particular: users' agents share ids
+    )  # None: agents of nobody in particular, for users' agents share ids
     made = {one.agent_id: one for one in await made_agents(call.engine) if one.user_id == whose}
     agents = [agent_out(one, made.get(one.owner)) for one in await agents_of(call.engine)]
     return {"success": True, "agents": agents, "total": len(agents)}

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infinite_memory.contracts.agentmem.people import Sight, check_agent, id_out, ids_of_agent, memories_of, where_of
-from infinite_memory.contracts.agentmem.replies import instant_out
 from infinite_memory.contracts.agentmem.table import (
     TABLE,
     USER,
@@ -22,6 +21,7 @@ from infinite_memory.contracts.agentmem.table import (
 from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.kinds import ChoiceField, IntegerField, NumberField, TextField
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.engine import Engine
 from infinite_memory.engine.by_words import match_words
 from infinite_memory.engine.parts import Mode

@@ -20,6 +20,7 @@ from infinite_memory.contracts.mcp import (
     RpcError,
     ToolCall,
     named_tool,
+    tool_of,
 )
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
@@ -56,7 +57,7 @@ class AgentMemServer:
         self._conversations = Conversations() if conversations is None else conversations
 
     def tools(self) -> list[Json]:
-        return [_tool_of(command) for command in TABLE]
+        return [tool_of(command) for command in TABLE]
 
     async def call_tool(self, name: str, arguments: Json, call: ToolCall) -> Json:
         command = named_tool(TABLE, name)
@@ -118,19 +119,3 @@ class AgentMemServer:
     def failure(self, problem: InfiniteMemoryError) -> RpcError:
         code = INVALID_PARAMS if isinstance(problem, InvalidRequestError | NotFoundError) else INTERNAL_ERROR
         return RpcError(code, str(problem))
-
-
-def _tool_of(command: Command[AgentMemCall]) -> Json:
-    return {
-        "name": command.name,
-        "title": command.title,
-        "description": command.about,
-        "inputSchema": command.schema(),
-        "annotations": {
-            "title": command.title,
-            "readOnlyHint": command.read_only,
-            "destructiveHint": command.destructive,
-            "idempotentHint": command.idempotent,
-            "openWorldHint": False,
-        },
-    }

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.laravel.places import ORGANIZATION, REACH, REPOSITORY, UUID_OWNER
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.models import MemoryRecord
 
 INDEX_KEYS = 5  # of metadata in the index, as the index policy says
 INDEX_CHARS = 200
-
-
-def instant_out(instant: dt.datetime) -> str:
-    """Write an instant in UTC: ``2023-07-20T15:30:45.123Z``."""
-    return instant.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def memory_out(memory: MemoryRecord, **more: Any) -> Json:

@@ -15,9 +15,10 @@ from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.laravel.documents import DOCUMENTS, document_resources
 from infinite_memory.contracts.laravel.failures import not_found
 from infinite_memory.contracts.laravel.places import UUID_OWNER, memory_id_of, view_of
-from infinite_memory.contracts.laravel.replies import index_out, instant_out, memory_out, versions_out
+from infinite_memory.contracts.laravel.replies import index_out, memory_out, versions_out
 from infinite_memory.contracts.laravel.searching import newest
 from infinite_memory.contracts.native.table import Session
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.engine import Engine
 from infinite_memory.errors import MemoryNotFoundError, NotFoundError, shown
 from infinite_memory.models import MemoryRecord

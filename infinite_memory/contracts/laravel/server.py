@@ -6,7 +6,6 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from infinite_memory.contracts.base import Command
 from infinite_memory.contracts.fields import Checking, Json
 from infinite_memory.contracts.laravel import searching, writing  # enter their commands
 from infinite_memory.contracts.laravel.documents import PROMPTS, list_prompts
@@ -20,7 +19,7 @@ from infinite_memory.contracts.laravel.resources import (
     read_resource,
 )
 from infinite_memory.contracts.laravel.table import SCOPE, TABLE, LaravelCall
-from infinite_memory.contracts.mcp import Listener, Profile, RpcError, ToolCall, named_tool
+from infinite_memory.contracts.mcp import Listener, Profile, RpcError, ToolCall, named_tool, tool_of
 from infinite_memory.contracts.native.table import Session
 from infinite_memory.engine import Engine
 from infinite_memory.engine.watch import Event, Watch
@@ -47,7 +46,7 @@ class LaravelServer:
         self._engine, self._session, self._watch = engine, session, watch
 
     def tools(self) -> list[Json]:
-        return [_tool_of(command) for command in TABLE]
+        return [tool_of(command) for command in TABLE]
 
     async def call_tool(self, name: str, arguments: Json, call: ToolCall) -> Json:
         command = named_tool(TABLE, name)
@@ -112,22 +111,6 @@ class LaravelChange:
             return memory_id_of(uri.removeprefix("memory://").removesuffix("/history")) == self.event.memory_id
         except ValueError:
             return False
-
-
-def _tool_of(command: Command[LaravelCall]) -> Json:
-    return {
-        "name": command.name,
-        "title": command.title,
-        "description": command.about,
-        "inputSchema": command.schema(),
-        "annotations": {
-            "title": command.title,
-            "readOnlyHint": command.read_only,
-            "destructiveHint": command.destructive,
-            "idempotentHint": command.idempotent,
-            "openWorldHint": False,
-        },
-    }
 
 
 def _result_of(reply: Json, warnings: list[str]) -> Json:

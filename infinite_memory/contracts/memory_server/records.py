@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from infinite_memory.contracts.fields import Json
-from infinite_memory.contracts.native.replies import instant_out
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.models import MemoryRecord
 
 EXCERPT_CHARS = 100

@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 
 from infinite_memory.contracts.fields import Checking, Json, parse_fields
-from infinite_memory.contracts.mcp import METHOD_NOT_FOUND, Listener, Profile, RpcError, ToolCall
+from infinite_memory.contracts.mcp import METHOD_NOT_FOUND, Listener, Profile, RpcError, ToolCall, hints_of
 from infinite_memory.contracts.memory_server.addresses import (
     DEFAULT_LIMIT,
     JSON,
@@ -59,12 +59,7 @@ class MemoryServer:
                 "title": one.title,
                 "description": one.about,
                 "inputSchema": self._with_limits(one.schema()),
-                "annotations": {
-                    "readOnlyHint": one.read_only,
-                    "destructiveHint": one.destructive,
-                    "idempotentHint": one.idempotent,
-                    "openWorldHint": False,
-                },
+                "annotations": hints_of(one),
             }
             for one in TABLE
         ]

@@ -21,8 +21,8 @@ from infinite_memory.contracts.kinds import (
 )
 from infinite_memory.contracts.memory_server.limits import QUERY_CHARS, MemoryServerLimits
 from infinite_memory.contracts.memory_server.records import item_out, line_out, link_out, text_of
-from infinite_memory.contracts.native.replies import instant_out
 from infinite_memory.contracts.native.table import Session
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.engine import Engine
 from infinite_memory.engine.parts import Draft, Where
 from infinite_memory.engine.scopes import GLOBAL

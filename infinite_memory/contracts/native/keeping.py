@@ -15,8 +15,9 @@ from infinite_memory.contracts.kinds import (
     ObjectField,
     TextField,
 )
-from infinite_memory.contracts.native.replies import instant_out, scope_out
+from infinite_memory.contracts.native.replies import scope_out
 from infinite_memory.contracts.native.table import TABLE, Call
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.engine.scopes import check_name
 from infinite_memory.engine.upkeep import Done, Operation
 from infinite_memory.errors import InvalidRequestError, shown

@@ -174,7 +174,7 @@ def _backup_out(one: Backup) -> Json:
         "checksum": f"sha256:{one.checksum}",
         "created_at": one.created_at,
         "counts": dict(one.counts),
-        "encrypted": one.is_locked,
+        "encrypted": one.is_encrypted,
     }
     if not one.is_consistent:
         reply["note"] = "the server is standalone and has no snapshots: what was written meanwhile may be in part"
@@ -187,6 +187,6 @@ def _listed_out(one: Listed) -> Json:
         "size_bytes": one.size_bytes,
         "created_at": one.created_at,
         "reason": one.reason,
-        "encrypted": one.is_locked,
+        "encrypted": one.is_encrypted,
     }
     return reply | ({"fault": one.fault} if one.fault else {})

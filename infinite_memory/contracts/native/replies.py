@@ -8,15 +8,11 @@ from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
 from infinite_memory.contracts.fields import Json
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.engine import Engine
 from infinite_memory.models import Match, MemoryRecord, Scope, TimeRange
 
 _JOINERS = frozenset("\u200d\ufe0f")  # hold an emoji of several characters together
-
-
-def instant_out(instant: dt.datetime) -> str:
-    """Write an instant in UTC: ``2023-07-20T15:30:45.123Z``."""
-    return instant.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def range_out(span: TimeRange, zone: ZoneInfo) -> Json:

@@ -14,7 +14,7 @@ from typing import Any
 
 from infinite_memory.contracts.base import Command
 from infinite_memory.contracts.fields import Json
-from infinite_memory.contracts.mcp import Answer, ToolCall
+from infinite_memory.contracts.mcp import Answer, ToolCall, hints_of
 from infinite_memory.contracts.native import NativeContract
 from infinite_memory.contracts.native.answer_size import capped
 from infinite_memory.contracts.native.results import result_schema
@@ -76,12 +76,7 @@ def tool_of(command: Command[Call]) -> Json:
         "description": about,
         "inputSchema": schema,
         "outputSchema": result_schema(command.name),
-        "annotations": {
-            "readOnlyHint": command.read_only,
-            "destructiveHint": command.destructive,
-            "idempotentHint": command.idempotent,
-            "openWorldHint": False,
-        },
+        "annotations": hints_of(command),
     }
 
 

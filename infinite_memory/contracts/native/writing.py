@@ -19,8 +19,9 @@ from infinite_memory.contracts.kinds import (
     TextField,
 )
 from infinite_memory.contracts.metadata import depth_of
-from infinite_memory.contracts.native.replies import instant_out, memory_out
+from infinite_memory.contracts.native.replies import memory_out
 from infinite_memory.contracts.native.table import TABLE, Call, IdField, memory_id
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.engine.parts import Changes, Draft, Kept
 from infinite_memory.engine.remember import changed
 from infinite_memory.engine.scopes import check_name

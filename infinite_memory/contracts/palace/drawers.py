@@ -5,10 +5,10 @@ from __future__ import annotations
 from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.kinds import IntegerField, NumberField, TagsField, TextField
-from infinite_memory.contracts.native.replies import instant_out
 from infinite_memory.contracts.palace.rooms import GENERAL, room_named, room_of
 from infinite_memory.contracts.palace.table import PALACE, TABLE, Call, query, top_k
 from infinite_memory.contracts.uuids import find_memory_id, uuid_of
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.engine.importance import FULL
 from infinite_memory.engine.layers import IDENTITY, Layered, LayeredFound, Weighed
 from infinite_memory.engine.parts import Draft

@@ -5,8 +5,8 @@ from __future__ import annotations
 from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.kinds import InstantField, NumberField, TextField
-from infinite_memory.contracts.native.replies import instant_out
 from infinite_memory.contracts.palace.table import PALACE, TABLE, Call
+from infinite_memory.contracts.when import instant_out
 from infinite_memory.models import Fact
 
 

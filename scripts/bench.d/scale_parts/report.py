@@ -6,7 +6,7 @@ import datetime as dt
 import importlib.metadata
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -177,8 +177,7 @@ def _heads(sizes: Sequence[Size]) -> list[str]:
     return [f"{one.size:,}" for one in sizes]
 
 
-def _costs(sizes: Sequence[Size], form: object) -> list[list[str]]:
-    assert callable(form)
+def _costs(sizes: Sequence[Size], form: Callable[[Cost], str]) -> list[list[str]]:
     return [[name, *(form(one.costs[name]) for one in sizes)] for name in sizes[0].costs]
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from scale_parts.homes import environ_of, scope_name
 
 COMMAND = [sys.executable, "-m", "infinite_memory"]
+QUESTION = "which of the things that were told is about the harbour and its lighthouse?"
 Json = dict[str, Any]
 
 
@@ -81,11 +82,11 @@ class Running:
 
     def until_searchable(self) -> float:
         """Seconds from the start of the first client to a recall that used meaning and words."""
-        question = "which of the things that were told is about the harbour and its lighthouse?"
         while True:
-            reply = self.client.ask("retrieve_memory", query=question)
-            if reply["status"] == "OK" and reply["results"] and "by words alone" not in reply.get("note", "") \
-                    and "meaning alone" not in reply.get("note", ""):  # fmt: skip
+            reply = self.client.ask("retrieve_memory", query=QUESTION)
+            note = reply.get("note", "")
+            is_whole = "by words alone" not in note and "meaning alone" not in note
+            if reply["status"] == "OK" and reply["results"] and is_whole:
                 return time.perf_counter() - self.began
             time.sleep(0.02)
 

@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 
 from infinite_memory.home import Home
-from scale_parts.running import Client, Running
+from scale_parts.running import QUESTION, Client, Running
 
-QUESTION = "which of the things that were told is about the harbour and its lighthouse?"
 SETTLED_S = 2.0
 
 

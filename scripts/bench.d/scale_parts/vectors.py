@@ -51,10 +51,8 @@ def measure(home: Path, corpus: Corpus, size: int) -> Iterator[Found]:
     order = {one: number for number, one in enumerate(sorted(sidecar.revisions()))}  # ids rise with the number
     for name, tag in kinds.items():
         where = Filter(tag_keys=frozenset({tag} if tag else ()))
-        found, cpu_10 = [], 0.0
         began = time.process_time()
-        for question in questions:
-            found.append([hit.memory_id for hit in sidecar.search(question, K, where)])
+        found = [[hit.memory_id for hit in sidecar.search(question, K, where)] for question in questions]
         cpu_10 = time.process_time() - began
         began = time.process_time()
         for question in questions:

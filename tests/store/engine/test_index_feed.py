@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from infinite_memory.engine.parts import Draft
-from infinite_memory.engine.tasks import end
+from infinite_memory.engine.tasks import cancel_and_wait
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -26,7 +26,7 @@ async def writing(memory: Memory, pause_s: float) -> AsyncIterator[list[str]]:
     try:
         yield written
     finally:
-        await end([task])
+        await cancel_and_wait([task])
 
 
 async def total(memory: Memory) -> int:
@@ -156,7 +156,7 @@ def test_a_cancellation_that_was_swallowed_is_repeated() -> None:
 
         task = asyncio.create_task(stubborn())
         await asyncio.sleep(0)
-        await end([task])
+        await cancel_and_wait([task])
         assert task.cancelled()
 
     run(work())

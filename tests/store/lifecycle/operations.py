@@ -74,7 +74,7 @@ async def backup(open_memory: Open, folder: Path) -> Case:
         last = (await memory.ok("get_memory_stats"))["stats"]["last_backup"]
         if is_done:
             assert last == listed[-1]["created_at"]
-            assert not verify_file(folder / "home" / "backups" / listed[-1]["backup_file"]).is_locked
+            assert not verify_file(folder / "home" / "backups" / listed[-1]["backup_file"]).is_encrypted
 
     return Case({"action": "backup_memory"}, check)
 

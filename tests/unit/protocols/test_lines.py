@@ -17,9 +17,9 @@ from infinite_memory.protocols.lines import (
     LARGE_REPLY,
     LineReader,
     TooLong,
+    answer_lines,
     format_reply,
     is_large,
-    serve_lines,
     until_stopped,
 )
 from infinite_memory.protocols.session import serve_session
@@ -125,10 +125,14 @@ def test_a_long_line_is_never_held_whole() -> None:
     assert run(read()) == 100_000
 
 
+async def answer(contract: Echo, source: Chunks, sink: Collected, stop: asyncio.Event) -> None:
+    await answer_lines(contract, LineReader(source, LIMIT).lines(), sink, limit=LIMIT, stop=stop)
+
+
 def serve(*chunks: bytes, sink: Collected | None = None) -> list[dict[str, Any]]:
     async def session() -> list[dict[str, Any]]:
         taken = sink or Collected()
-        await serve_lines(Echo(), Chunks(*chunks), taken, limit=LIMIT, stop=asyncio.Event())
+        await answer(Echo(), Chunks(*chunks), taken, asyncio.Event())
         return taken.replies()
 
     return run(session())
@@ -150,9 +154,7 @@ def test_a_request_under_way_is_answered_before_the_session_stops_and_no_other_i
     async def session() -> None:
         stop, goes_on = asyncio.Event(), asyncio.Event()
         contract, sink = Echo(goes_on), Collected()
-        serving = asyncio.create_task(
-            serve_lines(contract, Chunks(b'{"n": 1}\n{"n": 2}\n', stays_open=True), sink, limit=LIMIT, stop=stop)
-        )
+        serving = asyncio.create_task(answer(contract, Chunks(b'{"n": 1}\n{"n": 2}\n', stays_open=True), sink, stop))
         while not contract.asked:
             await asyncio.sleep(0)
         stop.set()
@@ -167,7 +169,7 @@ def test_a_request_under_way_is_answered_before_the_session_stops_and_no_other_i
 def test_an_idle_session_ends_when_it_is_told_to() -> None:
     async def session() -> None:
         stop = asyncio.Event()
-        serving = asyncio.create_task(serve_lines(Echo(), Chunks(stays_open=True), Collected(), limit=LIMIT, stop=stop))
+        serving = asyncio.create_task(answer(Echo(), Chunks(stays_open=True), Collected(), stop))
         await asyncio.sleep(0)
         stop.set()
         await serving

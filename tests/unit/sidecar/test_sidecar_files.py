@@ -102,7 +102,7 @@ def test_what_was_saved_answers_the_same_when_loaded(folder: Path) -> None:
     loaded, token = load(folder)
     assert token == TOKEN
     assert answers(loaded) == answers(sidecar)
-    assert loaded.stats().dead == 0
+    assert loaded.frozen().alive.all()
 
 
 def test_a_loaded_sidecar_goes_on_like_one_that_was_never_saved(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from infinite_memory.sidecar.mapped import keep_within, resident_bytes
 from infinite_memory.sidecar.vector_table import Allowed, VectorSnapshot, VectorTable
 from infinite_memory.sidecar.vectors import Codes, map_codes, to_bytes
 from tests.unit.sidecar.builders import unit_vectors
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not say what is in memory")
 
 DIM, FILE_ROWS, FILES = 384, 8192, 4
 FILE_BYTES = 2 * DIM * FILE_ROWS

@@ -16,7 +16,6 @@ from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
 from infinite_memory.sidecar.rows import in_columns
 from tests.unit.sidecar.builders import (
     DIM,
-    make_embedding,
     make_pending_row,
     make_row,
     make_sidecar,
@@ -115,19 +114,6 @@ def test_memories_without_usable_vectors_are_pending_oldest_first() -> None:
     assert list(sidecar.pending()) == [memory_id(number) for number in (7, 8, 9, 10)]
 
 
-def test_another_space_starts_empty_with_every_memory_pending() -> None:
-    rows = [make_row(number) for number in range(4)]
-    sidecar = make_sidecar(rows)
-    sidecar.change_space("new", 8)
-    assert (sidecar.space, sidecar.dim) == ("new", 8)
-    assert list(sidecar.pending()) == [row.memory_id for row in rows]
-    assert sidecar.search(unit_vectors(1, 1, 8)[0], 5, Filter()) == []
-    embedded = make_embedding(unit_vectors(50, 1, 8), "new")
-    sidecar.upsert([dataclasses.replace(rows[2], embedding=embedded)])
-    assert [hit.memory_id for hit in sidecar.search(embedded.vectors[0], 5, Filter())] == [memory_id(2)]
-    assert sidecar.count(Filter()) == 4
-
-
 def test_compaction_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faiss_sidecar, "COMPACT_AT_LEAST", 10)
     sidecar = make_sidecar(
@@ -141,7 +127,7 @@ def test_compaction_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     before = answers(sidecar)
     assert sidecar.compact()
     assert answers(sidecar) == before
-    assert sidecar.stats().dead == 0
+    assert sidecar.frozen().alive.all()
     sidecar.upsert([make_row(500, tags=["new"])])
     sidecar.remove([memory_id(1)])
     assert memory_id(500) in tagged(sidecar, "new")

@@ -59,7 +59,7 @@ def test_a_filtered_search_ranks_like_brute_force_over_what_passes(share: float)
         assert_same(sidecar, inside, query, 10, Filter(scope_ids=frozenset({scope_id(1)})))
 
 
-def test_search_spans_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_goes_over_all_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_table, "SEGMENT_ROWS", 50)
     rows = [make_row(number, vectors=unit_vectors(number, 1 + number % 3)) for number in range(220)]
     sidecar = make_sidecar(rows)

@@ -51,7 +51,7 @@ def test_the_message_says_what_to_do_and_leaves_the_drivers_pages_out() -> None:
     assert str(translate(exc, "start it")) == "MongoDB does not answer (h:1: refused); start it"
 
 
-def test_other_errors_pass() -> None:
+def test_only_errors_of_the_driver_are_translated() -> None:
     with pytest.raises(KeyError), translated("start it"):
         raise KeyError("ours")
     with pytest.raises(StoreUnavailableError) as caught, translated("start it"):
