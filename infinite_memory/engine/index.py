@@ -419,8 +419,8 @@ class Index:
         Raises:
             SidecarError: they could not be written; the ones before are still there.
         """
-        sidecar = await self.sidecar()
         async with self._saving:
+            sidecar = await self.sidecar()  # the one in use by now: the token is that of no other
             with self._times.saving():
                 token = self._token
                 await self._words.flush()
@@ -432,11 +432,12 @@ class Index:
 
     async def catch_up(self) -> Checked:
         """Compare and mend as `check` does, and follow from this moment on; to be called while `resting`."""
-        sidecar, token = await self.sidecar(), await self._store.change_token()
-        checked = await self._compared(sidecar)
-        self._token = token
-        self._times.changed()
-        return checked
+        async with self._rebuilding:  # or what is being built would take the place of what was compared
+            sidecar, token = await self.sidecar(), await self._store.change_token()
+            checked = await self._compared(sidecar)
+            self._token = token
+            self._times.changed()
+            return checked
 
     async def _compared(self, sidecar: Sidecar) -> Checked:
         return await compare(self._store, sidecar, partial(self._take_over, sidecar), partial(self._remove, sidecar))

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
 
 from infinite_memory.engine.parts import Draft
 from infinite_memory.engine.tasks import end
+from infinite_memory.models import Rows
+from infinite_memory.sidecar.base import Sidecar
+from infinite_memory.sidecar.saved import FaissSidecarFiles
+from infinite_memory.store.base import Version
 from tests.mongo_server import fresh_database, run
+from tests.store.conftest import make_memory
 from tests.store.lifecycle.conftest import Memory, Open
 
 
@@ -104,6 +113,74 @@ def test_rebuilds_side_by_side_wait_for_each_other(open_memory: Open) -> None:
             assert await asyncio.gather(*(memory.engine.reindex() for _ in range(3))) == [1, 1, 1]
 
     run(work())
+
+
+def test_what_a_restore_brought_is_kept_by_a_rebuild_that_began_before(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("The old map lies in the drawer.")
+            index, store = memory.engine.parts.index, memory.engine.parts.store
+            scope = next(one for one in await store.list_scopes() if one.name == "Global")
+            rows, versions, has_read, may_end = store.rows, store.versions, asyncio.Event(), asyncio.Event()
+
+            async def slow_rows() -> AsyncIterator[Rows]:
+                async with contextlib.aclosing(rows()) as pages:
+                    async for page in pages:
+                        yield page
+                has_read.set()
+                await may_end.wait()
+
+            async def late_versions() -> AsyncIterator[Version]:
+                await asyncio.wait({rebuilding})
+                async for version in versions():
+                    yield version
+
+            monkeypatch.setattr(store, "rows", slow_rows)
+            monkeypatch.setattr(store, "versions", late_versions)
+            rebuilding = asyncio.create_task(index.rebuild())
+            await has_read.wait()
+            async with index.resting():
+                for text in ("The new map hangs on the wall.", "The compass is lost."):  # past the index, as a restore
+                    await store.insert([make_memory(scope, text)])
+                asyncio.get_running_loop().call_later(0.1, may_end.set)
+                await index.catch_up()
+            await rebuilding
+            await until_known(memory, 3)
+
+    run(work(), 10)
+
+
+def test_a_save_that_waited_for_another_saves_the_index_in_use(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, open_memory: Open
+) -> None:
+    saved: list[Sidecar] = []
+    began, may_go_on = threading.Event(), threading.Event()
+
+    class SlowFiles(FaissSidecarFiles):
+        def save(self, sidecar: Sidecar, database: str, token: bytes) -> None:
+            saved.append(sidecar)
+            began.set()
+            may_go_on.wait(10)
+            super().save(sidecar, database, token)
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("One.")
+            index = memory.engine.parts.index
+            before = await index.sidecar()
+            monkeypatch.setattr(index, "_files", SlowFiles(tmp_path))
+            first = asyncio.create_task(index.save())
+            await asyncio.to_thread(began.wait, 10)
+            second, rebuilding = asyncio.create_task(index.save()), asyncio.create_task(index.rebuild())
+            while (after := await index.sidecar()) is before:
+                await asyncio.sleep(0.02)
+            may_go_on.set()
+            await asyncio.gather(first, second, rebuilding)
+            assert [one is after for one in saved] == [False, True, True]
+
+    run(work(), 20)
 
 
 def test_pending_memories_are_embedded_also_after_a_rebuild(open_memory: Open) -> None:
