@@ -13,7 +13,7 @@ from infinite_memory.store.base import Store
 
 
 async def fill(store: Store, sidecar: Sidecar, removals: Removals, report: Callable[[int], None]) -> None:
-    """Enter every memory of the store, but what was removed a moment ago.
+    """Enter every memory of the store, but what is removed meanwhile.
 
     Args:
         report: Told how many memories were read so far.
@@ -21,12 +21,12 @@ async def fill(store: Store, sidecar: Sidecar, removals: Removals, report: Calla
     Raises:
         StoreError: the store cannot be read.
     """
-    count = 0
+    count, began = 0, removals.count
     with seldom_searched():
         async with contextlib.aclosing(store.rows()) as pages:
             async for rows in pages:
                 count += len(rows)
                 report(count)
                 await asyncio.to_thread(sidecar.enter, rows)
-                if removals:
-                    sidecar.remove([one for one in rows.memory_ids() if one in removals])
+                if removals.count > began:
+                    sidecar.remove(removals.since(began, rows.memory_ids()))

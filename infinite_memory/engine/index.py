@@ -278,9 +278,10 @@ class Index:
     async def _open(self, sidecar: Sidecar) -> None:
         while self._early:  # the feed may be behind them, and who wrote them may ask for them next
             early, self._early = list(self._early.values()), {}
+            began = self._removals.count
             await _upsert(sidecar, [Row.of(memory) for memory in early])
             await self._words.entered(sidecar, early)
-            self._remove(sidecar, [one.memory_id for one in early if one.memory_id in self._removals])  # gone meanwhile
+            self._remove(sidecar, self._removals.since(began, [one.memory_id for one in early]))
         self._sidecar, self.partial, self.state = sidecar, None, "ready"
         self._worded.open()
         self._opened.open()
@@ -399,10 +400,10 @@ class Index:
 
     async def _take_over(self, sidecar: Sidecar, wanted: Located) -> None:
         """Read memories from the store into the sidecar; those that are not live there go."""
-        removals = self._removals.count
+        began = self._removals.count
         memories = await self._store.fetch(wanted, vectors=True)
-        if self._removals.count != removals:  # while the store was read: what was read may be older
-            memories = {one: memory for one, memory in memories.items() if one not in self._removals}
+        for one in self._removals.since(began, list(memories)):  # what was read of it may be older
+            del memories[one]
         self._remove(sidecar, wanted.keys() - memories.keys())
         found = list(memories.values())
         await _upsert(sidecar, [Row.of(memory) for memory in found])

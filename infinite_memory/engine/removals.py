@@ -1,4 +1,7 @@
-"""What was removed a moment ago: a slower reader of the store must not bring it back."""
+"""What was removed while the store was read: a slower reader must not bring it back.
+
+A removal from before the reading began says nothing: since then, another process may have brought the memory back.
+"""
 
 from __future__ import annotations
 
@@ -12,31 +15,30 @@ REMOVALS_KEPT = 10_000
 
 
 class Removals:
-    """The ids of the newest removals. ``count`` rises with each, so that a reader can tell whether there were any meanwhile."""
+    """The ids of the newest removals. ``count`` rises with each: a reader remembers it, and asks later what went since."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._ids: OrderedDict[MemoryId, None] = OrderedDict()
+        self._numbers: OrderedDict[MemoryId, int] = OrderedDict()
 
-    def __contains__(self, memory_id: MemoryId) -> bool:
-        return memory_id in self._ids
-
-    def __bool__(self) -> bool:
-        return bool(self._ids)
+    def since(self, count: int, memory_ids: Iterable[MemoryId]) -> list[MemoryId]:
+        """Give those of *memory_ids* that were removed since ``count`` was *count*."""
+        return [one for one in memory_ids if self._numbers.get(one, 0) > count] if self.count > count else []
 
     def add(self, memory_ids: Iterable[MemoryId]) -> None:
         """Remember removals."""
         for memory_id in memory_ids:
-            self._ids[memory_id] = None
             self.count += 1
-        while len(self._ids) > REMOVALS_KEPT:
-            self._ids.popitem(last=False)
+            self._numbers[memory_id] = self.count
+            self._numbers.move_to_end(memory_id)
+        while len(self._numbers) > REMOVALS_KEPT:
+            self._numbers.popitem(last=False)
 
     def discard(self, memory_ids: Iterable[MemoryId]) -> None:
         """Forget those of memories that were written again."""
         for memory_id in memory_ids:
-            self._ids.pop(memory_id, None)
+            self._numbers.pop(memory_id, None)
 
     def clear(self) -> None:
         """Forget all: any of them may be there again."""
-        self._ids.clear()
+        self._numbers.clear()

@@ -7,12 +7,13 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infinite_memory.engine.parts import Draft
 from infinite_memory.engine.tasks import end
-from infinite_memory.models import Rows
+from infinite_memory.models import MemoryId, Rows
 from infinite_memory.sidecar.base import Sidecar
 from infinite_memory.sidecar.saved import FaissSidecarFiles
 from infinite_memory.store.base import Version
@@ -104,6 +105,46 @@ def test_a_rebuild_beside_writers_loses_nothing(open_memory: Open) -> None:
             assert memory.engine.parts.index.state == "ready"
 
     run(work())
+
+
+def test_what_another_process_brought_back_is_in_a_rebuilt_index(open_memory: Open) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as one, open_memory("two", shared) as two:
+            kept = await one.store("The tide is low at nine.")
+            await one.ok("delete_memory", target={"memory_id": kept})
+            await two.ok("restore_memory", memory_id=kept)
+            await until_known(one, 1)
+            assert await one.engine.reindex() == 1
+            assert await total(one) == 1
+
+    run(work(), 20)
+
+
+def test_what_another_process_brought_back_is_known_also_when_something_else_is_removed_while_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open
+) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as one, open_memory("two", shared) as two:
+            kept, other = await one.store("The tide is low at nine."), await one.store("The anchor is heavy.")
+            await one.ok("delete_memory", target={"memory_id": kept})
+            index, store = one.engine.parts.index, one.engine.parts.store
+            fetch = store.fetch
+
+            async def slow_fetch(*arguments: Any, **options: Any) -> Any:
+                found = await fetch(*arguments, **options)
+                if kept in found:
+                    index.removed([MemoryId(other)])
+                return found
+
+            monkeypatch.setattr(store, "fetch", slow_fetch)
+            await two.ok("restore_memory", memory_id=kept)
+            sidecar = await index.sidecar()
+            while not sidecar.is_current(MemoryId(kept), 3):
+                await asyncio.sleep(0.02)
+
+    run(work(), 10)
 
 
 def test_rebuilds_side_by_side_wait_for_each_other(open_memory: Open) -> None:
