@@ -474,6 +474,7 @@ class Index:
             if words:
                 await self._words.renew(sidecar, progress)
             else:
+                await self._words.interrupt()
                 self._words.purge_soon()
             self._pending.wake()
             await self.save()

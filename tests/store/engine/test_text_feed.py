@@ -6,9 +6,11 @@ import asyncio
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from infinite_memory.models import MemoryId
 from scripts.soak_checks import ids_in
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
@@ -145,3 +147,34 @@ def test_what_another_process_forgot_for_good_leaves_these_files_too(open_memory
             await until_gone(two, secret)
 
     run(work())
+
+
+def test_words_stored_after_a_rebuild_are_kept_by_a_generation_that_was_begun_before(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("The bell rang twice.")
+            gone = await memory.store("The bell is cracked.")
+            index, store = memory.engine.parts.index, memory.engine.parts.store
+            fetch, begun, may_go_on = store.fetch, asyncio.Event(), asyncio.Event()
+            generations: list[asyncio.Task[Any]] = []
+
+            async def slow_fetch(*arguments: Any, **options: Any) -> Any:
+                if (task := asyncio.current_task()) is not None and task.get_name() == "text index":
+                    generations.append(task)
+                    begun.set()
+                    await may_go_on.wait()
+                return await fetch(*arguments, **options)
+
+            monkeypatch.setattr(store, "fetch", slow_fetch)
+            await memory.ok("delete_memory", target={"memory_id": gone}, forget_mode="hard")
+            await begun.wait()
+            await memory.engine.reindex()
+            kept = await memory.store("The ropes of the bell are new.")
+            may_go_on.set()
+            await asyncio.wait(generations[:1])
+            assert index.words is not None
+            assert index.words.is_current(MemoryId(kept), 1)
+
+    run(work(), 20)
