@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Callable
 
 from infinite_memory.engine.garbage import seldom_searched
-from infinite_memory.engine.removals import Removals
+from infinite_memory.engine.newest import Newest
 from infinite_memory.sidecar.base import Sidecar
 from infinite_memory.store.base import Store
 
 
-async def fill(store: Store, sidecar: Sidecar, removals: Removals, report: Callable[[int], None]) -> None:
+async def fill(store: Store, sidecar: Sidecar, removals: Newest, report: Callable[[int], None]) -> None:
     """Enter every memory of the store, but what is removed meanwhile.
 
     Args:

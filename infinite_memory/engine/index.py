@@ -22,8 +22,8 @@ from infinite_memory.engine.embeddings import Embeddings
 from infinite_memory.engine.filling import fill
 from infinite_memory.engine.garbage import keep_what_is_here
 from infinite_memory.engine.gate import Gate
+from infinite_memory.engine.newest import Newest
 from infinite_memory.engine.pending import PendingEmbeddings
-from infinite_memory.engine.removals import Removals
 from infinite_memory.engine.save_times import SaveTimes
 from infinite_memory.engine.scopes import ScopeBook
 from infinite_memory.engine.tasks import end
@@ -71,7 +71,7 @@ class Index:
         self._early: dict[MemoryId, MemoryRecord] = {}  # written before the sidecar was there
         self._token = b""
         self._times = SaveTimes(save_every_s)
-        self._removals = Removals()
+        self._removals, self._writes = Newest(), Newest()
         self._patient_until = 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._connected, self._worded, self._opened = Gate(), Gate(), Gate()
@@ -313,7 +313,9 @@ class Index:
 
     async def wrote(self, memories: Sequence[MemoryRecord]) -> None:
         """Enter memories that this process just wrote; they are found from now on, or as soon as the sidecar is there."""
-        self._removals.discard(memory.memory_id for memory in memories)
+        memory_ids = [memory.memory_id for memory in memories]
+        self._removals.discard(memory_ids)
+        self._writes.add(memory_ids)
         rows = [Row.of(memory) for memory in memories]
         for sidecar in (self._next, self._sidecar):
             if sidecar is not None:
@@ -331,17 +333,24 @@ class Index:
             if self._pending.are_pending(memories):
                 self._pending.wake()
 
-    def removed(self, memory_ids: Iterable[MemoryId]) -> None:
-        """Take out memories that this process just deleted, softly or for good; they are not found from now on."""
-        gone = list(memory_ids)
-        for memory_id in gone:
+    @contextlib.asynccontextmanager
+    async def removing(self, located: Located) -> AsyncIterator[None]:
+        """Take out memories that this process deletes inside, softly or for good; they are not found from then on.
+
+        One that is written meanwhile, for somebody brings it back, is read again afterwards.
+        """
+        began = self._writes.count
+        yield
+        for memory_id in located:
             self._early.pop(memory_id, None)
-        self._removals.add(gone)
+        self._removals.add(located)
         if self._next is not None:
-            self._next.remove(gone)
+            self._next.remove(located)
         if self._sidecar is not None:
-            self._remove(self._sidecar, gone)
+            self._remove(self._sidecar, located)
             self._times.changed()
+            if again := self._writes.since(began, located):
+                await self._take_over(self._sidecar, {one: located[one] for one in again})
 
     def restored(self) -> None:
         """Take what was removed a moment ago for what may be there again: a restore brought it back."""
@@ -406,6 +415,7 @@ class Index:
             del memories[one]
         self._remove(sidecar, wanted.keys() - memories.keys())
         found = list(memories.values())
+        self._writes.add(memories)
         await _upsert(sidecar, [Row.of(memory) for memory in found])
         await self._words.entered(sidecar, found)
         self._times.changed()
@@ -447,7 +457,7 @@ class Index:
         """Build the sidecar anew from the store and put it in the place of the old one, which answers meanwhile.
 
         What is written meanwhile by this process enters both; what others write is told by the feed, which is read again from
-        the moment at which the building began.
+        where it was when the building began.
 
         Args:
             words: Whether to return only when the text index is written anew as well; it is done in the background otherwise.
@@ -458,7 +468,8 @@ class Index:
         """
         async with self._rebuilding:
             await self.sidecar()
-            token = await self._store.change_token()
+            # Words that are not written anew with it know nothing of what the feed has not told yet.
+            token = await self._store.change_token() if words else self._token
             space, dim = self._space()
             sidecar = await asyncio.to_thread(lambda: self._files.create(space, dim))
             self._next = sidecar

@@ -135,7 +135,8 @@ def test_what_another_process_brought_back_is_known_also_when_something_else_is_
             async def slow_fetch(*arguments: Any, **options: Any) -> Any:
                 found = await fetch(*arguments, **options)
                 if kept in found:
-                    index.removed([MemoryId(other)])
+                    async with index.removing({MemoryId(other): found[kept].scope_id}):
+                        pass
                 return found
 
             monkeypatch.setattr(store, "fetch", slow_fetch)

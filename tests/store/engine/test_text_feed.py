@@ -178,3 +178,23 @@ def test_words_stored_after_a_rebuild_are_kept_by_a_generation_that_was_begun_be
             assert index.words.is_current(MemoryId(kept), 1)
 
     run(work(), 20)
+
+
+def test_words_that_the_feed_had_not_told_when_a_rebuild_began_are_told_after_it(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open
+) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as one, open_memory("two", shared) as two:
+            await one.store("The buoy is red.")
+            index = one.engine.parts.index
+            monkeypatch.setattr(index._words, "purge_soon", lambda: None)  # or they would be written anew at once
+            async with index.resting():
+                kept = [await two.store(f"The buoy number {number} is green.") for number in range(3)]
+                assert await one.engine.reindex() == 4
+            words = index.words
+            assert words is not None
+            while not all(words.is_current(MemoryId(each), 1) for each in kept):
+                await asyncio.sleep(0.02)
+
+    run(work(), 10)
