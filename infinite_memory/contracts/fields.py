@@ -20,6 +20,9 @@ from infinite_memory.errors import InvalidRequestError, shown
 
 Json = dict[str, Any]
 
+MOST_NAMED = 50
+"""Unknown fields of one object that get a warning each: a line has room for a million, and each takes 20 microseconds."""
+
 
 @dataclass(slots=True)
 class Checking:
@@ -147,11 +150,12 @@ def parse_fields(
         name: value for name, value in values.items() if name not in known or (free and not known[name].takes(value))
     }
     if not free:
-        for name in others:
-            hint = unknown_field(name, list(known))
-            if refuses_slips and nearest_field(name, list(known)) is not None:
-                raise InvalidRequestError(f"{prefix}{shown(name)[1:-1]}", f"is not known here; {hint}")
-            checking.warnings.append(f"{prefix}{shown(name)[1:-1]} is not known and was ignored; {hint}")
+        if (
+            refuses_slips
+            and (slip := next((name for name in others if nearest_field(name, list(known))), None)) is not None
+        ):
+            raise InvalidRequestError(f"{prefix}{slip}", f"is not known here; {unknown_field(slip, list(known))}")
+        checking.warnings += ignored_fields(list(others), list(known), prefix)
     parsed = {}
     for name, field in known.items():
         value = None if name in others else values.get(name)
@@ -160,6 +164,17 @@ def parse_fields(
         if parsed[name] is None and value is not None:
             parsed[name] = field.absent(at, checking)
     return Fields(path, parsed, others if free else {})
+
+
+def ignored_fields(names: Sequence[str], known: Sequence[str], prefix: str = "") -> list[str]:
+    """Say that unknown fields were ignored: of each of the first `MOST_NAMED` what may be meant, of the others how many they are."""
+    said = [
+        f"{prefix}{shown(name)[1:-1]} is not known and was ignored; {unknown_field(name, known)}"
+        for name in names[:MOST_NAMED]
+    ]
+    if (more := len(names) - MOST_NAMED) > 0:
+        said.append(f"{prefix}{shown(names[MOST_NAMED])[1:-1]} and {more - 1:,} more are not known and were ignored")
+    return said
 
 
 def unknown_field(name: str, known: Sequence[str]) -> str:

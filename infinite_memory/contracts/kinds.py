@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infinite_memory.config import LimitsSettings
-from infinite_memory.contracts.fields import Checking, Field, Fields, Json, object_schema, parse_fields
+from infinite_memory.contracts.fields import Checking, Field, Fields, Json, ignored_fields, object_schema, parse_fields
 from infinite_memory.errors import InvalidRequestError, LimitExceededError, shown
 from infinite_memory.models import MILLISECOND, TimeRange, fold
 from infinite_memory.time_phrases.instants import is_day, parse_day_or_instant, parse_instant
@@ -180,16 +180,20 @@ class TagsField(Field):
         if not isinstance(listed, list):
             raise InvalidRequestError.wrong(path, value, "a list of texts, or one text with commas between the tags")
         tags: dict[str, str] = {}
+        seen: set[str] = set()
         for at, tag in enumerate(listed):
             if not isinstance(tag, str):
                 raise InvalidRequestError.wrong(f"{path}[{at}]", tag, "a text")
+            if tag in seen:
+                continue
+            seen.add(tag)
             if any("\ud800" <= one <= "\udfff" for one in tag):  # JSON in a text may bring one in
                 raise InvalidRequestError.wrong(f"{path}[{at}]", tag, "a text: it holds an unpaired surrogate")
             check_limit("tag_chars", tag.strip(), f"{path}[{at}]", checking.limits)
             if tag.strip():
                 tags.setdefault(fold(tag), tag.strip())
-        if len(tags) > checking.limits.tags:
-            raise LimitExceededError(path, len(tags), checking.limits.tags, "tags")
+            if len(tags) > checking.limits.tags:  # not at the end: a line has room for a million
+                raise LimitExceededError(path, len(listed), checking.limits.tags, "tags")
         return tuple(tags.values())
 
     def schema(self) -> Json:
@@ -230,8 +234,7 @@ class TimeRangeField(Field):
     def parse(self, value: Any, path: str, checking: Checking) -> TimeRange | None:
         if not isinstance(value, dict):
             raise InvalidRequestError.wrong(path, value, 'an object {"from": ..., "to": ...}')
-        for name in sorted(set(value) - {"from", "to"}):
-            checking.warnings.append(f"{path}.{name} is not known and was ignored; known: from, to")
+        checking.warnings += ignored_fields(sorted(set(value) - {"from", "to"}), ("from", "to"), f"{path}.")
         start = self._end(value.get("from"), f"{path}.from", checking, upper=False)
         end = self._end(value.get("to"), f"{path}.to", checking, upper=True)
         if start is not None and end is not None and start >= end:

@@ -7,13 +7,13 @@ import contextlib
 from collections.abc import Callable
 
 from infinite_memory.engine.garbage import seldom_searched
-from infinite_memory.engine.removals import Removals
+from infinite_memory.engine.newest import Newest
 from infinite_memory.sidecar.base import Sidecar
 from infinite_memory.store.base import Store
 
 
-async def fill(store: Store, sidecar: Sidecar, removals: Removals, report: Callable[[int], None]) -> None:
-    """Enter every memory of the store, but what was removed a moment ago.
+async def fill(store: Store, sidecar: Sidecar, removals: Newest, report: Callable[[int], None]) -> None:
+    """Enter every memory of the store, but what is removed meanwhile.
 
     Args:
         report: Told how many memories were read so far.
@@ -21,12 +21,12 @@ async def fill(store: Store, sidecar: Sidecar, removals: Removals, report: Calla
     Raises:
         StoreError: the store cannot be read.
     """
-    count = 0
+    count, began = 0, removals.count
     with seldom_searched():
         async with contextlib.aclosing(store.rows()) as pages:
             async for rows in pages:
                 count += len(rows)
                 report(count)
                 await asyncio.to_thread(sidecar.enter, rows)
-                if removals:
-                    sidecar.remove([one for one in rows.memory_ids() if one in removals])
+                if removals.count > began:
+                    sidecar.remove(removals.since(began, rows.memory_ids()))

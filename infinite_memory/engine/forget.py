@@ -179,11 +179,11 @@ class Forgetting(Recalling):
     async def _forget_memories(self, located: Located, mode: ForgetMode) -> list[MemoryId]:
         if not located:
             return []
-        if mode is ForgetMode.SOFT:
-            gone = await self.parts.store.soft_delete(located, floor_to_millisecond(self.parts.clock()))
-        else:
-            gone = await self.parts.store.remove(located)
-        self.parts.index.removed(located)
+        async with self.parts.index.removing(located):
+            if mode is ForgetMode.SOFT:
+                gone = await self.parts.store.soft_delete(located, floor_to_millisecond(self.parts.clock()))
+            else:
+                gone = await self.parts.store.remove(located)
         if mode is ForgetMode.HARD:
             self.parts.index.save_soon()
         return gone

@@ -22,8 +22,8 @@ from infinite_memory.engine.embeddings import Embeddings
 from infinite_memory.engine.filling import fill
 from infinite_memory.engine.garbage import keep_what_is_here
 from infinite_memory.engine.gate import Gate
+from infinite_memory.engine.newest import Newest
 from infinite_memory.engine.pending import PendingEmbeddings
-from infinite_memory.engine.removals import Removals
 from infinite_memory.engine.save_times import SaveTimes
 from infinite_memory.engine.scopes import ScopeBook
 from infinite_memory.engine.tasks import cancel_and_wait
@@ -70,7 +70,7 @@ class Index:
         self._early: dict[MemoryId, MemoryRecord] = {}  # written before the sidecar was there
         self._token = b""
         self._save_times = SaveTimes(save_every_s)
-        self._removals = Removals()
+        self._removals, self._writes = Newest(), Newest()
         self._patient_until = 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._connected, self._worded, self._opened = Gate(), Gate(), Gate()
@@ -282,9 +282,10 @@ class Index:
     async def _open(self, sidecar: Sidecar) -> None:
         while self._early:  # the feed may be behind them, and who wrote them may ask for them next
             early, self._early = list(self._early.values()), {}
+            began = self._removals.count
             await _upsert(sidecar, [Row.of(memory) for memory in early])
             await self._words.entered(sidecar, early)
-            self._remove(sidecar, [one.memory_id for one in early if one.memory_id in self._removals])  # gone meanwhile
+            self._remove(sidecar, self._removals.since(began, [one.memory_id for one in early]))
         self._sidecar, self.partial, self.state = sidecar, None, "ready"
         self._worded.open()
         self._opened.open()
@@ -316,7 +317,9 @@ class Index:
 
     async def wrote(self, memories: Sequence[MemoryRecord]) -> None:
         """Enter memories that this process just wrote; they are found from now on, or as soon as the sidecar is there."""
-        self._removals.discard(memory.memory_id for memory in memories)
+        memory_ids = [memory.memory_id for memory in memories]
+        self._removals.discard(memory_ids)
+        self._writes.add(memory_ids)
         rows = [Row.of(memory) for memory in memories]
         for sidecar in (self._next, self._sidecar):
             if sidecar is not None:
@@ -334,17 +337,24 @@ class Index:
             if self._pending.are_pending(memories):
                 self._pending.wake()
 
-    def removed(self, memory_ids: Iterable[MemoryId]) -> None:
-        """Take out memories that this process just deleted, softly or for good; they are not found from now on."""
-        gone = list(memory_ids)
-        for memory_id in gone:
+    @contextlib.asynccontextmanager
+    async def removing(self, located: Located) -> AsyncIterator[None]:
+        """Take out memories that this process deletes inside, softly or for good; they are not found from then on.
+
+        One that is written meanwhile, for somebody brings it back, is read again afterwards.
+        """
+        began = self._writes.count
+        yield
+        for memory_id in located:
             self._early.pop(memory_id, None)
-        self._removals.add(gone)
+        self._removals.add(located)
         if self._next is not None:
-            self._next.remove(gone)
+            self._next.remove(located)
         if self._sidecar is not None:
-            self._remove(self._sidecar, gone)
+            self._remove(self._sidecar, located)
             self._save_times.changed()
+            if again := self._writes.since(began, located):
+                await self._take_over(self._sidecar, {one: located[one] for one in again})
 
     def restored(self) -> None:
         """Take what was removed a moment ago for what may be there again: a restore brought it back."""
@@ -403,12 +413,13 @@ class Index:
 
     async def _take_over(self, sidecar: Sidecar, wanted: Located) -> None:
         """Read memories from the store into the sidecar; those that are not live there go."""
-        removals = self._removals.count
+        began = self._removals.count
         memories = await self._store.fetch(wanted, vectors=True)
-        if self._removals.count != removals:  # while the store was read: what was read may be older
-            memories = {one: memory for one, memory in memories.items() if one not in self._removals}
+        for one in self._removals.since(began, list(memories)):  # what was read of it may be older
+            del memories[one]
         self._remove(sidecar, wanted.keys() - memories.keys())
         found = list(memories.values())
+        self._writes.add(memories)
         await _upsert(sidecar, [Row.of(memory) for memory in found])
         await self._words.entered(sidecar, found)
         self._save_times.changed()
@@ -423,8 +434,8 @@ class Index:
         Raises:
             SidecarError: they could not be written; the ones before are still there.
         """
-        sidecar = await self.sidecar()
         async with self._saving:
+            sidecar = await self.sidecar()  # the one in use by now: the token is that of no other
             with self._save_times.saving():
                 token = self._token
                 await self._words.flush()
@@ -436,10 +447,11 @@ class Index:
 
     async def catch_up(self) -> None:
         """Compare and mend as `check` does, and follow from this moment on; to be called while `resting`."""
-        sidecar, token = await self.sidecar(), await self._store.change_token()
-        await self._compared(sidecar)
-        self._token = token
-        self._save_times.changed()
+        async with self._rebuilding:  # or what is being built would take the place of what was compared
+            sidecar, token = await self.sidecar(), await self._store.change_token()
+            await self._compared(sidecar)
+            self._token = token
+            self._save_times.changed()
 
     async def _compared(self, sidecar: Sidecar) -> Checked:
         return await compare(self._store, sidecar, partial(self._take_over, sidecar), partial(self._remove, sidecar))
@@ -448,7 +460,7 @@ class Index:
         """Build the sidecar anew from the store and put it in the place of the old one, which answers meanwhile.
 
         What is written meanwhile by this process enters both; what others write is told by the feed, which is read again from
-        the moment at which the building began.
+        where it was when the building began.
 
         Args:
             words: Whether to return only when the text index is written anew as well; it is done in the background otherwise.
@@ -459,7 +471,8 @@ class Index:
         """
         async with self._rebuilding:
             await self.sidecar()
-            token = await self._store.change_token()
+            # Words that are not written anew with it know nothing of what the feed has not told yet.
+            token = await self._store.change_token() if words else self._token
             space, dim = self._space()
             sidecar = await asyncio.to_thread(lambda: self._files.create(space, dim))
             self._next = sidecar
@@ -475,6 +488,7 @@ class Index:
             if words:
                 await self._words.renew(sidecar, progress)
             else:
+                await self._words.interrupt()
                 self._words.purge_soon()
             self._pending.wake()
             await self.save()

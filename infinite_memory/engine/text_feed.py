@@ -136,10 +136,7 @@ class TextFeed:
 
     async def close(self) -> None:
         """Stop what is under way. What is to leave the files and could not yet, leaves with them: they are built anew."""
-        for task in (self._opening, self._rebuilding):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        await self.interrupt()
         if self._purge and self._index is not None:
             fresh = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
             await asyncio.to_thread(lambda: self._files.settle(fresh))
@@ -275,12 +272,16 @@ class TextFeed:
                 log.warning("the text index was not saved: %s", problem, extra={"event": "text_not_saved"})
                 self._changed()
 
-    async def renew(self, sidecar: Sidecar, progress: Callable[[int, int], None] | None = None) -> None:
-        """Write the index anew at once; when that fails it is done later. *progress* is told of memories, of how many."""
-        for task in (self._opening, self._rebuilding):  # they may have read what is no longer so
+    async def interrupt(self) -> None:
+        """Stop what is being made beside a sidecar that is in use no longer, and so learns nothing more."""
+        for task in (self._opening, self._rebuilding):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+
+    async def renew(self, sidecar: Sidecar, progress: Callable[[int, int], None] | None = None) -> None:
+        """Write the index anew at once; when that fails it is done later. *progress* is told of memories, of how many."""
+        await self.interrupt()
         self._purge = False
         await self._renew(sidecar, progress)
 

@@ -94,8 +94,9 @@ def find_backup(folder: Path, name: str) -> Path:
     """
     if "\0" not in name:
         for candidate in (folder / name if Path(name).name == name else None, Path(name)):
-            if candidate is not None and candidate.is_file():
-                return candidate
+            with contextlib.suppress(OSError):  # too long for a name, or in a folder that may not be looked into
+                if candidate is not None and candidate.is_file():
+                    return candidate
     raise BackupNotFoundError(f"there is no backup {shown(name)}")
 
 

@@ -123,8 +123,8 @@ class Tidier:
 
     async def _hide(self, memories: Iterable[MemoryRecord], *, pruned: bool = False) -> None:
         located = {one.memory_id: one.scope_id for one in memories}
-        await self._parts.store.soft_delete(located, floor_to_millisecond(self._parts.clock()), pruned=pruned)
-        self._parts.index.removed(located)
+        async with self._parts.index.removing(located):
+            await self._parts.store.soft_delete(located, floor_to_millisecond(self._parts.clock()), pruned=pruned)
 
     async def _prune(self, *, dry_run: bool) -> Tidied:
         """Put into the archive what is older than it may be, and what is too much: least important first, then least used, then

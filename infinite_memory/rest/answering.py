@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infinite_memory.contracts.fields import Json, unknown_field
+from infinite_memory.contracts.fields import Json, ignored_fields, unknown_field
 from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, InvalidRequestError, shown
 from infinite_memory.rest.backend import Backend
 from infinite_memory.rest.failures import INTERNAL, failure, internal_form
@@ -75,12 +75,9 @@ def known_fields(route: Route, fields: Mapping[str, Any]) -> tuple[Json, list[st
             further than it was meant to.
     """
     known = {one.name for one in route.fields}
-    warnings = []
-    for name in (one for one in fields if one not in known):
-        said, written = unknown_field(name, [one.name for one in route.fields]), shown(name)[1:-1]
-        if route.method == "DELETE":
-            raise InvalidRequestError(written, f"is not known here; {said}")
-        if name == USER.name and fields[name] is not None:
-            raise InvalidRequestError(name, "is not known here: what this route is about belongs to no user")
-        warnings.append(f"{written} is not known and was ignored; {said}")
-    return {name: value for name, value in fields.items() if name in known}, warnings
+    names, others = [one.name for one in route.fields], [one for one in fields if one not in known]
+    if others and route.method == "DELETE":
+        raise InvalidRequestError(shown(others[0])[1:-1], f"is not known here; {unknown_field(others[0], names)}")
+    if USER.name in others and fields[USER.name] is not None:
+        raise InvalidRequestError(USER.name, "is not known here: what this route is about belongs to no user")
+    return {name: value for name, value in fields.items() if name in known}, ignored_fields(others, names)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from infinite_memory.errors import InvalidRequestError
+from infinite_memory.errors import InvalidRequestError, shown
 from infinite_memory.lifecycle.importers import assistants, own, servers, sqlite_service, tables
 from infinite_memory.lifecycle.importers.incoming import (
     Entry,
@@ -63,8 +63,12 @@ def find_format(path: Path, name: str | None = None) -> Format:
     Raises:
         InvalidRequestError: there is no such file, or it is in none of them, or not in the one that is named.
     """
-    if not (path.is_file() or path.is_dir()):
-        raise InvalidRequestError("path", f"there is no file or folder {path.name!r}")
+    try:
+        is_there = path.is_file() or path.is_dir()
+    except OSError as problem:  # too long for a name, or in a folder that may not be looked into
+        raise InvalidRequestError("path", f"{shown(path.name)} cannot be read: {problem.strerror}") from problem
+    if not is_there:
+        raise InvalidRequestError("path", f"there is no file or folder {shown(path.name)}")
     for one in FORMATS:
         if name in (None, one.name) and one.matches(path):
             return one

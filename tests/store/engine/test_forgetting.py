@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
+import pytest
+
 from infinite_memory.engine import forget
-from tests.mongo_server import run
+from infinite_memory.models import MemoryId
+from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Open
 
 
@@ -89,3 +95,31 @@ def test_restoring_where_nothing_was_hidden_says_so(open_memory: Open) -> None:
             assert "nothing was hidden" in restored["note"]
 
     run(work())
+
+
+@pytest.mark.parametrize("by", ["one", "two"])
+def test_what_is_brought_back_while_others_are_forgotten_is_found(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open, by: str
+) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as one, open_memory("two", shared) as two:
+            kept = await one.store("The kettle whistles.", tags=["kitchen"])
+            gone = await one.store("The pan is black.", tags=["kitchen"])
+            store, sidecar = one.engine.parts.store, await one.engine.parts.index.sidecar()
+            soft_delete = store.soft_delete
+
+            async def slow_soft_delete(*arguments: Any, **options: Any) -> Any:
+                hidden = await soft_delete(*arguments, **options)
+                await (one if by == "one" else two).ok("restore_memory", memory_id=kept)
+                while not sidecar.is_current(MemoryId(kept), 3):
+                    await asyncio.sleep(0.02)
+                return hidden
+
+            monkeypatch.setattr(store, "soft_delete", slow_soft_delete)
+            await one.ok("delete_memory", target={"tag": "kitchen"})
+            for mode in ("semantic", "text"):
+                found = await one.ok("retrieve_memory", query="the kettle and the pan", mode=mode)
+                assert [each["memory_id"] for each in found["results"]] == [kept], gone
+
+    run(work(), 20)

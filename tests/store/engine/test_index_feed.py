@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from infinite_memory.engine.parts import Draft
 from infinite_memory.engine.tasks import cancel_and_wait
+from infinite_memory.models import MemoryId, Rows
+from infinite_memory.sidecar.base import Sidecar
+from infinite_memory.sidecar.saved import FaissSidecarFiles
+from infinite_memory.store.base import Version
 from tests.mongo_server import fresh_database, run
+from tests.store.conftest import make_memory
 from tests.store.lifecycle.conftest import Memory, Open
 
 
@@ -97,6 +107,47 @@ def test_a_rebuild_beside_writers_loses_nothing(open_memory: Open) -> None:
     run(work())
 
 
+def test_what_another_process_brought_back_is_in_a_rebuilt_index(open_memory: Open) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as one, open_memory("two", shared) as two:
+            kept = await one.store("The tide is low at nine.")
+            await one.ok("delete_memory", target={"memory_id": kept})
+            await two.ok("restore_memory", memory_id=kept)
+            await until_known(one, 1)
+            assert await one.engine.reindex() == 1
+            assert await total(one) == 1
+
+    run(work(), 20)
+
+
+def test_what_another_process_brought_back_is_known_also_when_something_else_is_removed_while_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open
+) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as one, open_memory("two", shared) as two:
+            kept, other = await one.store("The tide is low at nine."), await one.store("The anchor is heavy.")
+            await one.ok("delete_memory", target={"memory_id": kept})
+            index, store = one.engine.parts.index, one.engine.parts.store
+            fetch = store.fetch
+
+            async def slow_fetch(*arguments: Any, **options: Any) -> Any:
+                found = await fetch(*arguments, **options)
+                if kept in found:
+                    async with index.removing({MemoryId(other): found[kept].scope_id}):
+                        pass
+                return found
+
+            monkeypatch.setattr(store, "fetch", slow_fetch)
+            await two.ok("restore_memory", memory_id=kept)
+            sidecar = await index.sidecar()
+            while not sidecar.is_current(MemoryId(kept), 3):
+                await asyncio.sleep(0.02)
+
+    run(work(), 10)
+
+
 def test_rebuilds_side_by_side_wait_for_each_other(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory() as memory:
@@ -104,6 +155,74 @@ def test_rebuilds_side_by_side_wait_for_each_other(open_memory: Open) -> None:
             assert await asyncio.gather(*(memory.engine.reindex() for _ in range(3))) == [1, 1, 1]
 
     run(work())
+
+
+def test_what_a_restore_brought_is_kept_by_a_rebuild_that_began_before(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("The old map lies in the drawer.")
+            index, store = memory.engine.parts.index, memory.engine.parts.store
+            scope = next(one for one in await store.list_scopes() if one.name == "Global")
+            rows, versions, has_read, may_end = store.rows, store.versions, asyncio.Event(), asyncio.Event()
+
+            async def slow_rows() -> AsyncIterator[Rows]:
+                async with contextlib.aclosing(rows()) as pages:
+                    async for page in pages:
+                        yield page
+                has_read.set()
+                await may_end.wait()
+
+            async def late_versions() -> AsyncIterator[Version]:
+                await asyncio.wait({rebuilding})
+                async for version in versions():
+                    yield version
+
+            monkeypatch.setattr(store, "rows", slow_rows)
+            monkeypatch.setattr(store, "versions", late_versions)
+            rebuilding = asyncio.create_task(index.rebuild())
+            await has_read.wait()
+            async with index.resting():
+                for text in ("The new map hangs on the wall.", "The compass is lost."):  # past the index, as a restore
+                    await store.insert([make_memory(scope, text)])
+                asyncio.get_running_loop().call_later(0.1, may_end.set)
+                await index.catch_up()
+            await rebuilding
+            await until_known(memory, 3)
+
+    run(work(), 10)
+
+
+def test_a_save_that_waited_for_another_saves_the_index_in_use(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, open_memory: Open
+) -> None:
+    saved: list[Sidecar] = []
+    began, may_go_on = threading.Event(), threading.Event()
+
+    class SlowFiles(FaissSidecarFiles):
+        def save(self, sidecar: Sidecar, database: str, token: bytes) -> None:
+            saved.append(sidecar)
+            began.set()
+            may_go_on.wait(10)
+            super().save(sidecar, database, token)
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("One.")
+            index = memory.engine.parts.index
+            before = await index.sidecar()
+            monkeypatch.setattr(index, "_files", SlowFiles(tmp_path))
+            first = asyncio.create_task(index.save())
+            await asyncio.to_thread(began.wait, 10)
+            second, rebuilding = asyncio.create_task(index.save()), asyncio.create_task(index.rebuild())
+            while (after := await index.sidecar()) is before:
+                await asyncio.sleep(0.02)
+            may_go_on.set()
+            await asyncio.gather(first, second, rebuilding)
+            assert [one is after for one in saved] == [False, True, True]
+
+    run(work(), 20)
 
 
 def test_pending_memories_are_embedded_also_after_a_rebuild(open_memory: Open) -> None:

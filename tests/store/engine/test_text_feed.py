@@ -6,9 +6,11 @@ import asyncio
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from infinite_memory.models import MemoryId
 from scripts.soak_checks import ids_in
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
@@ -158,3 +160,54 @@ def test_what_another_process_forgot_for_good_leaves_these_files_too(open_memory
             await until_gone(two, secret)
 
     run(work())
+
+
+def test_words_stored_after_a_rebuild_are_kept_by_a_generation_that_was_begun_before(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("The bell rang twice.")
+            gone = await memory.store("The bell is cracked.")
+            index, store = memory.engine.parts.index, memory.engine.parts.store
+            fetch, begun, may_go_on = store.fetch, asyncio.Event(), asyncio.Event()
+            generations: list[asyncio.Task[Any]] = []
+
+            async def slow_fetch(*arguments: Any, **options: Any) -> Any:
+                if (task := asyncio.current_task()) is not None and task.get_name() == "text index":
+                    generations.append(task)
+                    begun.set()
+                    await may_go_on.wait()
+                return await fetch(*arguments, **options)
+
+            monkeypatch.setattr(store, "fetch", slow_fetch)
+            await memory.ok("delete_memory", target={"memory_id": gone}, forget_mode="hard")
+            await begun.wait()
+            await memory.engine.reindex()
+            kept = await memory.store("The ropes of the bell are new.")
+            may_go_on.set()
+            await asyncio.wait(generations[:1])
+            assert index.words is not None
+            assert index.words.is_current(MemoryId(kept), 1)
+
+    run(work(), 20)
+
+
+def test_words_that_the_feed_had_not_told_when_a_rebuild_began_are_told_after_it(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open
+) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as one, open_memory("two", shared) as two:
+            await one.store("The buoy is red.")
+            index = one.engine.parts.index
+            monkeypatch.setattr(index._words, "purge_soon", lambda: None)  # or they would be written anew at once
+            async with index.resting():
+                kept = [await two.store(f"The buoy number {number} is green.") for number in range(3)]
+                assert await one.engine.reindex() == 4
+            words = index.words
+            assert words is not None
+            while not all(words.is_current(MemoryId(each), 1) for each in kept):
+                await asyncio.sleep(0.02)
+
+    run(work(), 10)

@@ -172,3 +172,30 @@ def test_no_fields_of_any_kind_end_in_an_internal_error_before_the_engine(data: 
     reply = ask(request)
     assert reply.get("error_code") != "INTERNAL_ERROR"
     format_line(reply)
+
+
+@pytest.mark.parametrize("path", [(), ("filter",), ("filter", "time_range")])
+def test_of_very_many_unknown_fields_some_are_named_and_the_others_counted(path: tuple[str, ...]) -> None:
+    unknown: dict[str, Any] = {f"queri{number:06}": 1 for number in range(100_000)}
+    for name in reversed(path):
+        unknown = {name: unknown}
+    warnings = ask({"action": "list_memories", **unknown})["warnings"]
+    prefix = "".join(f"{name}." for name in path)
+    assert warnings[0].startswith(f"{prefix}queri000000 is not known and was ignored")
+    assert warnings[-1] == f"{prefix}queri000050 and 99,949 more are not known and were ignored"
+    assert len(warnings) == 51
+
+
+def test_of_very_many_tags_no_more_are_looked_at_than_may_be() -> None:
+    class Seen(str):
+        looked = 0
+
+        def strip(self, chars: str | None = None, /) -> str:
+            Seen.looked += 1
+            return super().strip(chars)
+
+    tags = [Seen(f"t{number}") for number in range(100_000)]
+    assert "100,000 tags is more than the limit of 100" in refusal(
+        {"action": "store_memory", "content": "a", "tags": tags}
+    )
+    assert Seen.looked < 1_000

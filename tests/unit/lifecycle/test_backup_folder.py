@@ -55,7 +55,7 @@ def test_a_folder_that_is_a_file_says_so(tmp_path: Path) -> None:
         write(tmp_path / "backups", b"x")
 
 
-@pytest.mark.parametrize("name", ["none.dump", "../x.dump/..", "a\0b", ""])
+@pytest.mark.parametrize("name", ["none.dump", "../x.dump/..", "a\0b", "", "x" * 5000, "/" + "x" * 300])
 def test_a_backup_that_is_not_there_is_not_found(tmp_path: Path, name: str) -> None:
     with pytest.raises(BackupNotFoundError):
         find_backup(tmp_path, name)

@@ -89,3 +89,9 @@ def test_a_table_without_one_column_of_texts_is_refused_with_its_first_line(tmp_
     path.write_text(table, "utf-8")
     with pytest.raises(InvalidRequestError, match=r"has no one column named text or content|is empty"):
         find_format(path)
+
+
+@pytest.mark.parametrize("name", ["none.csv", "x" * 300])
+def test_a_file_that_is_not_there_is_told(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidRequestError, match="path"):
+        find_format(tmp_path / name)
