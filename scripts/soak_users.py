@@ -106,8 +106,7 @@ class User:
             return reply
         call = {"name": action, "arguments": fields}
         self._client.send({"jsonrpc": "2.0", "id": self._sent, "method": "tools/call", "params": call})
-        while "method" in (reply := self._client.reply(PATIENCE_S)):
-            pass
+        reply = self._answer()
         if reply.get("id") != self._sent:
             self._say(f"request {self._sent} was answered with {reply}")
         if "error" in reply:
@@ -116,6 +115,12 @@ class User:
             return {"status": "ERROR", "error_code": "CONNECTION_ERROR", "error": reply["error"]["message"]}
         content: Json = reply["result"]["structuredContent"]
         return content
+
+    def _answer(self) -> Json:
+        """Give the next message that is an answer: notifications come at any time."""
+        while "method" in (reply := self._client.reply(PATIENCE_S)):
+            pass
+        return reply
 
     def _left_alone(self, action: str, problem: Exception) -> Json:
         """Nothing came, or the client ended: which it may only where no daemon could be started."""
@@ -145,7 +150,8 @@ class User:
                     {"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": handshake},
                     {"jsonrpc": "2.0", "method": "notifications/initialized"},
                 )
-                client.reply(PATIENCE_S)
+                while "method" in client.reply(PATIENCE_S):
+                    pass
         return client
 
     def _say(self, what: str) -> None:
@@ -277,7 +283,7 @@ class User:
         self.soak.counts["line of 16 MiB and more"] += 1
         try:
             self._client.send_bytes(b'{"jsonrpc": "2.0", "id": 0, "action": "ping", "x": "' + b"y" * size + b'"}\n')
-            reply = self._client.reply(PATIENCE_S)
+            reply = self._answer()
         except (AssertionError, OSError) as problem:
             self._left_alone("a line too long", problem)
             return
