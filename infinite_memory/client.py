@@ -29,6 +29,7 @@ from infinite_memory.unanswered import Unanswered, parse
 
 Json = dict[str, Any]
 
+LAST_LINE_S = 0.5  # after SIGTERM, for a line that is just being sent
 DRAIN_S = 3.0  # after SIGTERM, for replies that are on their way
 PARENT_CHECK_S = 2.0  # a client program that died is noticed after this long
 LINE_BYTES = 16 * 1024 * 1024  # where the daemon does not tell its limit: a longer line is passed on in pieces
@@ -54,6 +55,10 @@ class Pipe:
         self._waiting = Unanswered()
         self._line_bytes = LINE_BYTES
         self._output = threading.Lock()  # held while lines go out; taken before `_lock`, never after it
+        self._sending = (
+            threading.Lock()
+        )  # held from the moment a line counts as taken until it is sent; taken before `_lock`
+        self._is_draining = False
         self._parent = os.getppid()
         self._terminated = self._may_interrupt = False
 
@@ -115,7 +120,9 @@ class Pipe:
         text = line.removeprefix(BOM) if first else line
         if text.strip():
             is_read = len(text.removesuffix(b"\n").removesuffix(b"\r")) <= self._line_bytes
-            _put(self._register(text if is_read else None), text)
+            with self._sending:
+                if not self._is_draining:
+                    _put(self._register(text if is_read else None), text)
 
     def _register(self, line: bytes | None) -> socket.socket | None:
         """Note that *line* (None: one that is too long) waits for an answer, and give the connection that it is to be sent on.
@@ -260,6 +267,9 @@ class Pipe:
         """Take no more input, deliver the replies that are on their way, for a short while."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
+        self._is_draining = True
+        if self._sending.acquire(timeout=LAST_LINE_S):  # the line that was taken is sent, or it could not be answered
+            self._sending.release()
         with self._lock:
             link = self._link
             waiting = bool(self._waiting)

@@ -65,16 +65,18 @@ def test_sigterm_and_sigint_end_an_idle_client_at_once(shared: Installation) -> 
 
 
 def test_replies_that_are_on_their_way_are_delivered_after_sigterm(shared: Installation) -> None:
-    client = shared.serve()
-    client.send(
-        {"action": "ping"}, *({"action": "store_memory", "content": f"m {n}", "request_id": n} for n in range(5))
-    )
-    assert client.reply()["pong"]
-    client.process.terminate()
-    replies = client.rest()
-    assert client.process.wait(10) == 0
-    assert [one["request_id"] for one in replies] == list(range(len(replies)))
-    assert all(one["status"] == "OK" for one in replies)
+    """In some of many tries, lines that were read and not yet sent were answered as if the daemon had died."""
+    for _ in range(10):
+        client = shared.serve()
+        client.send(
+            {"action": "ping"}, *({"action": "store_memory", "content": f"m {n}", "request_id": n} for n in range(5))
+        )
+        assert client.reply()["pong"]
+        client.process.terminate()
+        replies = client.rest()
+        assert client.process.wait(10) == 0
+        assert [one["request_id"] for one in replies] == list(range(len(replies)))
+        assert [one for one in replies if one["status"] != "OK"] == []
 
 
 def test_a_client_whose_reader_is_gone_ends(shared: Installation) -> None:
