@@ -22,7 +22,7 @@ from infinite_memory.store.base import Store
 log = logging.getLogger(__name__)
 
 BATCH = 500  # memories read from the store at a time
-FEW_ROWS = 4  # entered without a thread, whose round trip would take longer
+FEW_ROWS, FEW_CHARS = 4, 20_000  # entered without a thread, whose round trip would take longer: at most 5 ms
 FLUSH_ROWS = 512  # changes searched by hand at most: a millisecond
 BULK_ROWS = 8_000  # changes, in an index that nobody searches yet: a write costs much the same however many it brings
 FLUSH_S = 10.0  # a change is in the files after about this long
@@ -224,7 +224,7 @@ class TextFeed:
         for memory in current:
             said = texts.get(before.get(memory.memory_id) or MemoryId(""), "")
             rows.append(TextRow(Row.of(memory), memory.text, memory.title, memory.tags, said if is_short(said) else ""))
-        if len(rows) <= FEW_ROWS:
+        if len(rows) <= FEW_ROWS and sum(len(row.text) for row in rows) <= FEW_CHARS:
             index.upsert(rows)
         else:
             await asyncio.to_thread(lambda: index.upsert(rows))
