@@ -55,9 +55,8 @@ class Pipe:
         self._waiting = Unanswered()
         self._line_bytes = LINE_BYTES
         self._output = threading.Lock()  # held while lines go out; taken before `_lock`, never after it
-        self._sending = (
-            threading.Lock()
-        )  # held from the moment a line counts as taken until it is sent; taken before `_lock`
+        # Held from the moment a line counts as taken until it is sent; taken before `_lock`.
+        self._sending = threading.Lock()
         self._is_draining = False
         self._parent = os.getppid()
         self._terminated = self._may_interrupt = False

@@ -12,6 +12,7 @@ import difflib
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -150,11 +151,10 @@ def parse_fields(
         name: value for name, value in values.items() if name not in known or (free and not known[name].takes(value))
     }
     if not free:
-        if (
-            refuses_slips
-            and (slip := next((name for name in others if nearest_field(name, list(known))), None)) is not None
-        ):
-            raise InvalidRequestError(f"{prefix}{slip}", f"is not known here; {unknown_field(slip, list(known))}")
+        for name in islice(others, MOST_NAMED if refuses_slips else 0):
+            if nearest_field(name, list(known)) is not None:
+                path_of_slip = prefix + shown(name)[1:-1]
+                raise InvalidRequestError(path_of_slip, f"is not known here; {unknown_field(name, list(known))}")
         checking.warnings += ignored_fields(list(others), list(known), prefix)
     parsed = {}
     for name, field in known.items():

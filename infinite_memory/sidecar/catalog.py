@@ -221,7 +221,7 @@ class Catalog:
     def mask(self, where: Filter) -> Mask:
         """Mark the living slots that pass *where*."""
         listed = self.listed(where)
-        return self._passing(where, slice(None)) if listed is None else _marks([listed], len(self))
+        return self._passing(where, slice(None)) if listed is None else marks([listed], len(self))
 
     def count(self, where: Filter) -> int:
         """Count the living slots that pass *where*; scopes alone are counted without a pass over all."""
@@ -257,7 +257,7 @@ class Catalog:
             if where.tags_mode is TagsMode.ANY:
                 tagged = [_together(tagged, len(self))]
             for slots in tagged:
-                found = slots if found is None else found[_marks([slots], len(self))[found]]
+                found = slots if found is None else found[marks([slots], len(self))[found]]
         if found is None and where.conversation_id is not None:
             found = self._said.find(self.interned["conversation"].find(fold(where.conversation_id)))
         if found is None and where.time is not None:
@@ -347,14 +347,15 @@ def _together(several: Sequence[Slots], count: int) -> Slots:
     """List the slots of any of *several*, rising and once each; there are *count* in all."""
     if sum(map(len, several)) * FEW_SHARE < count:
         return np.unique(np.concatenate(several))
-    return np.flatnonzero(_marks(several, count))
+    return np.flatnonzero(marks(several, count))
 
 
-def _marks(several: Iterable[Slots], count: int) -> Mask:
-    marks = np.zeros(count, np.bool_)
+def marks(several: Iterable[Slots], count: int) -> Mask:
+    """Mark the slots of all of *several*, of *count* in all."""
+    made = np.zeros(count, np.bool_)
     for slots in several:
-        marks[slots] = True
-    return marks
+        made[slots] = True
+    return made
 
 
 def _split(keys: Keys) -> list[bytes]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from infinite_memory.models import Filter, MemoryId, Row, Rows, ScopeId
 from infinite_memory.sidecar.base import Hit, Neighbours, Page
-from infinite_memory.sidecar.catalog import Catalog, Mask
+from infinite_memory.sidecar.catalog import Catalog, Mask, marks
 from infinite_memory.sidecar.keys import KeyedNumbers, Slots, ids_of
 from infinite_memory.sidecar.listing import Cursor, ListedIds, first_in_order
 from infinite_memory.sidecar.rows import VECTOR_DTYPE, in_columns
@@ -184,8 +184,7 @@ class FaissSidecar:
     def _allowed(self, catalog: Catalog, where: Filter) -> Allowed:
         """Say what passes *where*, under the lock; what is returned takes the lock itself."""
         if (listed := catalog.listed(where)) is not None:
-            mask = np.zeros(len(catalog), np.bool_)
-            mask[listed] = True
+            mask = marks([listed], len(catalog))
             return Allowed(mask.__getitem__, lambda: mask, len(listed))
 
         def test(slots: NDArray[Any]) -> Mask:

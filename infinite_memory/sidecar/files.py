@@ -170,7 +170,7 @@ def load(folder: Path, database: str, space: str, dim: int) -> Generation:
             raise SidecarDamagedError(f"{target.name} has vectors of {header.dim} dimensions, not {dim}")
         listed: Mapping[str, Mapping[str, int]] = body["files"]
         for name, expected in listed.items():
-            if _measure(target / name) != expected:
+            if measure(target / name) != expected:
                 raise SidecarDamagedError(f"{target.name}/{name} is not what was written")
     except OSError as exc:
         raise SidecarDamagedError(f"{target.name} cannot be read: {exc.strerror}") from exc
@@ -236,7 +236,8 @@ def _write(path: Path, content: Iterable[Buffer]) -> dict[str, int]:
     return {"size": size, "crc32": check}
 
 
-def _measure(path: Path) -> dict[str, int]:
+def measure(path: Path) -> dict[str, int]:
+    """Give size and checksum of a file: ``size``, ``crc32``."""
     size = check = 0
     with path.open("rb", buffering=0) as file:
         while block := file.read(_BLOCK):

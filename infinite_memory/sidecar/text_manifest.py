@@ -8,12 +8,12 @@ import contextlib
 import json
 import os
 import re
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from infinite_memory.errors import SidecarDamagedError
+from infinite_memory.sidecar.files import measure
 
 RECIPE = 2
 """Rises whenever memories are cut into other words or other words are searched: the index is then built anew."""
@@ -21,7 +21,6 @@ RECIPE = 2
 MANIFEST = "manifest.json"
 
 _UNLISTED = re.compile(r"\..*|manifest\.json.*|.*\.tmp")  # locks and lists that tantivy writes for itself
-_BLOCK = 1 << 20  # bytes read at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     for path in _listed(folder):
         kept = known.get(path.name)
         lasting = path.name != "meta.json" and kept is not None and kept["size"] == path.stat().st_size
-        files[path.name] = kept if lasting else _measure(path)
+        files[path.name] = kept if lasting else measure(path)
     body = {
         "recipe": RECIPE, "database": manifest.database, "token": base64.b64encode(manifest.token).decode("ascii"),
         "count": manifest.count, "files": files,
@@ -75,7 +74,7 @@ def read_manifest(folder: Path, database: str) -> Manifest:
         if {path.name for path in _listed(folder)} != set(body["files"]):
             raise SidecarDamagedError(f"{folder.name} holds other files than were written")
         for name, expected in body["files"].items():
-            if _measure(folder / name) != expected:
+            if measure(folder / name) != expected:
                 raise SidecarDamagedError(f"{folder.name}/{name} is not what was written")
         return Manifest(database, base64.b64decode(body["token"], validate=True), int(body["count"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, binascii.Error) as exc:
@@ -84,11 +83,3 @@ def read_manifest(folder: Path, database: str) -> Manifest:
 
 def _listed(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and not _UNLISTED.fullmatch(path.name))
-
-
-def _measure(path: Path) -> dict[str, int]:
-    size = check = 0
-    with path.open("rb", buffering=0) as file:
-        while block := file.read(_BLOCK):
-            size, check = size + len(block), zlib.crc32(block, check)
-    return {"size": size, "crc32": check}
