@@ -11,15 +11,22 @@ import datetime as dt
 import enum
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Rows, Scope, ScopeId
+from infinite_memory.models import Embedding, IndexBatch, MemoryId, MemoryRecord, Scope, ScopeId
+from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.facts import Facts
 from infinite_memory.store.links import Links
 from infinite_memory.store.owners import Owners
-from infinite_memory.store.tokens import Tokens
-from infinite_memory.store.uses import Uses
+from infinite_memory.store.usage import Uses
+
+if TYPE_CHECKING:  # they bring the driver's `bson`, which the interface does without
+    from infinite_memory.store.repairs import Repairs
+    from infinite_memory.store.set_aside import SetAside
+
+UNKNOWN_REVISION = -1
+"""In the place of a revision that a change or a version does not tell, or that is none: the memory must be read."""
 
 Located = Mapping[MemoryId, ScopeId]
 """Memory ids with the scope whose collection holds each."""
@@ -38,8 +45,8 @@ class ChangeKind(enum.Enum):
 class Change:
     """One entry of the change feed, from this process or another.
 
-    ``revision`` is the document's after the change (WRITTEN only); the document itself is not carried, the reader fetches it
-    when it does not know that revision. ``token`` resumes the feed after this entry; opaque bytes.
+    ``revision`` is the document's after the change (WRITTEN only), or `UNKNOWN_REVISION`; the document itself is not carried, the reader
+    fetches it when it does not know that revision. ``token`` resumes the feed after this entry; opaque bytes.
     """
 
     kind: ChangeKind
@@ -68,12 +75,40 @@ class StoreInfo:
     database: str
 
 
+@dataclass(frozen=True, slots=True)
+class StoreCompaction:
+    """What compacting the database's files freed, or with a dry run could free: bytes by collection, where any.
+
+    ``problem`` says why the server does not do it, or not all of it.
+    """
+
+    freed_bytes: Mapping[str, int]
+    problem: str | None = None
+
+    @property
+    def total_bytes(self) -> int:
+        """All that was freed."""
+        return sum(self.freed_bytes.values())
+
+
 class Store(Protocol):
     """Scopes, memories and their versions. Single-threaded: used from one event loop."""
 
     @property
     def identity(self) -> str:
         """Tells this database from every other, also from one of the same name; known once connected."""
+
+    @property
+    def set_aside(self) -> SetAside:
+        """Which documents cannot be read, as far as was seen; reading leaves them out as if they were absent."""
+
+    @property
+    def repairs(self) -> Repairs:
+        """What looks for documents that cannot be read, and mends them; usable once connected."""
+
+    @property
+    def hidden_scopes(self) -> frozenset[ScopeId]:
+        """The ids of scopes whose documents are set aside: their memories are hidden with them."""
 
     @property
     def copies(self) -> Copies:
@@ -96,7 +131,7 @@ class Store(Protocol):
         """Figures by owner; usable once connected."""
 
     @property
-    def tokens(self) -> Tokens:
+    def tokens(self) -> ApiTokens:
         """Who may come in by HTTP; usable once connected."""
 
     async def connect(self) -> None:
@@ -114,6 +149,9 @@ class Store(Protocol):
 
     async def info(self) -> StoreInfo:
         """Ask the database for its version, kind and size."""
+
+    async def compact(self, *, dry_run: bool = False) -> StoreCompaction:
+        """Return disk space that the database's files hold free to the filesystem; reads and writes go on meanwhile."""
 
     # scopes
 
@@ -168,7 +206,7 @@ class Store(Protocol):
             MemoryChangedError: it changed meanwhile; read it again.
         """
 
-    async def write_together(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+    async def write_batch(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Add *new* memories and replace *changed* ones as `replace` with *revise* does: all of it or none, by one transaction.
 
         A standalone server has no transactions: there what was done is taken back when a later part fails.
@@ -219,12 +257,12 @@ class Store(Protocol):
             pruned: Only those that were hidden as pruned, or only the others; None is both.
         """
 
-    async def revisions_of(self, memory_id: MemoryId) -> list[MemoryRecord]:
+    async def get_revisions(self, memory_id: MemoryId) -> list[MemoryRecord]:
         """List the earlier versions of a memory, oldest first, without vectors."""
 
     # reading everything
 
-    def rows(self) -> AsyncGenerator[Rows, None]:
+    def rows(self) -> AsyncGenerator[IndexBatch, None]:
         """Go through what a sidecar keeps of every live memory, many at a time, scope by scope and by id; reads no texts."""
 
     def stream(self, scope_ids: Collection[ScopeId] | None = None) -> AsyncIterator[MemoryRecord]:
@@ -246,6 +284,12 @@ class Store(Protocol):
 
     async def set_meta(self, key: str, value: Mapping[str, Any]) -> None:
         """Keep a value under *key* in ``meta``."""
+
+    async def ensure_meta(self, key: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Keep a value under *key* in ``meta`` unless there is one; return the one that is there then."""
+
+    async def list_meta(self, prefix: str) -> list[Mapping[str, Any]]:
+        """Return the values of all keys in ``meta`` that begin with *prefix*, by key."""
 
     # what others write
 

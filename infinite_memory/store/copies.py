@@ -6,16 +6,24 @@ one go. A process that dies before leaves what was; one that dies while it is pu
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import enum
-from collections.abc import AsyncIterator, Mapping, Sequence
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from infinite_memory.errors import StoreUnavailableError
 from infinite_memory.models import Fact, FactId, Link, MemoryRecord, ScopeId
 
 SCOPES, MEMORIES_PREFIX, REVISIONS, FACTS, LINKS, META = "scopes", "mem_", "revisions", "facts", "links", "meta"
+
+_RETRY_S, _GIVE_UP_S = 0.5, 600.0
+
+log = logging.getLogger(__name__)
 
 FactPlace = tuple[str, str, str]
 """Scope id, subject and predicate, folded: of which one fact holds at a time."""
@@ -64,22 +72,31 @@ class RestoreMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """How to restore. With ``only_scope`` (a name) only that scope is added, as a new scope named ``as_scope``."""
+    """How to restore. With ``only_scope`` (a name) only that scope is added, as a new scope named ``as_scope``.
+
+    With ``dry_run`` everything is looked at and counted, and nothing is written.
+    """
 
     mode: RestoreMode
     schema_version: int
     only_scope: str | None = None
     as_scope: str | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore did: scopes and memories that are in place now and were not, or that were skipped for they were there."""
+    """What a restore did: scopes and memories that are in place now and were not, or that were skipped for they were there.
+
+    ``replaced`` of the ``memories`` took the place of those of the same ids; ``removed`` others were there and are in no backup.
+    """
 
     scopes: int
     memories: int
     skipped: int
     dropped_scopes: int = 0
+    replaced: int = 0
+    removed: int = 0
 
 
 class Restore(Protocol):
@@ -114,6 +131,9 @@ class Copies(Protocol):
         Raises:
             StoreError: a restore is being put into place at this moment.
         """
+
+    async def free_bytes(self) -> int | None:
+        """Return how much room is left on the server's disk; None where it does not tell."""
 
     async def is_empty(self) -> bool:
         """Tell whether there is no memory, live or deleted, and no scope but Global."""
@@ -179,3 +199,22 @@ class Copies(Protocol):
 
     async def release_lease(self, name: str, holder: str) -> None:
         """Give a lease back; nothing when another holder has it."""
+
+
+async def retry_while_away(step: Callable[[], Awaitable[None]]) -> None:
+    """Do a step of a restore that must not stay half done: where the server goes away, wait ten minutes for it, and do it again.
+
+    Raises:
+        StoreUnavailableError: it did not come back.
+    """
+    give_up_at = time.monotonic() + _GIVE_UP_S
+    while True:
+        try:
+            return await step()
+        except StoreUnavailableError:
+            if time.monotonic() > give_up_at:
+                raise
+            log.warning(
+                "MongoDB went away in the middle of a restore; waiting for it", extra={"event": "restore_waits"}
+            )
+            await asyncio.sleep(_RETRY_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,13 +53,20 @@ class Owners(Protocol):
             leave_out_status: Memories of these states do not count.
         """
 
-    async def ids_of_agent(
-        self, scope_id: ScopeId, agent_id: str, user_id: str, *, leave_out_status: Collection[str] = ()
+    async def live_ids_of(
+        self, scope_id: ScopeId, among: Mapping[str, str], *, leave_out_status: Collection[str] = ()
     ) -> frozenset[MemoryId]:
-        """Name the live memories of one agent and user in a scope; reads no memory."""
+        """Name the live memories of a scope that have all of these owners, by kind; reads no memory.
+
+        Args:
+            leave_out_status: Memories of these states are left out.
+        """
 
     async def ids_of(self, scope_id: ScopeId, among: Mapping[str, str]) -> frozenset[MemoryId]:
         """Name the memories of a scope, live and hidden, that have all of these owners, by kind; reads no memory."""
+
+    async def read(self, scope_id: ScopeId, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Mapping[str, str]]:
+        """Return the owners of those of the memories, live or hidden, that are in the scope, and nothing else of them."""
 
     async def add_agent(self, agent: Agent) -> bool:
         """Make an agent; False when the user has one of that id already, which stays as it is."""

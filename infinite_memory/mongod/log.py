@@ -1,0 +1,78 @@
+"""The log of a mongod of ours: kept small, and read for why it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+
+CHECK_S = 30.0
+LIMIT_BYTES = 2 * 1024 * 1024
+"""The log and its one predecessor stay under about twice this."""
+
+_LITTLE_BYTES = 1024 * 1024
+"""With less space than this on the disk, that is why the server ended."""
+
+_TAIL_BYTES = 32 * 1024
+"""What is read of a log's end: some hundred lines, of which one says why."""
+
+_LOG_OPENED = 20698
+"""The line "***** SERVER RESTARTED *****", which opens every start in the log."""
+
+
+class MongodLog:
+    """The files that one server writes besides its data."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "mongod.log"
+        self.printed = folder / "mongod.out"
+        """What mongod prints before it has a log: wrong options, missing libraries."""
+        self._checked_at = 0.0
+
+    def is_due(self) -> bool:
+        """Tell now and then that it is time to look at the log's size."""
+        if time.monotonic() - self._checked_at < CHECK_S:
+            return False
+        self._checked_at = time.monotonic()
+        return True
+
+    def bound(self) -> bool:
+        """Put a log that grew too large aside, over the one put aside before; True when it was, and mongod is to open another."""
+        with contextlib.suppress(FileNotFoundError):
+            if self.file.stat().st_size > LIMIT_BYTES:
+                self.file.replace(self.file.with_suffix(".log.1"))
+                return True
+        return False
+
+    def last_words(self, data: Path) -> str:
+        """Say in one line why the server of a data folder ended, as far as it told."""
+        if not has_space(data):  # its own last words are then of no help
+            return f"there is no space left on the disk of {data}"
+        for line in reversed(_tail(self.file)):
+            with contextlib.suppress(ValueError, AttributeError):
+                entry = json.loads(line)
+                if entry.get("s") in ("F", "E"):
+                    detail = (entry.get("attr") or {}).get("error", "")
+                    return f"{entry.get('msg')} {detail}".strip()[:500]
+                if entry.get("id") == _LOG_OPENED:
+                    break
+        said = [line for line in _tail(self.printed) if line.strip()]
+        return said[-1][:500] if said else f"it did not say why; see {self.file}"
+
+
+def has_space(data: Path) -> bool:
+    """True if there is some space left on the disk of a data folder."""
+    disk = os.statvfs(data)
+    return disk.f_bavail * disk.f_frsize >= _LITTLE_BYTES
+
+
+def _tail(file: Path) -> list[str]:
+    """Give the last lines of a file, none when it is not there."""
+    try:
+        with file.open("rb") as opened:
+            opened.seek(max(0, file.stat().st_size - _TAIL_BYTES))
+            return opened.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []

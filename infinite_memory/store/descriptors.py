@@ -1,0 +1,57 @@
+"""How many files this process and its MongoDB may have open, and for how many scopes that is enough.
+
+MongoDB keeps the files of every collection and index open and ends itself when it cannot open one more. A scope is a collection, so the
+limit of open files (1,024 by default on Linux, 256 on macOS) is a limit of scopes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+if sys.platform != "win32":
+    import resource
+
+FILES_OF_SCOPE = 4  # a collection and its three indexes
+FILES_BESIDE = 200  # shared collections, journal, connections, what MongoDB opens for itself
+_STEPS = (1 << 20, 1 << 16, 10_240, 4_096)  # macOS says "unlimited" and refuses more than it can give
+_WHERE = "ulimit -n, LimitNOFILE in a systemd unit, SoftResourceLimits in a launchd one"
+
+
+def raise_limit() -> int | None:
+    """Raise the soft limit of open files as far as it goes, for this process and those that it starts; returns it, None for no limit."""
+    if sys.platform == "win32":
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (hard, *_STEPS):
+        is_higher = soft != resource.RLIM_INFINITY and (wanted == resource.RLIM_INFINITY or wanted > soft)
+        if is_higher and (hard == resource.RLIM_INFINITY or wanted <= hard):
+            with contextlib.suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+                break
+    return limit()
+
+
+def limit() -> int | None:
+    """Return the soft limit of open files, None for no limit."""
+    if sys.platform == "win32":
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def max_scopes() -> int | None:
+    """Return for how many scopes the limit is enough, None for any number."""
+    files = limit()
+    return None if files is None else max(1, (files - FILES_BESIDE) // FILES_OF_SCOPE)
+
+
+def too_few(scopes: int) -> str | None:
+    """Say what is wrong where the limit is not enough for so many scopes; None where it is."""
+    most = max_scopes()
+    if most is None or scopes <= most:
+        return None
+    return (
+        f"{scopes:,} scopes need about {FILES_BESIDE + scopes * FILES_OF_SCOPE:,} open files, and the limit of open files is {limit():,} "
+        f"(enough for {most:,} scopes); raise its hard limit ({_WHERE}) and restart the daemon"
+    )

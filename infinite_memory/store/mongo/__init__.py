@@ -1,0 +1,1 @@
+"""The store on MongoDB. The drivers have their home here."""

@@ -1,0 +1,236 @@
+"""Whether what a backup holds can be restored: every document whole, and all of them together.
+
+`verify` and a restore ask the same `BackupCheck`, before anything is written: what one calls whole the other takes. What MongoDB's
+unique indexes would refuse is refused here, for they are made after the data is in place.
+
+Derived values (folded keys, hashes) that are of the right type but differ from what this version derives are no fault: another
+version of Unicode folds otherwise. A restore derives them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import bson
+from bson import ObjectId
+
+from infinite_memory.errors import BackupError
+from infinite_memory.store.copies import Chunk
+from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind, check_document, kind_of_collection
+from infinite_memory.store.document_fields import FIELDS
+from infinite_memory.store.mongo import schema
+from infinite_memory.store.mongo.document_mending import mend_document
+from infinite_memory.store.mongo.snapshot import MEMORIES, PLAIN_NAME, STAGED, split
+
+SET_ASIDE = "set_aside"
+"""Documents that were not sound when a backup was made: ``{_id, collection, fault, document}``, the last one as its bytes."""
+
+_MAX_REPORTED_ID = 80
+_MAX_DOCUMENT_BYTES = 16 << 20  # MongoDB's
+_MAX_LEVELS = 90  # MongoDB nests documents up to 100 deep
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreLimits:
+    """How large a memory of a backup may be: far above what requests may store unless the settings allow more."""
+
+    text_bytes: int = 8 << 20
+    tags: int = 1000
+
+    def with_settings(self, text_bytes: int, tags: int) -> RestoreLimits:
+        """Return limits that let pass what the settings let in."""
+        return RestoreLimits(max(self.text_bytes, text_bytes), max(self.tags, tags))
+
+
+_HARD_LIMITS = RestoreLimits()
+
+Document = dict[str, Any]
+
+
+class BackupCheck:
+    """Checks the chunks of one backup, in their order. Used from one thread at a time.
+
+    Args:
+        schema_version: Of the documents.
+        limits: How large a memory may be.
+        compares_derived: Whether derived values of memories are compared, too, so that they are derived again where they differ.
+            Takes a third of the time, and refuses nothing.
+    """
+
+    def __init__(
+        self, schema_version: int, limits: RestoreLimits = _HARD_LIMITS, *, compares_derived: bool = True
+    ) -> None:
+        self._limits, self._compares_derived = limits, compares_derived
+        self._is_old = schema_version < schema.SCHEMA_VERSION
+        self._scopes: dict[ObjectId, str] = {}
+        self._scope_names: set[str] = set()
+        self._memories: set[bytes] = set()
+        self._versions: set[tuple[ObjectId, int]] = set()
+        self._holding: set[tuple[ObjectId, str, str]] = set()
+        self._ids: dict[str, set[Any]] = {}
+
+    def check(self, chunk: Chunk) -> list[bytes]:
+        """Check a chunk; returns its documents, with derived values derived again where they differ.
+
+        Raises:
+            BackupError: one of them cannot be restored; names its collection, id and field, and nothing that a user wrote.
+        """
+        name = chunk.collection
+        if not is_restorable_name(name):
+            raise BackupError(f"the backup holds a collection {name[:80]!r}, which no backup of ours does")
+        kind = kind_of_collection(name)
+        if (found := MEMORIES.fullmatch(name)) is not None and ObjectId(found[1]) not in self._scopes:
+            raise BackupError(f"the backup holds memories of a scope {found[1]} that it does not name")
+        return [self._check(name, kind, raw) for raw in split(chunk.documents)]
+
+    def _check(self, collection: str, kind: DocumentKind | None, raw: bytes) -> bytes:
+        if len(raw) > _MAX_DOCUMENT_BYTES:
+            raise BackupError(
+                f"the backup's {collection} hold a document of {len(raw):,} bytes, which MongoDB does not take"
+            )
+        try:
+            document: Document = bson.decode(raw, CHECKED_CODEC)
+        except Exception as exc:  # the decoder raises whatever a hostile document makes it stumble over
+            raise BackupError(f"the backup's {collection} hold a document that is not BSON") from exc
+        if kind is None:
+            if "_id" not in document:
+                raise _refused(collection, document, "_id", "an id")
+            self._check_unique(
+                self._ids.setdefault(collection, set()), _hashable(document["_id"]), collection, document
+            )
+            return raw
+        checked, is_changed = self._sound(collection, kind, document)
+        if kind is DocumentKind.MEMORY:
+            self._check_size(collection, document, checked)
+        elif kind is DocumentKind.REVISION:
+            self._check_size(collection, document, checked["document"])
+        self._check_together(collection, kind, checked)
+        return bson.encode(checked, codec_options=CHECKED_CODEC) if is_changed else raw
+
+    def _sound(self, collection: str, kind: DocumentKind, document: Document) -> tuple[Document, bool]:
+        """Return the document as it is restored, and whether that differs from what the backup holds."""
+        is_version = kind in (DocumentKind.MEMORY, DocumentKind.REVISION)
+        faults = check_document(kind, document, deep=self._compares_derived or not is_version)
+        if (deep := _too_deep(kind, document)) is not None:
+            raise _refused(collection, document, deep, f"at most {_MAX_LEVELS} levels")
+        if not faults:
+            return document, False
+        if self._is_old or all(fault.is_harmless for fault in faults):
+            mended = mend_document(kind, document)
+            if mended is not None:
+                return mended, True
+        fault = next((fault for fault in faults if not fault.is_harmless), faults[0])
+        raise _refused(collection, document, fault.field, fault.expected)
+
+    def _check_size(self, collection: str, document: Document, memory: Document) -> None:
+        limits, size = self._limits, len(memory["text"].encode())
+        if size > limits.text_bytes:
+            raise _refused(collection, document, "text", f"at most {limits.text_bytes:,} bytes (not {size:,})")
+        if (count := len(memory.get("tags", ()))) > limits.tags:
+            raise _refused(collection, document, "tags", f"at most {limits.tags:,} entries (not {count:,})")
+
+    def _check_together(self, collection: str, kind: DocumentKind, document: Document) -> None:
+        """Check what MongoDB keeps unique."""
+        key = document["_id"]
+        if kind is DocumentKind.MEMORY:
+            self._check_unique(self._memories, key.binary, collection, document)
+            return
+        self._check_unique(self._ids.setdefault(collection, set()), _hashable(key), collection, document)
+        if kind is DocumentKind.SCOPE:
+            if document.get("dropping"):  # the next start would remove it with all its memories
+                raise _refused(collection, document, "dropping", "false or nothing")
+            self._check_unique(self._scope_names, document["name_key"], collection, document, "name_key")
+            self._scopes[key] = document["name_key"]
+        elif kind is DocumentKind.REVISION:
+            version = (document["memory_id"], document["revision"])
+            self._check_unique(self._versions, version, collection, document, "revision")
+        elif kind is DocumentKind.FACT and document["active"]:
+            place = (document["scope_id"], document["subject_key"], document["predicate_key"])
+            self._check_unique(self._holding, place, collection, document, "active")
+
+    @staticmethod
+    def _check_unique(seen: set[Any], key: Any, collection: str, document: Document, field: str = "_id") -> None:
+        if key in seen:
+            raise _refused(collection, document, field, "a value that no other document has")
+        seen.add(key)
+
+
+class Separation:
+    """Parts the documents of a snapshot into those that a restore takes and those that it would refuse.
+
+    A document that is not sound, which somebody else wrote or an earlier version let in, is not to make a whole backup useless.
+    """
+
+    def __init__(self, limits: RestoreLimits = _HARD_LIMITS) -> None:
+        self._check = BackupCheck(schema.SCHEMA_VERSION, limits, compares_derived=False)
+        self.set_aside = 0
+
+    def separate(self, chunk: Chunk) -> list[Chunk]:
+        """Return the chunk without what would be refused, and a chunk of `SET_ASIDE` with that, if there is any."""
+        kind = kind_of_collection(chunk.collection)
+        sound: list[bytes] = []
+        aside: list[bytes] = []
+        for raw in split(chunk.documents):
+            try:
+                self._accept(chunk.collection, kind, raw)
+                sound.append(raw)
+            except BackupError as exc:
+                aside.append(_set_aside(chunk.collection, raw, str(exc)))
+        self.set_aside += len(aside)
+        if not aside:
+            return [chunk]
+        chunks = [Chunk(chunk.collection, len(sound), b"".join(sound)), Chunk(SET_ASIDE, len(aside), b"".join(aside))]
+        return [part for part in chunks if part.count]
+
+    def _accept(self, collection: str, kind: DocumentKind | None, raw: bytes) -> None:
+        self._check.check(Chunk(collection, 1, raw))
+
+
+def _too_deep(kind: DocumentKind, document: Document) -> str | None:
+    """Name a field that no description covers, for a later version may have written it, and that MongoDB does not take."""
+    described = _DESCRIBED[kind]
+    return next(
+        (name for name in document if name not in described and not _is_flat(document[name], _MAX_LEVELS)), None
+    )
+
+
+def _is_flat(value: Any, levels: int) -> bool:
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_is_flat(item, levels - 1) for item in entries)
+
+
+_DESCRIBED = {kind: frozenset(field.name for field in FIELDS[kind]) for kind in DocumentKind}
+
+
+def is_restorable_name(name: str) -> bool:
+    """True if a collection of a backup may have this name."""
+    if MEMORIES.fullmatch(name):
+        return True
+    is_plain = PLAIN_NAME.fullmatch(name) is not None and not name.startswith((STAGED, schema.PREFIX))
+    return is_plain and name not in (schema.TOMBSTONES, schema.TOKENS)
+
+
+def _set_aside(collection: str, raw: bytes, fault: str) -> bytes:
+    return bson.encode({"_id": ObjectId(), "collection": collection, "fault": fault, "document": raw})
+
+
+def _refused(collection: str, document: Mapping[str, Any], field: str, expected: str) -> BackupError:
+    return BackupError(
+        f"the backup's {collection} hold a document {_id_text(document)} that is not sound: {field}: {expected} was expected"
+    )
+
+
+def _id_text(document: Mapping[str, Any]) -> str:
+    """Write a document's id for a message; ids of other forms than ours may be anything, a text of a user among it."""
+    key = document.get("_id")
+    if isinstance(key, ObjectId):
+        return str(key)
+    if isinstance(key, str) and len(key) <= _MAX_REPORTED_ID and key.isascii() and key.isprintable():
+        return key
+    return "without an id of ours"
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, str | int | ObjectId) else bson.encode({"": value})

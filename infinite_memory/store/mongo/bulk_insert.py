@@ -1,0 +1,136 @@
+"""What an import adds beside memories: earlier versions, facts and links, each under its own id, so that twice is once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bson import ObjectId
+from pymongo.errors import BulkWriteError
+
+from infinite_memory.models import Fact, FactId, Link, MemoryRecord, ScopeId
+from infinite_memory.store.copies import FactPlace
+from infinite_memory.store.mongo import facts as mongo_facts
+from infinite_memory.store.mongo import links as mongo_links
+from infinite_memory.store.mongo import mapping, schema
+from infinite_memory.store.mongo.client import Connection
+
+_BATCH = 500
+_DUPLICATE_KEY = 11000
+
+Document = dict[str, Any]
+
+
+async def add_revisions(connection: Connection, versions: Sequence[MemoryRecord], *, dry_run: bool) -> int:
+    """See `Copies.add_revisions`."""
+    added = 0
+    for batch in _batches(versions):
+        ids = [mapping.object_id(one.memory_id) for one in batch]
+        async with connection.operation(factor=4) as database:
+            found = database[schema.REVISIONS].find(
+                {"memory_id": {"$in": ids}}, {"memory_id": 1, "revision": 1, "_id": 0}
+            )
+            there = {(one["memory_id"], one["revision"]) async for one in found}
+        fresh = {
+            (key, one.revision): one for key, one in zip(ids, batch, strict=True) if (key, one.revision) not in there
+        }
+        added += len(fresh)
+        if not dry_run:
+            await _insert(connection, schema.REVISIONS, [_version(one) for one in fresh.values()])
+    return added
+
+
+async def find_facts(connection: Connection, facts: Sequence[Fact]) -> set[FactId]:
+    """See `Copies.find_facts`."""
+    there: set[FactId] = set()
+    for batch in _batches(facts):
+        keys = [mapping.object_id(one.fact_id) for one in batch]
+        async with connection.operation(factor=4) as database:
+            found = database[schema.FACTS].find({"_id": {"$in": keys}}, {"_id": 1})
+            there |= {FactId(str(one["_id"])) async for one in found}
+    return there
+
+
+async def add_facts(
+    connection: Connection, facts: Sequence[Fact], holding: set[FactPlace], *, dry_run: bool
+) -> list[Fact]:
+    """See `Copies.add_facts`."""
+    refused: list[Fact] = []
+    there = await find_facts(connection, facts)
+    fresh = list({one.fact_id: one for one in facts if one.fact_id not in there}.values())
+    for batch in _batches(fresh):
+        made = [mongo_facts.whole_document(one) for one in batch]
+        keys = [
+            {name: one[name] for name in ("scope_id", "subject_key", "predicate_key")} for one in made if one["active"]
+        ]
+        holding |= await _held(connection, keys)
+        taken: dict[ObjectId, Document] = {}
+        for one in made:
+            if one["active"] and _place(one) in holding:
+                continue
+            taken[one["_id"]] = one
+            if one["active"]:
+                holding.add(_place(one))
+        if not dry_run:
+            for key in await _insert(connection, schema.FACTS, list(taken.values())):
+                del taken[key]
+        refused += [fact for fact, one in zip(batch, made, strict=True) if one["_id"] not in taken]
+    return refused
+
+
+async def add_links(connection: Connection, links: Sequence[tuple[Link, ScopeId]], *, dry_run: bool) -> int:
+    """See `Copies.add_links`."""
+    added = 0
+    for batch in _batches(links):
+        made = {one["_id"]: one for one in (mongo_links.to_document(*pair) for pair in batch)}
+        async with connection.operation(factor=4) as database:
+            async for one in database[schema.LINKS].find({"_id": {"$in": list(made)}}, {"_id": 1}):
+                made.pop(one["_id"])
+        added += len(made)
+        if not dry_run:
+            await _insert(connection, schema.LINKS, list(made.values()))
+    return added
+
+
+async def _held(connection: Connection, keys: list[Document]) -> set[FactPlace]:
+    """Give those subjects and predicates of which something holds."""
+    if not keys:
+        return set()
+    async with connection.operation(factor=4) as database:
+        return {_place(one) async for one in database[schema.FACTS].find({"active": True, "$or": keys})}
+
+
+def _place(fact: Document) -> FactPlace:
+    return str(fact["scope_id"]), fact["subject_key"], fact["predicate_key"]
+
+
+def _version(version: MemoryRecord) -> Document:
+    document = mapping.to_document(version)
+    document["changed"] = None  # only a field at the top of a document gets the server's time
+    return {
+        "_id": ObjectId(),
+        "memory_id": document["_id"],
+        "revision": version.revision,
+        "scope_id": mapping.object_id(version.scope_id),
+        "document": document,
+    }
+
+
+async def _insert(connection: Connection, name: str, made: list[Document]) -> list[ObjectId]:
+    """Insert documents; what somebody added at this moment is there. Gives the ids of those that another unique index refused."""
+    if not made:
+        return []
+    async with connection.operation(factor=4) as database:
+        try:
+            await database[name].insert_many(made, ordered=False)
+        except BulkWriteError as exc:
+            errors = exc.details["writeErrors"]
+            if exc.details["writeConcernErrors"] or any(error["code"] != _DUPLICATE_KEY for error in errors):
+                raise
+            return [made[error["index"]]["_id"] for error in errors if "_id" not in error["keyPattern"]]
+    return []
+
+
+def _batches(items: Sequence[Any]) -> Iterator[Any]:
+    for start in range(0, len(items), _BATCH):
+        yield items[start : start + _BATCH]

@@ -1,0 +1,319 @@
+"""What happens to a database, whoever does it: from its change stream, or by polling where the server has none.
+
+Both tell too much rather than too little: an entry may come again after a reader resumes, never is one left out.
+
+A token is a small BSON document: the database's identity, and a place: a resume token, a point of the operation log, or, for
+polling, the server's timestamp of the last write that was seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import datetime as dt
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import bson
+from bson import ObjectId, Timestamp
+from pymongo import ReturnDocument
+from pymongo.errors import PyMongoError
+
+from infinite_memory.errors import FeedLostError, StoreError, StoreUnavailableError
+from infinite_memory.models import MemoryId, ScopeId
+from infinite_memory.store.base import UNKNOWN_REVISION, Change, ChangeKind
+from infinite_memory.store.document_fields import DocumentKind, is_int, is_object_id
+from infinite_memory.store.mongo import schema
+from infinite_memory.store.mongo.client import Connection, Database
+from infinite_memory.store.mongo.driver_errors import translated
+from infinite_memory.store.mongo.drivers import watch
+from infinite_memory.store.mongo.mapping import NOW
+from infinite_memory.store.set_aside import SetAside
+
+_AWAIT_MS = 250
+"""How long the server waits for something to tell; an empty answer then says that all is told."""
+
+_QUIET_S = 1.0
+_POLL_S = 1.0
+
+_OVERLAP_S = 10
+"""Polling looks this far back each time: a write gets its timestamp a moment before it can be seen."""
+
+_TOO_OLD_S = int(schema.TOMBSTONE_KEEP.total_seconds()) - 3600
+
+_PIPELINE: list[Mapping[str, Any]] = [
+    {
+        "$match": {
+            "$or": [
+                {
+                    "ns.coll": {"$regex": f"^({schema.PREFIX}[0-9a-f]{{24}}|{schema.SCOPES})$"},
+                    "operationType": {"$in": ["insert", "update", "replace", "delete", "drop"]},
+                },
+                {"operationType": {"$in": ["dropDatabase", "invalidate"]}},
+                {"operationType": "rename", "to.coll": {"$regex": f"^{schema.PREFIX}[0-9a-f]{{24}}$"}},
+            ]
+        }
+    },
+    {
+        "$project": {
+            "operationType": 1,
+            "ns.coll": 1,
+            "documentKey._id": 1,
+            "clusterTime": 1,
+            "fullDocument.revision": 1,
+            "updateDescription.updatedFields.revision": 1,
+        }
+    },
+]
+"""Only what a `Change` says; texts and vectors stay on the server."""
+
+
+class Feed(Protocol):
+    """One way to learn of changes."""
+
+    async def token_of_now(self, database: Database) -> bytes:
+        """Give a token of this moment."""
+
+    def follow(self, after: bytes) -> AsyncIterator[Change | None]:
+        """Tell what happened after a token, as `Store.changes` promises."""
+
+
+def feed(connection: Connection, identity: str, deployment: str) -> Feed:
+    """Choose the way that the server offers."""
+    if deployment == "standalone":
+        return PolledFeed(connection, identity)
+    return StreamedFeed(connection, identity, deployment)
+
+
+def place_of(token: bytes) -> Timestamp:
+    """Give the point of time that a token stands for; later is greater."""
+    document = bson.decode(token)
+    place: Timestamp = document["polled"] if "polled" in document else document["at"]
+    return place
+
+
+def _read_token(token: bytes, identity: str) -> dict[str, Any]:
+    """Open a token.
+
+    Raises:
+        StoreError: it is no token, or one of another database.
+    """
+    try:
+        document: dict[str, Any] = bson.decode(token)
+    except bson.errors.BSONError as exc:
+        raise FeedLostError("this is no change token") from exc
+    if document.get("store") != identity:
+        raise FeedLostError("the change token belongs to another database")
+    return document
+
+
+class StreamedFeed:
+    """A change stream over the whole database."""
+
+    def __init__(self, connection: Connection, identity: str, deployment: str) -> None:
+        self._connection = connection
+        self._identity = identity
+        self._deployment = deployment
+
+    async def token_of_now(self, database: Database) -> bytes:
+        """Name the newest entry of the operation log; that entry itself is told again."""
+        return bson.encode({"store": self._identity, "at": (await database.command("ping"))["operationTime"]})
+
+    async def follow(self, after: bytes) -> AsyncIterator[Change | None]:
+        """Follow the stream; the token must still be in the operation log."""
+        place = _read_token(after, self._identity)
+        await self._check_not_future(place)
+        where = {"resume_after": place["resume"]} if "resume" in place else {"start_at_operation_time": place.get("at")}
+        database = await self._connection.database()
+        stream = None
+        told_quiet_at = 0.0
+        try:
+            while True:
+                async with self._limit():
+                    if stream is None:
+                        stream = await watch(database, _PIPELINE, max_await_time_ms=_AWAIT_MS, **where)
+                    entry = await stream.try_next()
+                if entry is not None:
+                    told_quiet_at = 0.0
+                    for change in self._changes_of(entry):
+                        yield change
+                elif time.monotonic() - told_quiet_at >= _QUIET_S:
+                    told_quiet_at = time.monotonic()
+                    yield None
+        finally:
+            if stream is not None:
+                with contextlib.suppress(PyMongoError, TimeoutError):
+                    async with asyncio.timeout(1):
+                        await stream.close()
+
+    @contextlib.asynccontextmanager
+    async def _limit(self) -> AsyncIterator[None]:
+        try:
+            with translated(self._connection.hint):
+                async with asyncio.timeout(self._connection.timeout_s + _AWAIT_MS / 1000):
+                    yield
+        except TimeoutError as exc:
+            self._connection.doubt()
+            raise StoreUnavailableError(f"MongoDB does not answer; {self._connection.hint}") from exc
+        except StoreUnavailableError:
+            self._connection.doubt()
+            raise
+
+    async def _check_not_future(self, place: Mapping[str, Any]) -> None:
+        """Refuse a token of a later state than the database's, which was then set back: a stream would wait silently."""
+        if self._deployment == "sharded":
+            return
+        async with self._connection.operation() as database:
+            now = (await database.command("ping"))["operationTime"]
+        if place.get("at", now) > now:
+            raise FeedLostError("the change token is from a later state of the database than its present one")
+
+    def _changes_of(self, entry: Mapping[str, Any]) -> list[Change]:
+        kind, collection = entry["operationType"], entry.get("ns", {}).get("coll", "")
+        token = bson.encode({"store": self._identity, "resume": entry["_id"], "at": entry["clusterTime"]})
+        if kind in ("dropDatabase", "invalidate"):
+            raise FeedLostError("the database was dropped")
+        if kind == "rename":
+            raise FeedLostError("a restore put other memories into place")
+        if collection == schema.SCOPES:
+            return [Change(ChangeKind.SCOPES_CHANGED, token)]
+        scope_id = ScopeId(collection.removeprefix(schema.PREFIX))
+        if kind == "drop":
+            return [Change(ChangeKind.SCOPE_REMOVED, token, scope_id)]
+        key = entry["documentKey"]["_id"]
+        memory_id = MemoryId(str(key))
+        if not is_object_id(key):
+            note_foreign_id(self._connection.set_aside, collection, key, is_there=kind != "delete")
+            return []
+        if kind == "delete":
+            return [Change(ChangeKind.REMOVED, token, scope_id, memory_id)]
+        fields = entry.get("fullDocument") or entry.get("updateDescription", {}).get("updatedFields") or {}
+        # An update of another program that leaves the revision as it is tells none: the memory is to be read.
+        return [Change(ChangeKind.WRITTEN, token, scope_id, memory_id, _revision(fields))]
+
+
+class PolledFeed:
+    """Asks every second what was written since, and what was buried."""
+
+    def __init__(self, connection: Connection, identity: str) -> None:
+        self._connection = connection
+        self._identity = identity
+        self._told: dict[tuple[Any, ...], int] = {}
+        self._scopes: list[Any] | None = None
+
+    async def token_of_now(self, database: Database) -> bytes:
+        """Name the server's time."""
+        return self._token(await _server_time(database))
+
+    async def follow(self, after: bytes) -> AsyncIterator[Change | None]:
+        """Poll; the token must be younger than the oldest tombstone."""
+        place = _read_token(after, self._identity).get("polled")
+        if not isinstance(place, Timestamp):
+            raise FeedLostError("the change token was made by another kind of server")
+        async with self._connection.operation() as database:
+            now = await _server_time(database)
+        if place > now:
+            raise FeedLostError("the change token is from a later state of the database than its present one")
+        if now.time - place.time > _TOO_OLD_S:
+            raise FeedLostError("the change token is too old")
+        while True:
+            for change, at in await self._poll(Timestamp(max(place.time - _OVERLAP_S, 0), 0)):
+                place = max(place, at)
+                yield dataclasses.replace(change, token=self._token(place))
+            self._forget(place.time - _OVERLAP_S)
+            yield None
+            await asyncio.sleep(_POLL_S)
+
+    async def _poll(self, since: Timestamp) -> list[tuple[Change, Timestamp]]:
+        """List what happened since, that was not told, oldest first."""
+        newer = {"changed": {"$gt": since}}
+        found: list[tuple[Change, Timestamp]] = []
+        async with self._connection.operation(factor=4) as database:
+            scopes = await database[schema.SCOPES].find({}).sort("_id", 1).to_list(None)
+            for scope in scopes:
+                if not is_object_id(scope["_id"]):
+                    continue
+                memories = database[schema.collection_name(scope["_id"])]
+                async for one in memories.find(newer, {"revision": 1, "changed": 1}):
+                    if not is_object_id(one["_id"]):
+                        note_foreign_id(self._connection.set_aside, memories.name, one["_id"])
+                    elif self._is_new((repr(one["_id"]), _revision(one)), one["changed"]):
+                        change = Change(
+                            ChangeKind.WRITTEN,
+                            b"",
+                            ScopeId(str(scope["_id"])),
+                            MemoryId(str(one["_id"])),
+                            _revision(one),
+                        )
+                        found.append((change, one["changed"]))
+            async for stone in database[schema.TOMBSTONES].find(newer | {"scope_id": {"$type": "objectId"}}):
+                if await _is_gone(database, stone) and self._is_new((repr(stone["_id"]),), stone["changed"]):
+                    found.append((_change_of(stone), stone["changed"]))
+        found.sort(key=lambda pair: pair[1])
+        if scopes != self._scopes:
+            self._scopes = scopes
+            found.insert(0, (Change(ChangeKind.SCOPES_CHANGED, b""), since))
+        return found
+
+    def _is_new(self, key: tuple[Any, ...], at: Timestamp) -> bool:
+        if key in self._told:
+            return False
+        self._told[key] = at.time
+        return True
+
+    def _forget(self, before_s: int) -> None:
+        self._told = {key: at for key, at in self._told.items() if at >= before_s}
+
+    def _token(self, at: Timestamp) -> bytes:
+        return bson.encode({"store": self._identity, "polled": at})
+
+
+def note_foreign_id(set_aside: SetAside, collection: str, key: Any, *, is_there: bool = True) -> None:
+    """Note a memory whose id is not of our type, by which nobody can ask for it."""
+    if is_there:
+        set_aside.accepts(DocumentKind.MEMORY, collection, {"_id": key})
+    else:
+        set_aside.discard(collection, key)
+
+
+def _revision(fields: Mapping[str, Any]) -> int:
+    revision: Any = fields.get("revision")
+    return int(revision) if is_int(revision) else UNKNOWN_REVISION
+
+
+def _change_of(stone: Mapping[str, Any]) -> Change:
+    scope_id = ScopeId(str(stone["scope_id"]))
+    if "memory_id" not in stone:
+        return Change(ChangeKind.SCOPE_REMOVED, b"", scope_id)
+    return Change(ChangeKind.REMOVED, b"", scope_id, MemoryId(str(stone["memory_id"])))
+
+
+async def _is_gone(database: Database, stone: Mapping[str, Any]) -> bool:
+    """Tell whether what a tombstone names is removed: the stone is set first, and a crash may have come between."""
+    if "memory_id" in stone:
+        memories = database[schema.collection_name(stone["scope_id"])]
+        return await memories.find_one({"_id": stone["memory_id"]}, {"_id": 1}) is None
+    return True
+
+
+async def _server_time(database: Database) -> Timestamp:
+    """Ask a standalone server for a timestamp such as its writes get."""
+    found = await database[schema.META].find_one_and_update(
+        {"_id": "clock"},
+        {"$currentDate": {"at": {"$type": "timestamp"}}},
+        upsert=True,
+        return_document=ReturnDocument.AFTER,
+    )
+    if found is None:
+        raise StoreError("MongoDB did not tell its time")
+    at: Timestamp = found["at"]
+    return at
+
+
+async def write_tombstones(database: Database, scope_key: ObjectId, keys: Sequence[ObjectId]) -> None:
+    """Set tombstones for memories about to be removed, for those who poll."""
+    removed_at = dt.datetime.now(dt.UTC)
+    stones = [{"scope_id": scope_key, "memory_id": key, "changed": NOW, "removed_at": removed_at} for key in keys]
+    await database[schema.TOMBSTONES].insert_many(stones)

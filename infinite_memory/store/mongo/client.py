@@ -1,0 +1,204 @@
+"""One store's way to its server: the client, how long an operation may take, and what is done when the server goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pymongo
+from pymongo import ReadPreference
+from pymongo.asynchronous.database import AsyncDatabase
+
+from infinite_memory.errors import ConfigError, StoreError, StoreUnavailableError
+from infinite_memory.store import descriptors
+from infinite_memory.store.document_checks import CHECKED_CODEC
+from infinite_memory.store.mongo.driver_errors import translated
+from infinite_memory.store.mongo.drivers import DRIVERS, Client, close_client, make_client
+from infinite_memory.store.mongo.stale_transactions import APP_NAME
+from infinite_memory.store.set_aside import SetAside
+
+Database = AsyncDatabase[dict[str, Any]]
+
+UriSource = str | Callable[[], Awaitable[str]]
+"""A server's URI, or who gives it after making sure that the server runs (`LocalMongo.ensure`)."""
+
+_POOL = 20  # connections: eight for a read over all scopes, and requests beside it
+_HINT = "start it, or correct mongodb.uri; then send the request again"
+_OWN_HINT = "it is started again by itself; send the request again in a moment, or see logs/mongod.log"
+_LOOK_AGAIN_MS = 2_000
+"""How often the driver looks whether a silent server is back."""
+
+_inside: contextvars.ContextVar[int] = contextvars.ContextVar("inside an operation", default=0)
+"""How deep this task, and those that it started, stand in operations; who is inside already is never held up."""
+
+
+class Connection:
+    """Operations on one database, each within a time limit, with errors translated.
+
+    After a failure the URI is asked for again before the next operation, so that a server of ours that died is started.
+    """
+
+    def __init__(self, uri: UriSource, *, database: str, driver: str, timeout_s: float) -> None:
+        if driver not in DRIVERS:
+            raise ConfigError(f"mongodb.driver: {driver!r} is none of {', '.join(DRIVERS)}")
+        self._source = uri
+        self._name = database
+        self._driver = driver
+        self.timeout_s = timeout_s
+        self._is_ours = not isinstance(uri, str)
+        self.hint = _HINT if isinstance(uri, str) else _OWN_HINT
+        self._client: Client | None = None
+        self._uri = ""
+        self._doubtful = True
+        self._asking: asyncio.Task[str] | None = None
+        self._under_way = 0
+        self._quiet, self._free = asyncio.Event(), asyncio.Event()
+        self._free.set()
+        self.set_aside = SetAside()
+
+    @property
+    def client(self) -> Client:
+        """The client of the last operation."""
+        if self._client is None:
+            raise StoreUnavailableError(f"the store is not connected; {self.hint}")
+        return self._client
+
+    @contextlib.asynccontextmanager
+    async def operation(self, *, factor: float = 1.0, asks_first: bool = True) -> AsyncIterator[Database]:
+        """Give the database for one operation that takes at most ``timeout_s * factor``, waiting and retries included.
+
+        A server that does not answer is noticed after ``timeout_s`` also when the operation itself may take longer. While
+        somebody works in `exclusive`, the operation waits before its time begins.
+
+        Args:
+            factor: How much longer than others it may take.
+            asks_first: Whether a longer one first asks if the server answers; not where the operation before it told that.
+        """
+        async with self._passing():
+            database = await self.database()
+            try:
+                if factor > 1 and asks_first:
+                    with translated(self.hint), pymongo.timeout(self.timeout_s):
+                        await database.command("ping")
+                with translated(self.hint), pymongo.timeout(self.timeout_s * factor):
+                    yield database
+            except StoreUnavailableError:
+                self._doubtful = True
+                raise
+
+    @contextlib.asynccontextmanager
+    async def exclusive(self) -> AsyncIterator[None]:
+        """Hold up every other operation of this process; begins when those under way have ended.
+
+        For what must be seen by everybody as one change: putting a restore into place.
+        """
+        while not self._free.is_set():
+            await self._free.wait()
+        self._free.clear()
+        _inside.set(_inside.get() + 1)
+        try:
+            while self._under_way:
+                self._quiet.clear()
+                await self._quiet.wait()
+            yield
+        finally:
+            _inside.set(_inside.get() - 1)
+            self._free.set()
+
+    @contextlib.asynccontextmanager
+    async def _passing(self) -> AsyncIterator[None]:
+        nested = _inside.get() > 0
+        if not nested:
+            await self._held_up()
+            self._under_way += 1
+        _inside.set(_inside.get() + 1)
+        try:
+            yield
+        finally:
+            _inside.set(_inside.get() - 1)
+            if not nested:
+                self._under_way -= 1
+                if self._under_way == 0:
+                    self._quiet.set()
+
+    async def _held_up(self) -> None:
+        """Wait until nobody works in `exclusive`; not longer than an operation may take where they wait for the server too.
+
+        Raises:
+            StoreUnavailableError: they do.
+        """
+        while not self._free.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.timeout_s):
+                    await self._free.wait()
+            if self._doubtful and not self._free.is_set():
+                raise StoreUnavailableError(f"a restore is under way and MongoDB is not there; {self.hint}")
+
+    def check_room(self, scopes: int) -> None:
+        """Refuse more scopes than a server of ours can hold open: it would end itself, and nobody could read anything.
+
+        Raises:
+            StoreError: so many are too many.
+        """
+        if self._is_ours and (problem := descriptors.too_few(scopes)) is not None:
+            raise StoreError(f"no scope can be added: {problem}")
+
+    async def database(self, *, patient: bool = False) -> Database:
+        """Give the database, connecting first where needed.
+
+        Args:
+            patient: Whether to wait for a server of ours for as long as its start takes.
+        """
+        if self._doubtful or self._client is None:
+            uri = await self._ask_uri(patient=patient)
+            if self._client is None or uri != self._uri:
+                await self.close()
+                with translated(self.hint):
+                    self._client = make_client(self._driver, uri, self._options())
+                self._uri = uri
+            self._doubtful = False
+        return self._client.get_database(
+            self._name, codec_options=CHECKED_CODEC, read_preference=ReadPreference.PRIMARY
+        )
+
+    def doubt(self) -> None:
+        """Note that the server may be gone."""
+        self._doubtful = True
+
+    async def close(self) -> None:
+        """Let go of all connections; idempotent."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await close_client(client)
+        self._doubtful = True
+
+    async def _ask_uri(self, *, patient: bool) -> str:
+        if isinstance(self._source, str):
+            return self._source
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.ensure_future(self._source())
+        try:
+            async with asyncio.timeout(None if patient else self.timeout_s):
+                return await asyncio.shield(self._asking)
+        except TimeoutError as exc:
+            raise StoreUnavailableError(f"MongoDB is still starting; {self.hint}") from exc
+
+    def _options(self) -> dict[str, Any]:
+        """What the store needs of a client, whatever the URI says: durable writes, reads of what is durable, no endless waits."""
+        limit_ms = int(self.timeout_s * 1000)
+        return {
+            "w": "majority",
+            "journal": True,
+            "readConcernLevel": "majority",
+            "retryWrites": True,
+            "retryReads": True,
+            "appname": APP_NAME,
+            "maxPoolSize": _POOL,
+            "serverSelectionTimeoutMS": limit_ms,
+            "connectTimeoutMS": limit_ms,
+            "socketTimeoutMS": limit_ms + 10_000,
+            "heartbeatFrequencyMS": _LOOK_AGAIN_MS,
+        }

@@ -1,0 +1,80 @@
+"""The seam at which the driver's errors become ours: once, here, and nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from bson.errors import BSONError
+from pymongo import errors
+
+from infinite_memory.errors import (
+    AlreadyExistsError,
+    ConfigError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    StoreError,
+    StoreUnavailableError,
+)
+from infinite_memory.redaction import redacted
+
+_LOGIN_CODES = {11, 13, 18, 8000}
+"""UserNotFound, Unauthorized, AuthenticationFailed, Atlas' own."""
+
+_DISK_FULL, _DUPLICATE_KEY = 14031, 11000  # MongoDB's error codes
+_NOT_STORABLE = (BSONError, OverflowError, UnicodeEncodeError, errors.DocumentTooLarge)
+_TOO_LARGE = {10334, 17280, 17419, 17420}
+_GONE_AWAY_CODES = {50, 64, 89, 91, 189, 262, 11600, 11602}
+"""Time limits exceeded, servers shutting down or stepping down: the same request may succeed in a moment."""
+
+
+@contextlib.contextmanager
+def translated(hint: str) -> Iterator[None]:
+    """Raise the driver's errors as ours.
+
+    Args:
+        hint: What to do when the server cannot be reached; ends the message.
+    """
+    try:
+        yield
+    except (errors.PyMongoError, *_NOT_STORABLE) as exc:
+        raise translate(exc, hint) from exc
+
+
+def translate(exc: Exception, hint: str) -> InfiniteMemoryError:
+    """Choose our error for one of the driver's."""
+    if isinstance(exc, errors.ConfigurationError):
+        return ConfigError(f"mongodb.uri cannot be used: {_short(exc)}")
+    if _is_unavailable(exc):
+        return StoreUnavailableError(f"MongoDB does not answer ({_short(exc)}); {hint}")
+    code = exc.code if isinstance(exc, errors.OperationFailure) else None
+    if _is_duplicate(exc):
+        return AlreadyExistsError("something of that id exists already")
+    if code in _TOO_LARGE or isinstance(exc, _NOT_STORABLE):
+        return InvalidRequestError("", f"MongoDB cannot hold this: {_short(exc)}")
+    if code in _LOGIN_CODES:
+        return StoreError(f"MongoDB refused the login or the right to do this ({_short(exc)}); check mongodb.uri")
+    if code == _DISK_FULL:
+        return StoreError(f"MongoDB's disk is full ({_short(exc)}); free some space")
+    return StoreError(f"MongoDB failed: {_short(exc)}")
+
+
+def _is_duplicate(exc: Exception) -> bool:
+    if isinstance(exc, errors.BulkWriteError):
+        return any(error.get("code") == _DUPLICATE_KEY for error in exc.details.get("writeErrors", ()))
+    return isinstance(exc, errors.OperationFailure) and exc.code == _DUPLICATE_KEY
+
+
+def _is_unavailable(exc: Exception) -> bool:
+    if isinstance(exc, errors.ConnectionFailure | errors.WTimeoutError):
+        return True
+    if isinstance(exc, errors.OperationFailure) and exc.code in _GONE_AWAY_CODES:
+        return True
+    return isinstance(exc, errors.PyMongoError) and exc.timeout
+
+
+def _short(exc: Exception) -> str:
+    """Give the first sentence of a driver's message, which may go on for pages about its view of the servers."""
+    text = redacted(" ".join(str(exc).split()))  # before it is cut: a part of a secret would not be known
+    text = text.split(", Timeout: ")[0].split(" (configured timeouts")[0].split(", full error: ")[0]
+    return text if len(text) <= 200 else text[:200] + "…"

@@ -1,0 +1,190 @@
+"""`Facts` on MongoDB: one document for each triple in ``facts``.
+
+A document holds the fields of `Fact` and ``subject_key``, ``predicate_key`` (folded) and ``active``. A unique index over those
+that are active lets two assertions of the same moment end one after the other. Closing the old triple and adding the new one
+are one transaction. A standalone server has none: there this process asserts one after the other, and opens the old triple again
+when adding fails; only two processes on one such server could still leave stretches that overlap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bson import ObjectId
+from pymongo.errors import DuplicateKeyError, PyMongoError
+
+from infinite_memory.errors import StoreError
+from infinite_memory.models import MILLISECOND, Fact, FactId, ScopeId, floor_to_millisecond, fold
+from infinite_memory.store.document_fields import DocumentKind
+from infinite_memory.store.facts import Asserted, FactOutcome, Facts
+from infinite_memory.store.mongo import schema
+from infinite_memory.store.mongo.client import Connection, Database
+from infinite_memory.store.mongo.drivers import Document, in_transaction
+from infinite_memory.store.mongo.mapping import object_id
+
+if TYPE_CHECKING:
+    from pymongo.asynchronous.client_session import AsyncClientSession
+    from pymongo.asynchronous.collection import AsyncCollection
+
+_TRIES = 20
+"""How often an assertion that met another one is begun anew; each time one of those that met has succeeded."""
+
+
+class MongoFacts(Facts):
+    """See `Facts`. ``polled`` (as in `schema`) is set once the server's kind is known."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.polled = False
+        self._one_by_one = asyncio.Lock()
+
+    async def put(self, fact: Fact) -> Asserted:
+        for _ in range(_TRIES):
+            async with self._connection.operation() as database:
+                try:
+                    return await self._put(database, fact)
+                except DuplicateKeyError:  # another one was added between looking and adding
+                    continue
+        raise StoreError("this fact is being asserted by others all the time; try again")
+
+    async def _put(self, database: Database, fact: Fact) -> Asserted:
+        facts = database[schema.FACTS]
+        if self.polled:
+            async with self._one_by_one:
+                return await _replace(facts, fact, None, self._accepts)
+        done: list[Asserted] = []
+
+        async def work(session: AsyncClientSession) -> None:
+            done[:] = [await _replace(facts, fact, session, self._accepts)]
+
+        await in_transaction(database.client, work)
+        return done[0]
+
+    async def of_subject(self, scope_id: ScopeId, subject: str, at: dt.datetime | None) -> list[Fact]:
+        query: Document = {"scope_id": object_id(scope_id), "subject_key": fold(subject)}
+        if at is None:
+            query["active"] = True
+        else:
+            query |= {"valid_from": {"$lte": at}, "$or": [{"active": True}, {"valid_to": {"$gt": at}}]}
+        return await self._list(query, [("predicate_key", 1), ("valid_from", 1)])
+
+    async def history(self, scope_id: ScopeId, subject: str, predicate: str) -> list[Fact]:
+        return await self._list(_about(scope_id, subject, predicate), [("valid_from", 1), ("_id", 1)])
+
+    async def _list(self, query: Document, order: list[tuple[str, int]]) -> list[Fact]:
+        async with self._connection.operation() as database:
+            found = await database[schema.FACTS].find(query).sort(order).to_list(None)
+        return [from_document(one) for one in found if self._accepts(one)]
+
+    def _accepts(self, document: Document) -> bool:
+        return self._connection.set_aside.accepts(DocumentKind.FACT, schema.FACTS, document)
+
+    async def count(self, scope_ids: Collection[ScopeId] | None = None) -> int:
+        query: Document = {"active": True}
+        if scope_ids is not None:
+            query["scope_id"] = {"$in": [object_id(one) for one in scope_ids]}
+        query |= self._connection.set_aside.but_these(schema.FACTS)
+        async with self._connection.operation(factor=4) as database:
+            return await database[schema.FACTS].count_documents(query)
+
+
+async def _replace(
+    facts: AsyncCollection[Document],
+    fact: Fact,
+    session: AsyncClientSession | None,
+    accepts: Callable[[Document], bool],
+) -> Asserted:
+    """Carry out one assertion; inside a transaction all of it happens or nothing.
+
+    Raises:
+        DuplicateKeyError: another assertion came between.
+    """
+    about = _about(fact.scope_id, fact.subject, fact.predicate)
+    newest = await _newest(facts, about, session, accepts)
+    held = newest if newest is not None and newest["active"] else None
+    if held is not None and held["object"] == fact.object:
+        known = {"confidence": fact.confidence, "provenance": fact.provenance}
+        await facts.update_one({"_id": held["_id"]}, {"$set": known}, session=session)
+        return Asserted(from_document(held | known), FactOutcome.CONFIRMED)
+    begins_at = floor_to_millisecond(fact.valid_from)
+    if newest is not None:
+        begins_at = max(begins_at, newest.get("valid_to") or newest["valid_from"] + MILLISECOND)
+    if held is not None:
+        closing = {"$set": {"active": False, "valid_to": begins_at}}
+        closed = await facts.update_one({"_id": held["_id"], "active": True}, closing, session=session)
+        if closed.matched_count == 0:
+            raise DuplicateKeyError("the triple was closed by another assertion")
+    document = _to_document(fact, begins_at)
+    try:
+        await facts.insert_one(document, session=session)
+    except PyMongoError:
+        if held is not None and session is None:
+            await _open_again(facts, held["_id"])
+        raise
+    if held is None:
+        return Asserted(from_document(document), FactOutcome.ASSERTED)
+    return Asserted(from_document(document), FactOutcome.REPLACED, from_document(held | {"valid_to": begins_at}))
+
+
+async def _newest(
+    facts: AsyncCollection[Document],
+    about: Document,
+    session: AsyncClientSession | None,
+    accepts: Callable[[Document], bool],
+) -> Document | None:
+    """Find what holds, else what held last, among the triples that can be read."""
+    async for document in facts.find(about, session=session).sort([("active", -1), ("valid_from", -1)]):
+        if accepts(document):
+            return document
+    return None
+
+
+async def _open_again(facts: AsyncCollection[Document], key: ObjectId) -> None:
+    """Undo a closing, unless another triple holds now."""
+    with contextlib.suppress(DuplicateKeyError):
+        await facts.update_one({"_id": key, "active": False}, {"$set": {"active": True}, "$unset": {"valid_to": ""}})
+
+
+def _about(scope_id: ScopeId, subject: str, predicate: str) -> Document:
+    return {"scope_id": object_id(scope_id), "subject_key": fold(subject), "predicate_key": fold(predicate)}
+
+
+def _to_document(fact: Fact, begins_at: dt.datetime) -> Document:
+    return {
+        "_id": ObjectId(),
+        **_about(fact.scope_id, fact.subject, fact.predicate),
+        "active": True,
+        "subject": fact.subject,
+        "predicate": fact.predicate,
+        "object": fact.object,
+        "valid_from": begins_at,
+        "confidence": fact.confidence,
+        "provenance": fact.provenance,
+    }
+
+
+def whole_document(fact: Fact) -> Document:
+    """Write a fact under its own id, as it was: closed where it has an end."""
+    document = _to_document(fact, floor_to_millisecond(fact.valid_from)) | {"_id": object_id(fact.fact_id)}
+    if fact.valid_to is not None:
+        document |= {"active": False, "valid_to": floor_to_millisecond(fact.valid_to)}
+    return document
+
+
+def from_document(document: Mapping[str, Any]) -> Fact:
+    """Read a fact from its document."""
+    return Fact(
+        FactId(str(document["_id"])),
+        ScopeId(str(document["scope_id"])),
+        document["subject"],
+        document["predicate"],
+        document["object"],
+        document["valid_from"],
+        document.get("valid_to"),
+        document["confidence"],
+        document.get("provenance"),
+    )

@@ -1,0 +1,347 @@
+"""Restoring into MongoDB: documents are staged in collections of their own and put into place by renaming.
+
+Why revisions rise: a sidecar, here or in another process, knows a memory by its revision. A memory that a restore sets back gets
+a revision above the one it replaces, so that nobody takes the old form for the newer one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import bson
+from bson import ObjectId, Timestamp
+from bson.raw_bson import RawBSONDocument
+from pymongo import WriteConcern
+from pymongo.errors import BulkWriteError, DocumentTooLarge, WriteError
+
+from infinite_memory.errors import BackupError, ScopeExistsError, ScopeNotFoundError, StoreUnavailableError
+from infinite_memory.models import fold
+from infinite_memory.store.copies import Chunk, Restore, Restored, RestoreMode, RestorePlan
+from infinite_memory.store.mongo import schema
+from infinite_memory.store.mongo.client import Connection, Database
+from infinite_memory.store.mongo.driver_errors import translate
+from infinite_memory.store.mongo.links import from_document as link_from_document
+from infinite_memory.store.mongo.links import link_key
+from infinite_memory.store.mongo.restore_steps import JOURNAL, Step, clear, put_into_place, this_machine, utc_now
+from infinite_memory.store.mongo.snapshot import (
+    MEMORIES,
+    PLAIN_NAME,
+    STAGED,
+    decoded,
+    split,
+    value_travels,
+)
+
+log = logging.getLogger(__name__)
+
+_TELL_S = 20.0  # a restore under way says so this often
+
+_UNSURE = WriteConcern(w=1, j=False)
+"""For what is staged: a later durable write to the same server makes all that was written before it durable."""
+
+_BATCH_BYTES = 8 << 20
+_ID_FIRST = b"\x07_id\x00"
+_KEPT_NAMES = frozenset({schema.META, schema.TOMBSTONES, schema.TOKENS})
+
+Document = dict[str, Any]
+
+
+class RestoreJob(Restore):
+    """One restore; made by `begin_restore`."""
+
+    def __init__(self, connection: Connection, plan: RestorePlan, *, polled: bool) -> None:
+        self._connection, self._plan, self._polled = connection, plan, polled
+        self._id = ObjectId()
+        self._existing: dict[ObjectId, tuple[int, Any]] = {}
+        self._scopes_there: list[Document] = []
+        self._scope_of: dict[str, ObjectId] = {}  # the backup's scope -> the one it goes into
+        self._new_scopes: set[ObjectId] = set()
+        self._new_names: set[str] = set()
+        self._id_of: dict[ObjectId, ObjectId] = {}  # memories that get another id, for theirs is taken
+        self._added: set[ObjectId] = set()
+        self._staged: Counter[str] = Counter()
+        self._skipped = self._replaced = 0
+        self._links: list[Chunk] = []
+        self._told_at = time.monotonic()
+
+    @property
+    def _only(self) -> bool:
+        return self._plan.only_scope is not None
+
+    async def begin(self) -> None:
+        """Look at what is there, and open the journal."""
+        async with self._connection.operation(factor=60) as database:
+            await self._look(database)
+            if self._only:
+                name = self._plan.as_scope or self._plan.only_scope or ""
+                if any(scope["name_key"] == fold(name) for scope in self._scopes_there):
+                    raise ScopeExistsError(name)
+            if self._plan.dry_run:
+                return
+            who = {"machine": this_machine(), "pid": os.getpid()}
+            await database[schema.META].insert_one({"_id": self._journal, "state": "staging", "at": utc_now()} | who)
+
+    async def _look(self, database: Database) -> None:
+        """Note which scopes and memories there are; documents that are not as they should be do not hinder what replaces them."""
+        fields = {"_id": 1, "name": 1, "name_key": 1}
+        async for scope in database[schema.SCOPES].find({"dropping": {"$ne": True}}, fields):
+            if not isinstance(scope["_id"], ObjectId):
+                continue
+            scope["name_key"] = str(scope.get("name_key"))
+            self._scopes_there.append(scope)
+            memories = database[schema.collection_name(scope["_id"])]
+            async for memory in memories.find({}, {"revision": 1, "changed": 1}):
+                revision = memory.get("revision")
+                self._existing[memory["_id"]] = (revision if isinstance(revision, int) else 0, memory.get("changed"))
+
+    async def take(self, chunk: Chunk) -> None:
+        try:
+            if chunk.collection == schema.SCOPES:
+                await self._take_scopes(decoded(chunk.documents))
+            elif (found := MEMORIES.fullmatch(chunk.collection)) is not None:
+                await self._take_memories(found[1], chunk.documents)
+            elif chunk.collection == schema.LINKS and self._only:
+                self._links.append(chunk)  # their ends get other ids, which are known once all memories are
+            elif chunk.collection in schema.BELONGING:
+                await self._take_belonging(chunk)
+            elif not _is_plain(chunk.collection) or chunk.collection in (schema.TOMBSTONES, schema.TOKENS):
+                raise BackupError(f"the backup holds a collection {chunk.collection!r}, which no backup of ours does")
+            elif chunk.collection == schema.META and not self._only:
+                kept = [one for one in decoded(chunk.documents) if value_travels(str(one["_id"]))]
+                await self._stage(chunk.collection, [bson.encode(one) for one in kept])
+            elif not self._only:
+                await self._stage(chunk.collection, split(chunk.documents))
+        except (bson.errors.BSONError, KeyError, TypeError, ValueError) as exc:
+            raise BackupError(f"the backup's {chunk.collection} hold what no backup of ours does") from exc
+
+    async def _take_scopes(self, scopes: list[Document]) -> None:
+        kept = []
+        by_name = {scope["name_key"]: scope["_id"] for scope in self._scopes_there}
+        there = {scope["_id"] for scope in self._scopes_there}
+        for scope in scopes:
+            key = str(scope["_id"])
+            scope.pop("indexes", None)
+            if self._only:
+                if scope["name_key"] != fold(self._plan.only_scope or ""):
+                    continue
+                name = self._plan.as_scope or scope["name"]
+                scope |= {"_id": ObjectId(), "name": name, "name_key": fold(name), "archived_at": None}
+            elif self._plan.mode is RestoreMode.MERGE:
+                if scope["_id"] in there or scope["name_key"] in by_name:
+                    self._scope_of[key] = scope["_id"] if scope["_id"] in there else by_name[scope["name_key"]]
+                    continue
+            self._scope_of[key] = scope["_id"]
+            self._new_scopes.add(scope["_id"])
+            self._new_names.add(scope["name_key"])
+            kept.append(scope)
+        self._connection.check_room(len(self._scopes_there) + len(self._new_scopes))
+        await self._stage(schema.SCOPES, [bson.encode(scope) for scope in kept])
+        if self._plan.dry_run:
+            return
+        async with self._connection.operation(factor=1 + len(kept)) as database:
+            for scope in kept:
+                name = self._staged_name(schema.collection_name(scope["_id"]))
+                await schema.create_memory_collection(database[name], polled=self._polled)
+
+    async def _take_memories(self, scope_key: str, data: bytes) -> None:
+        scope_id = self._scope_of.get(scope_key)
+        if scope_id is None:
+            if self._only:
+                return
+            raise BackupError(f"the backup holds memories of a scope {scope_key} that it does not name")
+        kept = []
+        for raw in split(data):
+            memory_id = _id_of(raw)
+            known = self._existing.get(memory_id)
+            if known is None:
+                self._added.add(memory_id)
+                kept.append(raw)
+            elif self._only:
+                document = bson.decode(raw)
+                document["_id"] = self._id_of.setdefault(memory_id, ObjectId())
+                self._added.add(memory_id)
+                kept.append(bson.encode(document))
+            elif self._plan.mode is RestoreMode.MERGE:
+                self._skipped += 1
+            else:
+                self._replaced += 1
+                kept.append(_risen(raw, known))
+        await self._stage(schema.collection_name(scope_id), kept)
+
+    async def _take_belonging(self, chunk: Chunk) -> None:
+        """Stage revisions, facts and links; beside what is there, only those of what is added."""
+        if self._plan.mode is RestoreMode.REPLACE and not self._only:
+            await self._stage(chunk.collection, split(chunk.documents))
+            return
+        kept = []
+        for document in decoded(chunk.documents):
+            scope_id = self._scope_of.get(str(document.get("scope_id")))
+            if scope_id is None:
+                if self._only or chunk.collection == schema.REVISIONS:
+                    continue
+            else:
+                document["scope_id"] = scope_id
+            if chunk.collection == schema.REVISIONS and document["memory_id"] not in self._added:
+                continue
+            if self._only:
+                is_of_memory = chunk.collection == schema.USES  # named by the memory's own id
+                document["_id"] = self._id_of.get(document["_id"], document["_id"]) if is_of_memory else ObjectId()
+                for field in ("memory_id", "from_id", "to_id"):
+                    if field in document:
+                        document[field] = self._id_of.get(document[field], document[field])
+                if isinstance(inner := document.get("document"), dict):
+                    inner["_id"] = self._id_of.get(inner["_id"], inner["_id"])
+                if chunk.collection == schema.LINKS:
+                    document["_id"] = link_key(link_from_document(document))
+            kept.append(bson.encode(document))
+        await self._stage(chunk.collection, kept)
+
+    async def commit(self) -> Restored:
+        if self._only and not self._new_scopes:
+            raise ScopeNotFoundError(self._plan.only_scope or "")
+        if self._plan.mode is RestoreMode.REPLACE and not self._only and not self._new_scopes:
+            raise BackupError("the backup holds no scope")
+        for chunk in self._links:
+            await self._take_belonging(chunk)
+        memories = sum(count for name, count in self._staged.items() if MEMORIES.fullmatch(name))
+        replaces = self._plan.mode is RestoreMode.REPLACE and not self._only
+        removed = len(self._existing) - self._replaced if replaces else 0
+        done = Restored(
+            len(self._new_scopes), memories, self._skipped, self._scopes_gone(), self._replaced, max(removed, 0)
+        )
+        if self._plan.dry_run:
+            return done
+        async with self._connection.operation(factor=60) as database:
+            await self._tell(database)
+            await self._check_staged(database)
+            steps = await self._steps(database)
+        await put_into_place(self._connection, self._id, steps, polled=self._polled)
+        return done
+
+    async def abort(self) -> None:
+        if self._plan.dry_run:
+            return
+        async with self._connection.operation(factor=10) as database:
+            journal = await database[schema.META].find_one({"_id": self._journal})
+            if journal is not None and journal["state"] == "staging":
+                await clear(database, self._id)
+
+    @property
+    def _journal(self) -> str:
+        return f"{JOURNAL}{self._id}"
+
+    def _staged_name(self, name: str) -> str:
+        return f"{STAGED}{self._id}_{name}"
+
+    def _scopes_gone(self) -> int:
+        if self._plan.mode is RestoreMode.MERGE or self._only:
+            return 0
+        return len({scope["name_key"] for scope in self._scopes_there} - self._new_names)
+
+    async def _stage(self, name: str, raws: list[bytes]) -> None:
+        if self._plan.dry_run:
+            self._staged[name] += len(raws)
+            return
+        for batch in _batches(raws):
+            async with self._connection.operation(factor=12) as database:
+                found = [RawBSONDocument(raw) for raw in batch]
+                staged = database.get_collection(self._staged_name(name), write_concern=_UNSURE)
+                try:
+                    await staged.insert_many(found, ordered=False)
+                except (BulkWriteError, WriteError, DocumentTooLarge) as exc:
+                    if isinstance(translate(exc, ""), StoreUnavailableError):
+                        raise
+                    raise BackupError(f"MongoDB does not take the backup's {name}; nothing was changed") from exc
+            self._staged[name] += len(batch)
+        if time.monotonic() - self._told_at > _TELL_S:
+            async with self._connection.operation() as database:
+                await self._tell(database)
+
+    async def _tell(self, database: Database) -> None:
+        """Say that this restore lives; what was staged before is durable once this is."""
+        self._told_at = time.monotonic()
+        await database[schema.META].update_one({"_id": self._journal}, {"$set": {"at": utc_now()}})
+
+    async def _check_staged(self, database: Database) -> None:
+        for name, wanted in self._staged.items():
+            if (found := await database[self._staged_name(name)].count_documents({})) != wanted:
+                raise BackupError(f"{found:,} of {wanted:,} documents of {name} were staged; nothing was changed")
+
+    async def _steps(self, database: Database) -> list[Step]:
+        """List what is to be done, each step such that doing it again changes nothing."""
+        prefix = self._staged_name("")
+        present = await database.list_collection_names()
+        staged = [name.removeprefix(prefix) for name in present if name.startswith(prefix)]
+        steps: list[Step] = []
+        replaces = self._plan.mode is RestoreMode.REPLACE and not self._only
+        # A collection may have lost its scope's document to another program: what is in it is not replaced by the way.
+        new = {schema.collection_name(scope_id) for scope_id in self._new_scopes} - set(present)
+        for name in sorted(staged):
+            if name == schema.META:
+                steps.append({"do": "values", "from": prefix + name, "replace": replaces})
+            elif replaces or name in new:
+                steps.append({"do": "rename", "from": prefix + name, "to": name})
+            else:
+                steps.append({"do": "merge", "from": prefix + name, "to": name})
+        if replaces:
+            steps.append({"do": "mend_meta"})
+            for name in sorted(present):
+                ours = MEMORIES.fullmatch(name) or _is_plain(name)
+                if ours and name not in _KEPT_NAMES and name not in staged:
+                    steps.append({"do": "drop", "name": name})
+        if replaces or self._plan.schema_version < schema.SCHEMA_VERSION:
+            steps.append({"do": "schema", "version": self._plan.schema_version})
+        return steps
+
+
+async def begin_restore(connection: Connection, plan: RestorePlan, *, polled: bool) -> RestoreJob:
+    """Begin a restore; see `Copies.restore`."""
+    restore = RestoreJob(connection, plan, polled=polled)
+    await restore.begin()
+    return restore
+
+
+def _is_plain(name: str) -> bool:
+    """Tell whether a collection can be one that all scopes share."""
+    return PLAIN_NAME.fullmatch(name) is not None and not name.startswith((STAGED, schema.PREFIX))
+
+
+def _id_of(raw: bytes) -> ObjectId:
+    """Read a memory's id, which MongoDB stores as the first field."""
+    if raw[4:9] == _ID_FIRST:
+        return ObjectId(raw[9:21])
+    found = bson.decode(raw)["_id"]
+    if not isinstance(found, ObjectId):
+        raise TypeError("a memory's id is no ObjectId")
+    return found
+
+
+def _risen(raw: bytes, known: tuple[int, Any]) -> bytes:
+    """Give a memory a revision above the one that it replaces, unless it is the same."""
+    document = bson.decode(raw)
+    revision, changed = known
+    if document.get("revision") == revision and document.get("changed") == changed:
+        return raw
+    if document.get("revision", 0) <= revision:
+        document["revision"] = revision + 1
+        document["changed"] = Timestamp(0, 0)  # the server puts its own there
+        return bson.encode(document)
+    return raw
+
+
+def _batches(raws: list[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for raw in raws:
+        batch.append(raw)
+        size += len(raw)
+        if size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

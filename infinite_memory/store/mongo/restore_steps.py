@@ -1,0 +1,232 @@
+"""Putting into place what a restore staged, or moving one scope into another: steps that are written down first.
+
+The plan stands in ``meta`` (``restore.<id>``), and each of its steps may be done twice. So a process that dies among them is
+finished by whoever connects next, and one whose server goes away waits for it; a process that dies before leaves only collections
+that nobody reads, which are removed later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import functools
+import logging
+import re
+import socket
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+from bson import ObjectId
+from pymongo.errors import DuplicateKeyError, OperationFailure
+
+from infinite_memory.store.copies import retry_while_away
+from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind, check_document
+from infinite_memory.store.mongo import schema
+from infinite_memory.store.mongo.client import Connection, Database
+from infinite_memory.store.mongo.drivers import aggregate
+from infinite_memory.store.mongo.snapshot import LOCAL_PREFIXES, LOCAL_VALUES, MEMORIES, STAGED
+from infinite_memory.store.set_aside import SetAside
+
+log = logging.getLogger(__name__)
+
+ABANDONED = dt.timedelta(minutes=10)
+"""A restore that said nothing for so long has died, wherever it ran; its collections go."""
+
+JOURNAL = "restore."
+_NAMESPACE_NOT_FOUND, _DUPLICATE_KEY = 26, 11000  # MongoDB's error codes
+_STAGED_NAME = re.compile(rf"{STAGED}([0-9a-f]{{24}})_(.+)")
+
+Document = dict[str, Any]
+Step = dict[str, Any]
+
+
+def utc_now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+async def put_into_place(connection: Connection, restore_id: ObjectId, steps: list[Step], *, polled: bool) -> None:
+    """Write the steps down and carry them out, waiting for a server that goes away among them: half of them must not stay.
+
+    Raises:
+        StoreUnavailableError: it did not come back; whoever connects next carries them out.
+    """
+    key, written = f"{JOURNAL}{restore_id}", False
+
+    async def attempt() -> None:
+        nonlocal written
+        async with connection.operation(factor=60) as database:
+            meta = database[schema.META]
+            if not written or await meta.find_one({"_id": key}, {"_id": 1}) is not None:
+                journal = {"state": "committing", "at": utc_now(), "steps": steps}
+                written = True  # also where the server went away before it said so; the next attempt looks
+                await meta.update_one({"_id": key}, {"$set": journal}, upsert=True)
+                await _carry_out(database, steps, polled=polled)
+            await schema.create_shared_indexes(database, polled=polled)  # those renamed into place have none
+            await clear(database, restore_id)
+
+    await retry_while_away(attempt)
+
+
+async def finish_interrupted(database: Database, set_aside: SetAside, *, polled: bool) -> None:
+    """Finish restores that died while being put into place, and clear away those that died before."""
+    async for journal in database[schema.META].find({"_id": {"$regex": r"^restore\."}}):
+        if not set_aside.accepts(DocumentKind.META, schema.META, journal):
+            continue
+        restore_id = ObjectId(journal["_id"].removeprefix(JOURNAL))
+        if journal["state"] == "committing":
+            log.warning("finishing an interrupted restore", extra={"event": "restore_finished"})
+            await _carry_out(database, journal["steps"], polled=polled)
+            await clear(database, restore_id)
+        elif _is_abandoned(journal):
+            log.info("removing what an abandoned restore had staged", extra={"event": "restore_abandoned"})
+            await clear(database, restore_id)
+    await _drop_orphans(database)
+
+
+def _is_abandoned(journal: Document) -> bool:
+    """Tell whether the process that staged is known to be dead, or has said nothing for long.
+
+    A journal that names no machine, as those of earlier versions, goes by time alone.
+    """
+    if journal.get("machine") == this_machine() and not psutil.pid_exists(journal["pid"]):
+        return True
+    return bool(utc_now() - journal["at"] > ABANDONED)
+
+
+@functools.cache
+def this_machine() -> str:
+    """Name what process ids belong to: two machines may have one name, and containers of one machine count for themselves."""
+    name = f"{socket.gethostname()}:{uuid.getnode():012x}"
+    with contextlib.suppress(OSError):  # elsewhere than on Linux, name and network card tell machines apart
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        name += f":{boot_id}:{Path('/proc/self/ns/pid').readlink()}"
+    return name
+
+
+async def _drop_orphans(database: Database) -> None:
+    """Remove what was staged by a restore that is not known any more: its last write met its clearing away."""
+    names = await database.list_collection_names(filter={"name": {"$regex": f"^{STAGED}"}})
+    if not names:
+        return
+    known = {one["_id"] async for one in database[schema.META].find({"_id": {"$regex": r"^restore\."}}, {"_id": 1})}
+    for name in names:
+        if (found := _STAGED_NAME.fullmatch(name)) and f"{JOURNAL}{found[1]}" not in known:
+            await database[name].drop()
+
+
+async def is_restoring(database: Database) -> bool:
+    """Tell whether somebody restores, so that collections may stand without their scopes for a while."""
+    return await database[schema.META].find_one({"_id": {"$regex": r"^restore\."}}, {"_id": 1}) is not None
+
+
+async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> None:
+    for step in steps:
+        if step["do"] == "rename":
+            await _rename(database, step["from"], step["to"], polled=polled)
+        elif step["do"] == "merge":
+            await _merge(database, step["from"], step["to"])
+        elif step["do"] == "values":
+            if await database.list_collection_names(filter={"name": step["from"]}):  # else they were put there before
+                if step["replace"]:
+                    await database[schema.META].delete_many(_travelling_values())
+                await _merge(database, step["from"], schema.META)
+        elif step["do"] == "pour":
+            await _pour(database, step["from"], step["to"], step["mark"])
+        elif step["do"] == "rescope":
+            for shared in schema.BELONGING:
+                await database[shared].update_many({"scope_id": step["from"]}, {"$set": {"scope_id": step["to"]}})
+        elif step["do"] == "drop_scope":  # marked; whoever connects next removes what is left of it
+            mark = {"$set": {"dropping": True, "name_key": f" {step['scope']}"}}
+            await database[schema.SCOPES].update_one({"_id": step["scope"]}, mark)
+        elif step["do"] == "drop":
+            await database[step["name"]].drop()
+        elif step["do"] == "mend_meta":
+            await _remove_unsound_meta(database)
+        else:
+            await database[schema.META].update_one(
+                {"_id": "schema"}, {"$set": {"version": step["version"]}}, upsert=True
+            )
+
+
+async def _remove_unsound_meta(database: Database) -> None:
+    """Remove entries of ``meta`` that are not as they should be: they are made again, and a start would stumble over them."""
+    meta = database.get_collection(schema.META, codec_options=CHECKED_CODEC)
+    unsound = [entry["_id"] async for entry in meta.find() if check_document(DocumentKind.META, entry)]
+    for key in unsound:
+        await meta.delete_one({"_id": key})
+
+
+async def _rename(database: Database, source: str, target: str, *, polled: bool) -> None:
+    if polled and MEMORIES.fullmatch(target):
+        await database[source].update_many({}, schema.CHANGED_NOW)
+    try:
+        await database[source].rename(target, dropTarget=True)
+    except OperationFailure as exc:
+        if exc.code != _NAMESPACE_NOT_FOUND:  # it was renamed before an interruption
+            raise
+
+
+async def merge_scopes(connection: Connection, source: ObjectId, target: ObjectId, *, polled: bool) -> int:
+    """Move all memories of one scope into another and mark the first for removal, all or nothing; gives their number.
+
+    Another process may write to the first meanwhile. What it wrote before the mark is poured once more; what it stores after the
+    mark is refused.
+    """
+    async with connection.operation(factor=60) as database:
+        count = await database[schema.collection_name(source)].count_documents({})
+    merge_id = ObjectId()
+    moving: list[Step] = [
+        {"do": "pour", "from": schema.collection_name(source), "to": schema.collection_name(target), "mark": merge_id},
+        {"do": "rescope", "from": source, "to": target},
+    ]
+    steps: list[Step] = [*moving, {"do": "drop_scope", "scope": source}, *moving]
+    await put_into_place(connection, merge_id, steps, polled=polled)
+    return count
+
+
+async def _pour(database: Database, source: str, target: str, mark: ObjectId) -> None:
+    """Copy memories over; their revisions rise, so that every sidecar takes the new place over."""
+    # What is set aside, for its revision is no number, moves as it is.
+    risen = {"$cond": [{"$isNumber": "$revision"}, {"$add": ["$revision", 1]}, "$revision"]}
+    moved = {"$set": {"revision": risen, "moved": mark}}
+    is_newer = {"$and": [{"$isNumber": "$$new.revision"}, {"$gt": ["$$new.revision", "$revision"]}]}
+    newer = [{"$replaceWith": {"$cond": [is_newer, "$$new", "$$ROOT"]}}]
+    into = {"$merge": {"into": target, "on": "_id", "whenMatched": newer, "whenNotMatched": "insert"}}
+    await aggregate(database[source], [moved, into])
+    settled = {"$unset": {"moved": ""}, **schema.CHANGED_NOW}
+    await database[target].update_many({"moved": mark}, settled)
+
+
+async def _merge(database: Database, source: str, target: str) -> None:
+    into = {"$merge": {"into": target, "on": "_id", "whenMatched": "keepExisting", "whenNotMatched": "insert"}}
+    try:
+        await aggregate(database[source], [into])
+    except OperationFailure as exc:
+        if exc.code != _DUPLICATE_KEY:
+            raise
+        await _merge_one_by_one(database, source, target)
+
+
+async def _merge_one_by_one(database: Database, source: str, target: str) -> None:
+    """Insert what another unique index lets in; what it refuses is there already."""
+    async for document in database[source].find():
+        try:
+            await database[target].insert_one(document)
+        except DuplicateKeyError:
+            continue
+
+
+async def clear(database: Database, restore_id: ObjectId) -> None:
+    """Remove a restore's collections, then its journal."""
+    for name in await database.list_collection_names():
+        if (found := _STAGED_NAME.fullmatch(name)) and found[1] == str(restore_id):
+            await database[name].drop()
+    await database[schema.META].delete_one({"_id": f"{JOURNAL}{restore_id}"})
+
+
+def _travelling_values() -> Mapping[str, Any]:
+    local = "|".join(re.escape(prefix) for prefix in LOCAL_PREFIXES)
+    return {"_id": {"$regex": r"^value\.", "$not": {"$regex": f"^({local})"}, "$nin": sorted(LOCAL_VALUES)}}

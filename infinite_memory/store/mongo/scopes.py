@@ -1,0 +1,197 @@
+"""Scopes in MongoDB: one document each in ``scopes``, and a collection of their memories."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import logging
+from typing import Any
+
+from bson import ObjectId
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError, OperationFailure
+
+from infinite_memory.errors import ScopeExistsError, ScopeNotFoundError
+from infinite_memory.models import Scope, ScopeId, floor_to_millisecond, fold
+from infinite_memory.store.document_fields import DocumentKind, is_object_id
+from infinite_memory.store.mongo import schema
+from infinite_memory.store.mongo.client import Connection, Database
+from infinite_memory.store.mongo.mapping import NOW, Document, find_object_id, scope_from_document
+from infinite_memory.store.mongo.restore_steps import is_restoring
+from infinite_memory.store.mongo.scope_documents import GLOBAL_NAME, readable_scopes
+from infinite_memory.store.mongo.snapshot import MEMORIES
+
+log = logging.getLogger(__name__)
+
+GLOBAL_DESCRIPTION = "Global scope for general memories"
+
+_PRESENT = {"dropping": {"$ne": True}}
+
+
+class Scopes:
+    """The scope part of a store. ``polled`` is set once the server's kind is known."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._hidden: frozenset[ScopeId] = frozenset()
+        self.polled = False
+
+    async def prepare(self) -> None:
+        """Finish what a crash left undone, make missing indexes, and the scope Global."""
+        async with self._connection.operation(factor=10) as database:
+            query = {"dropping": True, "_id": {"$type": "objectId"}}
+            unfinished = [scope["_id"] async for scope in database[schema.SCOPES].find(query, {"_id": 1})]
+        for scope_id in unfinished:
+            await self.drop(ScopeId(str(scope_id)))
+        with contextlib.suppress(ScopeExistsError):
+            await self.create(GLOBAL_NAME, GLOBAL_DESCRIPTION, dt.datetime.now(dt.UTC))
+        if all(fold(scope.name) != fold(GLOBAL_NAME) for scope in await self.all()):
+            await self._replace_global()
+        async with self._connection.operation(factor=10) as database:
+            await _drop_leftovers(database)
+            outdated = {"indexes": {"$ne": self._index_version}, "_id": {"$type": "objectId"}}
+            for scope in await database[schema.SCOPES].find(outdated, {"_id": 1}).to_list(None):
+                try:
+                    await self._index(database, scope["_id"])
+                except OperationFailure as exc:  # something in one scope is not to stop the others
+                    log.warning("scope %s has no indexes: %s", scope["_id"], exc.code, extra={"event": "not_indexed"})
+
+    async def all(self) -> list[Scope]:
+        """List every scope, oldest first."""
+        async with self._connection.operation() as database:
+            found = await database[schema.SCOPES].find(_PRESENT).sort([("created_at", 1), ("_id", 1)]).to_list(None)
+        return [scope_from_document(scope) for scope in self._sound(found)]
+
+    def _sound(self, scopes: list[Document]) -> list[Document]:
+        """Leave out what is set aside: what cannot be read, and of two of one name the newer."""
+        set_aside = self._connection.set_aside
+        sound, unsound = readable_scopes(scopes)
+        bad = {repr(scope["_id"]) for scope, _ in unsound}
+        for scope, faults in unsound:
+            set_aside.record(schema.SCOPES, scope["_id"], faults)
+        for scope in scopes:
+            if repr(scope["_id"]) not in bad:
+                set_aside.discard(schema.SCOPES, scope["_id"])
+        present = {scope["_id"] for scope in scopes if is_object_id(scope["_id"])}
+        self._hidden = frozenset(ScopeId(str(key)) for key in present - {scope["_id"] for scope in sound})
+        return sound
+
+    async def ids(self) -> list[ScopeId]:
+        """List the ids of every scope."""
+        async with self._connection.operation() as database:
+            found = await database[schema.SCOPES].find(_PRESENT, {"_id": 1}).to_list(None)
+        keys = (one["_id"] for one in found)
+        hidden = self.hidden
+        return [scope_id for key in keys if is_object_id(key) and (scope_id := ScopeId(str(key))) not in hidden]
+
+    @property
+    def hidden(self) -> frozenset[ScopeId]:
+        """The ids of scopes that are set aside, as of the last time that all were read."""
+        return self._hidden
+
+    async def check(self, scope_ids: set[ScopeId]) -> None:
+        """Raise `ScopeNotFoundError` for a scope that is not there."""
+        async with self._connection.operation() as database:
+            query = {"_id": {"$in": [find_object_id(scope_id) for scope_id in scope_ids]}, **_PRESENT}
+            found = {str(scope["_id"]) async for scope in database[schema.SCOPES].find(query, {"_id": 1})}
+        for missing in scope_ids - found:
+            raise ScopeNotFoundError(missing)
+
+    async def create(self, name: str, description: str, created_at: dt.datetime) -> Scope:
+        """Create a scope; its unique name is claimed first, so of several creators one succeeds."""
+        key = ObjectId()
+        document = {
+            "_id": key,
+            "name": name,
+            "name_key": fold(name),
+            "description": description,
+            "created_at": floor_to_millisecond(created_at),
+            "archived_at": None,
+        }
+        async with self._connection.operation(factor=2) as database:
+            self._connection.check_room(1 + await database[schema.SCOPES].estimated_document_count())
+            # The unique index decides; but it cannot be made while another program's scopes of one name are there.
+            if await database[schema.SCOPES].find_one({"name_key": document["name_key"]}, {"_id": 1}) is not None:
+                raise ScopeExistsError(name)
+            try:
+                await database[schema.SCOPES].insert_one(document)
+            except DuplicateKeyError as exc:
+                raise ScopeExistsError(name) from exc
+            await self._index(database, key)
+        return scope_from_document(document)
+
+    async def change(self, scope_id: ScopeId, fields: dict[str, Any]) -> Scope:
+        """Set fields of a scope; an empty dict only reads it."""
+        async with self._connection.operation() as database:
+            query = {"_id": find_object_id(scope_id), **_PRESENT}
+            try:
+                found = (
+                    await database[schema.SCOPES].find_one_and_update(
+                        query, {"$set": fields}, return_document=ReturnDocument.AFTER
+                    )
+                    if fields
+                    else await database[schema.SCOPES].find_one(query)
+                )
+            except DuplicateKeyError as exc:
+                raise ScopeExistsError(str(fields.get("name"))) from exc
+        if found is None or not self._connection.set_aside.accepts(DocumentKind.SCOPE, schema.SCOPES, found):
+            raise ScopeNotFoundError(scope_id)
+        return scope_from_document(found)
+
+    async def drop(self, scope_id: ScopeId) -> None:
+        """Remove a scope with all that belongs to it.
+
+        The mark comes first: from then on the scope is gone for everybody, its name is free, and whoever connects next
+        finishes an interrupted removal.
+        """
+        key = find_object_id(scope_id)
+        async with self._connection.operation(factor=10) as database:
+            # A folded name never begins with a blank, so this one is nobody's.
+            mark = {"$set": {"dropping": True, "name_key": f" {scope_id}"}}
+            if (await database[schema.SCOPES].update_one({"_id": key}, mark)).matched_count == 0:
+                return
+            if self.polled:
+                stone = {"scope_id": key, "changed": NOW, "removed_at": dt.datetime.now(dt.UTC)}
+                await database[schema.TOMBSTONES].insert_one(stone)
+            memories = schema.collection_name(scope_id)
+            await database[memories].drop()
+            for shared in schema.BELONGING:
+                await database[shared].delete_many({"scope_id": key})
+            await database[schema.SCOPES].delete_one({"_id": key})
+            self._connection.set_aside.discard(schema.SCOPES, key)
+            self._connection.set_aside.discard_collection(memories)
+            # An insert that was under way may have made the collection anew.
+            if await database.list_collection_names(filter={"name": memories}):
+                await database[memories].drop()
+
+    async def _replace_global(self) -> None:
+        """Make Global where its name is taken by a document that can be no scope; that one keeps all but the name's key."""
+        async with self._connection.operation() as database:
+            query = {"name_key": fold(GLOBAL_NAME), **_PRESENT}
+            await database[schema.SCOPES].update_one(query, {"$set": {"name_key": f" {ObjectId()}"}})
+        with contextlib.suppress(ScopeExistsError):
+            await self.create(GLOBAL_NAME, GLOBAL_DESCRIPTION, dt.datetime.now(dt.UTC))
+
+    @property
+    def _index_version(self) -> str:
+        return f"{schema.INDEX_VERSION}{'p' if self.polled else ''}"
+
+    async def _index(self, database: Database, key: ObjectId) -> None:
+        await schema.create_memory_collection(database[schema.collection_name(key)], polled=self.polled)
+        await database[schema.SCOPES].update_one({"_id": key}, {"$set": {"indexes": self._index_version}})
+
+
+async def _drop_leftovers(database: Database) -> None:
+    """Remove what an insert that was under way made anew while its scope was being removed.
+
+    Such a collection has no scope, and none of our indexes: one that has them was made on purpose and is never dropped here. The
+    order counts: a scope's document is written before its collection, and a restore's mark before both.
+    """
+    names = await database.list_collection_names(filter={"name": {"$regex": f"^{MEMORIES.pattern}$"}})
+    if await is_restoring(database):
+        return
+    there = {schema.collection_name(scope["_id"]) async for scope in database[schema.SCOPES].find({}, {"_id": 1})}
+    for name in set(names) - there:
+        if len(await database[name].index_information()) <= 1:
+            log.info("removing what was left of a removed scope", extra={"event": "leftover_removed"})
+            await database[name].drop()

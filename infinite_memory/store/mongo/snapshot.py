@@ -1,0 +1,270 @@
+"""Reading the whole database as it was at one moment, for backups and exports.
+
+All collections are read in one snapshot session, so every document is of the same instant however long the reading takes. A
+standalone server has no snapshots: there each collection is read as it is, and the head says so.
+
+Documents are handed on as the bytes in which the server sent them: a backup keeps what is stored, to the last bit.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import struct
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import bson
+from bson import ObjectId
+
+from infinite_memory.errors import StoreError
+from infinite_memory.models import MemoryRecord, ScopeId
+from infinite_memory.store.copies import Chunk, Snapshot, SnapshotHead
+from infinite_memory.store.document_checks import CHECKED_CODEC, check_document, is_readable, kind_of_collection
+from infinite_memory.store.document_fields import DocumentKind, is_instant, is_object_id
+from infinite_memory.store.mongo import mapping, schema
+from infinite_memory.store.mongo.client import Connection
+from infinite_memory.store.mongo.scope_documents import readable_scopes
+
+if TYPE_CHECKING:
+    from pymongo.asynchronous.client_session import AsyncClientSession
+
+
+_PAGE = 1000  # documents read at a time
+_CHUNK_BYTES = 4 << 20  # of documents in a part of a backup, which is compressed and checked as one
+_LENGTH = struct.Struct("<i")
+
+STAGED = "staged_"
+"""Begins the names of collections that a restore has not yet put into place."""
+
+LOCAL_VALUES = frozenset({"value.last_backup", "value.embedding"})
+LOCAL_PREFIXES = ("value.job.", "lease.", "restore.")
+"""Entries of ``meta`` that belong to this database and never travel: jobs, leases, restores under way, the last backup, the model."""
+
+MEMORIES = re.compile(rf"{schema.PREFIX}([0-9a-f]{{24}})")
+PLAIN_NAME = re.compile(r"[a-z][a-z_]{0,60}")
+_NEVER = frozenset({schema.TOMBSTONES, schema.TOKENS})
+"""The first only tell those who poll what was removed; the second let people into this database, not into a copy of it."""
+
+_ID_TYPES = {schema.LINKS: "string", schema.META: "string", "agents": "object", "tokens": "string"}
+"""Types of ids where they are not ObjectIds."""
+
+
+class MongoSnapshot(Snapshot):
+    """One moment of a database."""
+
+    def __init__(
+        self, connection: Connection, session: AsyncClientSession | None, names: list[str], head: SnapshotHead
+    ) -> None:
+        self._connection, self._session, self._names, self.head = connection, session, names, head
+
+    async def chunks(self) -> AsyncIterator[Chunk]:
+        """Give everything, ``scopes`` first and memories next, in chunks of a few MiB.
+
+        Raises:
+            StoreError: the server no longer has that moment, or a collection was replaced meanwhile; take a new snapshot.
+        """
+        present = {
+            str(one["_id"])
+            for one in await self._documents(schema.SCOPES, {"dropping": {"$ne": True}})
+            if is_object_id(one["_id"])
+        }
+        for name in self._names:
+            async for chunk in self.collection(name, present):
+                yield chunk
+
+    async def collection(self, name: str, present: set[str] | None = None) -> AsyncIterator[Chunk]:
+        """Give the documents of one collection; those of scopes that are not in *present* are left out."""
+        query: dict[str, Any] = {}
+        if present is not None:
+            if (found := MEMORIES.fullmatch(name)) and found[1] not in present:
+                return
+            if name == schema.SCOPES:
+                query = {"dropping": {"$ne": True}}
+            elif name in schema.BELONGING:
+                query = {"scope_id": {"$in": [ObjectId(one) for one in present]}}
+        pages = self._meta_pages() if name == schema.META else self._pages(name, query)
+        if name == schema.SCOPES:
+            pages = _with_global(pages)
+        held, count = [], 0
+        async for page in pages:
+            held.append(page)
+            count += sum(1 for _ in split(page))
+            if sum(map(len, held)) >= _CHUNK_BYTES:
+                yield Chunk(name, count, b"".join(held))
+                held, count = [], 0
+        if count:
+            yield Chunk(name, count, b"".join(held))
+
+    async def _pages(self, name: str, query: Mapping[str, Any]) -> AsyncIterator[bytes]:
+        """Page through a collection by id, each page a query of its own, so that a slow disk holds up nobody.
+
+        In order of natural ids only those of one type are compared with each other; ids of another type, which somebody else
+        made, come in pages of their own.
+        """
+        own = _ID_TYPES.get(name, "objectId")
+        for of_type in ({"$type": own}, {"$not": {"$type": own}}):
+            last: Any = None
+            while True:
+                after = [] if last is None else [{"_id": {"$gt" if of_type == {"$type": own} else "$nin": last}}]
+                async with self._connection.operation(factor=6) as database:
+                    narrowed = {"$and": [query, {"_id": of_type}, *after]}
+                    cursor = (
+                        database[name].find_raw_batches(narrowed, session=self._session).sort("_id", 1).limit(_PAGE)
+                    )
+                    batches = [cast("bytes", batch) async for batch in cursor]
+                page = b"".join(batches)
+                found = split(page)
+                if found:
+                    yield page
+                if len(found) < _PAGE:
+                    break
+                if of_type == {"$type": own}:
+                    last = bson.decode(found[-1], CHECKED_CODEC)["_id"]
+                else:
+                    last = [*(last or []), *(bson.decode(raw, CHECKED_CODEC)["_id"] for raw in found)]
+
+    async def _meta_pages(self) -> AsyncIterator[bytes]:
+        """Give those small values that travel."""
+        kept = [
+            one
+            for one in await self._documents(schema.META, {"_id": {"$regex": "^value\\."}})
+            if value_travels(one["_id"]) and not check_document(DocumentKind.META, one)
+        ]
+        if kept:
+            yield b"".join(bson.encode(one) for one in kept)
+
+    async def _documents(self, name: str, query: Mapping[str, Any]) -> list[dict[str, Any]]:
+        async with self._connection.operation(factor=6) as database:
+            return await database[name].find(dict(query), session=self._session).sort("_id", 1).to_list(None)
+
+
+async def _with_global(pages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Give scopes as they are, but Global mended where it is not sound: a backup without it would not have its memories."""
+    raws = [raw async for page in pages for raw in split(page)]
+    scopes = [bson.decode(raw, CHECKED_CODEC) for raw in raws]
+    there = {repr(scope["_id"]): scope for scope in readable_scopes(sorted(scopes, key=_age))[0]}
+    for raw, scope in zip(raws, scopes, strict=True):
+        read = there.get(repr(scope["_id"]))
+        yield raw if read is None or read is scope else bson.encode(read)
+
+
+@asynccontextmanager
+async def open_snapshot(connection: Connection) -> AsyncIterator[MongoSnapshot]:
+    """Take a snapshot of a database.
+
+    Raises:
+        StoreError: a restore is putting its collections into place at this moment.
+    """
+    async with connection.operation() as database:
+        hello = await database.client.admin.command("hello")
+        names = sorted(filter(_travels, await database.list_collection_names()))
+    is_consistent = "setName" in hello or hello.get("msg") == "isdbgrid"
+    # Scopes first, for they say what the others are; then memories, for what belongs to one is read after it.
+    names.sort(key=lambda name: (name != schema.SCOPES, MEMORIES.fullmatch(name) is None))
+    session = None
+    try:
+        if is_consistent:
+            session = await _settled(connection.client.start_session(snapshot=True))
+        snapshot = MongoSnapshot(connection, session, names, SnapshotHead(0, is_consistent, {}))
+        await _check_settled(snapshot)
+        async with connection.operation(factor=4) as database:
+            version = await database[schema.META].find_one({"_id": "schema"}, session=session)
+            totals = {name: await database[name].estimated_document_count() for name in names}
+        snapshot.head = SnapshotHead(_schema_version(version), is_consistent, totals)
+        yield snapshot
+    finally:
+        if session is not None:
+            await _settled(session.end_session())
+
+
+def _schema_version(entry: Mapping[str, Any] | None) -> int:
+    """Read the version of the data; one that was spoiled is taken for this version's, as when connecting."""
+    if entry is None:
+        return 0
+    return int(entry["version"]) if not check_document(DocumentKind.META, entry) else schema.SCHEMA_VERSION
+
+
+async def _check_settled(snapshot: MongoSnapshot) -> None:
+    if await snapshot._documents(schema.META, {"_id": {"$regex": "^restore\\."}, "state": "committing"}):
+        raise StoreError("a restore is putting its data into place; try again in a moment")
+
+
+def memories_of(chunk: Chunk) -> list[MemoryRecord]:
+    """Read the memories of a chunk, with their vectors; none when it is another collection's."""
+    found = MEMORIES.fullmatch(chunk.collection)
+    if found is None:
+        return []
+    scope_id = ScopeId(found[1])
+    return [mapping.from_document(one, scope_id) for one in sound(chunk)]
+
+
+def revisions_of(chunk: Chunk) -> list[MemoryRecord]:
+    """Read the earlier versions of memories in a chunk, without vectors."""
+    return [mapping.from_document(one["document"], ScopeId(str(one["scope_id"]))) for one in sound(chunk)]
+
+
+def documents_of(chunk: Chunk) -> list[dict[str, Any]]:
+    """Read the documents of a chunk; ids are in text, keys as users wrote them."""
+    return [_in_text(mapping.decode_value(one)) for one in sound(chunk)]
+
+
+def sound(chunk: Chunk) -> list[dict[str, Any]]:
+    """Read those documents of a chunk that are what they should be."""
+    kind, found = kind_of_collection(chunk.collection), decoded(chunk.documents)
+    if kind is DocumentKind.SCOPE:
+        return readable_scopes(sorted(found, key=_age))[0]
+    return [one for one in found if kind is None or is_readable(kind, one)]
+
+
+def _age(scope: Mapping[str, Any]) -> tuple[bool, Any, str]:
+    """Order scopes by age; what has no date comes last."""
+    created_at = scope.get("created_at")
+    return (False, created_at, "") if is_instant(created_at) else (True, 0, repr(scope.get("_id")))
+
+
+def _in_text(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _in_text(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_in_text(item) for item in value]
+    return str(value) if isinstance(value, ObjectId) else value
+
+
+def decoded(data: bytes) -> list[dict[str, Any]]:
+    """Read documents; instants are aware and in UTC.
+
+    Raises:
+        ValueError: the bytes are no documents.
+    """
+    try:
+        return cast("list[dict[str, Any]]", bson.decode_all(data, CHECKED_CODEC))
+    except bson.errors.BSONError as exc:
+        raise ValueError(f"these are no documents: {exc}") from exc
+
+
+def split(data: bytes) -> list[bytes]:
+    """Cut documents that follow each other apart."""
+    found, at = [], 0
+    while at < len(data):
+        length = _LENGTH.unpack_from(data, at)[0]
+        found.append(data[at : at + length])
+        at += length
+    return found
+
+
+def value_travels(key: str) -> bool:
+    """Tell whether an entry of ``meta`` is one that backups carry."""
+    return key.startswith("value.") and key not in LOCAL_VALUES and not key.startswith(LOCAL_PREFIXES)
+
+
+def _travels(name: str) -> bool:
+    if name.startswith((STAGED, "system.")) or name in _NEVER:
+        return False
+    return MEMORIES.fullmatch(name) is not None or PLAIN_NAME.fullmatch(name) is not None
+
+
+async def _settled(value: Any) -> Any:
+    """Await what one driver gives as a coroutine and the other at once."""
+    return await value if inspect.isawaitable(value) else value

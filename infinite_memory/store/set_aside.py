@@ -1,0 +1,129 @@
+"""The documents that are set aside: what another program, or an earlier version, wrote and cannot be read as what it should be.
+
+Whoever reads documents asks `SetAside.accepts`: one that is not sound is left out as if it were absent, and noted by collection,
+id and fields. A later reading that finds it sound strikes it off. Nothing is written: `repair` mends or removes them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bson import ObjectId
+
+from infinite_memory.store.document_checks import DocumentFault, DocumentKind, check_document
+
+MAX_NOTED = 100_000
+"""Documents noted by name; of more, only that there are more is known."""
+
+MAX_ID_CHARS = 80
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SetAsideDocument:
+    """One document that is set aside. ``document_id`` is the ``_id`` as it is stored, of whatever type."""
+
+    collection: str
+    document_id: Any
+    faults: tuple[DocumentFault, ...]
+
+    @property
+    def id_text(self) -> str:
+        """The id for people: only what cannot be a user's text."""
+        key = self.document_id
+        if isinstance(key, ObjectId):
+            return str(key)
+        if isinstance(key, str) and len(key) <= MAX_ID_CHARS and key.isascii() and key.isprintable():
+            return key
+        return f"of type {type(key).__name__}"
+
+    @property
+    def is_of_known_id(self) -> bool:
+        """True if the document keeps its id when it is mended."""
+        return isinstance(self.document_id, ObjectId) and self.collection != "scopes"
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The paths of the fields that are not as they should be."""
+        return tuple(fault.field for fault in self.faults)
+
+
+class SetAside:
+    """Which documents are set aside, as far as was read. Used from one event loop.
+
+    ``on_noted`` is told of a document that is newly set aside.
+    """
+
+    def __init__(self) -> None:
+        self._documents: dict[tuple[str, str], SetAsideDocument] = {}
+        self.on_noted: Callable[[SetAsideDocument], None] = lambda _: None
+        self.is_complete = True
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def documents(self, collection: str | None = None) -> list[SetAsideDocument]:
+        """Return what is set aside, of one collection or of all, in the order of names and ids."""
+        entries = [one for one in self._documents.values() if collection in (None, one.collection)]
+        return sorted(entries, key=lambda one: (one.collection, one.id_text))
+
+    def ids(self, collection: str) -> list[Any]:
+        """Return the ids of a collection's documents that are set aside."""
+        return [document.document_id for document in self._documents.values() if document.collection == collection]
+
+    def but_these(self, collection: str) -> dict[str, Any]:
+        """Return a condition for queries that leaves out what is set aside; empty where there is nothing."""
+        keys = self.ids(collection)
+        return {"_id": {"$nin": keys}} if keys else {}
+
+    def has(self, collection: str, document_id: Any) -> bool:
+        """True if a document is set aside."""
+        return (collection, repr(document_id)) in self._documents
+
+    def accepts(self, kind: DocumentKind, collection: str, document: Mapping[str, Any]) -> bool:
+        """True if a document can be read; one that cannot is noted."""
+        faults = check_document(kind, document, deep=False)
+        if all(fault.is_harmless for fault in faults):
+            if self._documents:
+                self.discard(collection, document["_id"])
+            return True
+        self.record(collection, document.get("_id"), [fault for fault in faults if not fault.is_harmless])
+        return False
+
+    def sound(
+        self, kind: DocumentKind, collection: str, documents: Iterable[Mapping[str, Any]]
+    ) -> list[Mapping[str, Any]]:
+        """Return those of *documents* that can be read, and note the others."""
+        return [document for document in documents if self.accepts(kind, collection, document)]
+
+    def record(self, collection: str, document_id: Any, faults: Sequence[DocumentFault]) -> None:
+        """Note a document that cannot be read."""
+        key = (collection, repr(document_id))
+        entry = SetAsideDocument(collection, document_id, tuple(faults))
+        if self._documents.get(key) == entry:
+            return
+        is_new = key not in self._documents
+        if is_new and len(self._documents) >= MAX_NOTED:
+            self.is_complete = False
+            return
+        self._documents[key] = entry
+        if is_new:
+            log.warning(
+                "document %s of %s is set aside: %s",
+                entry.id_text, collection, "; ".join(map(str, faults)), extra={"event": "document_set_aside"},
+            )  # fmt: skip
+            self.on_noted(entry)
+
+    def discard(self, collection: str, document_id: Any) -> None:
+        """Strike a document off: it is sound by now, or gone."""
+        if self._documents.pop((collection, repr(document_id)), None) is not None:
+            log.info("a document of %s is no longer set aside", collection, extra={"event": "document_accepted"})
+
+    def discard_collection(self, collection: str) -> None:
+        """Strike off everything of a collection that is gone."""
+        for key in [key for key in self._documents if key[0] == collection]:
+            del self._documents[key]
