@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from infinite_memory.embedding.vocabulary import Reading
 from infinite_memory.models import Window
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ class Embedder(Protocol):
     def spelled_out(self, text: str) -> float | None:
         """Tell which share of the words of *text* the vocabulary lacks, 0 to 1; None where that tells nothing."""
 
+    def reading(self, text: str) -> Reading:
+        """Tell which share of *text* the model reads, and which words it does not."""
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed *texts*; what exceeds the model's length is cut.
 
@@ -44,3 +48,15 @@ class Embedder(Protocol):
         Raises:
             EmbeddingError: the model cannot be loaded or run.
         """
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """An `Embedder` whose `load` may have to make the model ready first."""
+
+    @property
+    def preparing(self) -> int | None:
+        """How many percent of that are done; None when the model is ready."""
+
+    def stop(self) -> None:
+        """Give up making it ready; `load` raises."""

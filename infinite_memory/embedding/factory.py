@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infinite_memory.embedding.base import Embedder
-from infinite_memory.embedding.manifest import DEFAULT_MODEL, EXPORT_COMMAND, folder_of, is_exported, short_name
+from infinite_memory.embedding.manifest import (
+    DEFAULT_MODEL,
+    SETUP_COMMAND,
+    check_cached,
+    get_folder,
+    is_exported,
+    short_name,
+)
+from infinite_memory.embedding.preparation import Preparation
+from infinite_memory.embedding.vocabulary import Reading
 from infinite_memory.errors import ConfigError, EmbeddingError
 from infinite_memory.models import Window
 
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
-_PLACEHOLDER_DIM = 384
+FIRST_PAUSE_S = 30.0  # between tries to make a model ready, where there is no network for example
+MAX_PAUSE_S = 1800.0
+DEFAULT_DIM = 384  # of the default model; stands for that of a model that is not here
 
 
 class MissingEmbedder:
@@ -27,7 +39,7 @@ class MissingEmbedder:
     def __init__(self, model: str, problem: str, truncate_dim: int | None) -> None:
         self._model = model
         self._problem = problem
-        self._dim = truncate_dim or _PLACEHOLDER_DIM
+        self._dim = truncate_dim or DEFAULT_DIM
 
     @property
     def space(self) -> str:
@@ -51,12 +63,93 @@ class MissingEmbedder:
         """Tell nothing: the model is not here."""
         return None
 
+    def reading(self, text: str) -> Reading:
+        """Raise: the model is not here."""
+        raise EmbeddingError(self._problem)
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Raise: the model is not here."""
         raise EmbeddingError(self._problem)
 
 
-def open_embedder(model: str, *, truncate_dim: int | None = None, precision: str = "fp32") -> Embedder:
+class DeferredEmbedder:
+    """An `Embedder` for the default model before it is on this machine: `load` makes it ready, which takes a minute or two."""
+
+    def __init__(self, folder: Path, *, truncate_dim: int | None = None, precision: str = "fp32") -> None:
+        self._dim, self._precision = truncate_dim or DEFAULT_DIM, precision
+        self._truncate_dim = truncate_dim
+        self._preparation = Preparation(DEFAULT_MODEL, folder, precision=precision)
+        self._ready: Embedder | None = None
+        self._failure, self._failures, self._patient_until = "", 0, 0.0
+
+    @property
+    def space(self) -> str:
+        """The space that the model will have."""
+        return f"{DEFAULT_MODEL}/{self._dim}/{self._precision}"
+
+    @property
+    def dim(self) -> int:
+        """The dimension that the model will have."""
+        return self._dim
+
+    @property
+    def preparing(self) -> int | None:
+        """How many percent of making it ready are done; None when it is ready."""
+        return None if self._ready is not None else self._preparation.percent
+
+    def load(self) -> None:
+        """Make the model ready where it is not, then load it; after a failure the pause before the next try doubles."""
+        if self._ready is None:
+            from infinite_memory.embedding.onnx import OnnxEmbedder
+
+            self._prepare()
+            embedder = OnnxEmbedder(
+                self._preparation.target, truncate_dim=self._truncate_dim, precision=self._precision
+            )
+            embedder.load()
+            self._ready = embedder
+        self._ready.load()
+
+    def _prepare(self) -> None:
+        if time.monotonic() < self._patient_until and not is_exported(self._preparation.target):
+            raise EmbeddingError(self._failure)
+        try:
+            self._preparation.run()
+        except EmbeddingError as exc:
+            self._failure = str(exc)
+            self._patient_until = time.monotonic() + min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**self._failures)
+            self._failures += 1
+            raise
+
+    def stop(self) -> None:
+        """Stop making it ready."""
+        self._preparation.stop()
+
+    def windows(self, text: str) -> tuple[Window, ...]:
+        """As the model does, once it is ready."""
+        return self._model().windows(text)
+
+    def spelled_out(self, text: str) -> float | None:
+        """As the model does, once it is ready."""
+        return self._model().spelled_out(text)
+
+    def reading(self, text: str) -> Reading:
+        """As the model does, once it is ready."""
+        return self._model().reading(text)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """As the model does, once it is ready."""
+        return self._model().embed(texts)
+
+    def _model(self) -> Embedder:
+        if self._ready is None:
+            raise EmbeddingError("the model is not ready yet")
+        return self._ready
+
+
+def open_embedder(
+    model: str, *, truncate_dim: int | None = None, precision: str = "fp32", prepare: bool = False
+) -> Embedder:
     """Choose the embedder for *model*; loads no weights.
 
     Args:
@@ -64,9 +157,10 @@ def open_embedder(model: str, *, truncate_dim: int | None = None, precision: str
             the name of one that the hub's cache on this machine holds. Nothing is fetched.
         truncate_dim: Length to cut vectors to; None for the model's own.
         precision: "fp32" or "int8"; only exported models have int8.
+        prepare: Whether the default model, where it is not here, is made ready when it is loaded.
 
     Returns:
-        An embedder whose ``space`` and ``dim`` are known. A model that is not here gives one whose `load` raises.
+        An embedder whose ``space`` and ``dim`` are known. A model that is not here gives one whose `load` raises, or makes it ready.
 
     Raises:
         ConfigError: the model is known and cannot give what *truncate_dim* or *precision* asks for.
@@ -74,13 +168,18 @@ def open_embedder(model: str, *, truncate_dim: int | None = None, precision: str
     try:
         return _open(model, truncate_dim, precision)
     except EmbeddingError as exc:
+        if prepare and short_name(model) == DEFAULT_MODEL:
+            _check(model, DEFAULT_DIM, truncate_dim)
+            return DeferredEmbedder(get_folder(model), truncate_dim=truncate_dim, precision=precision)
         return MissingEmbedder(model, str(exc), truncate_dim)
 
 
 def _open(model: str, truncate_dim: int | None, precision: str) -> Embedder:
     path = Path(model).expanduser()
-    for folder in (path, folder_of(model)):
+    for folder in (path, get_folder(model)):
         if is_exported(folder):
+            if folder != path:
+                check_cached(folder)
             from infinite_memory.embedding.onnx import OnnxEmbedder
 
             exported = OnnxEmbedder(folder, truncate_dim=truncate_dim, precision=precision)
@@ -91,14 +190,13 @@ def _open(model: str, truncate_dim: int | None, precision: str) -> Embedder:
                     f"embedding.precision: {precision!r} is not one that {model!r} was exported in ({has})"
                 )
             return exported
-    from infinite_memory.embedding.sentence import SentenceEmbedder, is_sentence_model
+    from infinite_memory.embedding.sentence_transformers import SentenceEmbedder, is_sentence_model
 
     cached = None if path.is_dir() else _find_cached(model)
     folder = cached or path
     if not is_sentence_model(folder):
-        remedy = EXPORT_COMMAND if short_name(model) == DEFAULT_MODEL else f"{EXPORT_COMMAND} --model {model}"
         raise EmbeddingError(
-            f"the model {model!r} is not on this machine: make it ready with `{remedy}` and restart, or set"
+            f"the model {model!r} is not on this machine: make it ready with `{SETUP_COMMAND}` and restart, or set"
             f" embedding.model to {DEFAULT_MODEL!r} or to a model's folder"
         )
     if precision != "fp32":

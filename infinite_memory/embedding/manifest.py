@@ -8,6 +8,7 @@ a manifest is a complete one. Standard library only.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -15,7 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.errors import EmbeddingError
+from infinite_memory.errors import ConfigError, EmbeddingError
+from infinite_memory.paths import cache_folder, check_private_folder
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 MANIFEST_FILE = "manifest.json"
@@ -23,7 +25,7 @@ TOKENIZER_FILE = "tokenizer.json"
 REFERENCE_FILE = "reference.json"
 FORMAT = 1
 
-EXPORT_COMMAND = "python -m infinite_memory.embedding.export"
+SETUP_COMMAND = "infinite-memory setup"
 
 _DEFAULT_ORGANISATION = "sentence-transformers/"
 
@@ -74,7 +76,7 @@ class Manifest:
             return cls(files=files, **fields)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
             raise EmbeddingError(
-                f"the model folder {folder.name!r} has no usable {MANIFEST_FILE}; export it again: {EXPORT_COMMAND}"
+                f"the model folder {folder.name!r} has no usable {MANIFEST_FILE}; make it again: {SETUP_COMMAND}"
             ) from exc
 
 
@@ -83,15 +85,48 @@ def short_name(model: str) -> str:
     return model.removeprefix(_DEFAULT_ORGANISATION)
 
 
-def models_folder() -> Path:
-    """Say where exported models lie: inside the environment that runs us, so that they live and die with it."""
-    return Path(sys.prefix) / "share" / "infinite-memory" / "models"
+def models_folders() -> tuple[Path, ...]:
+    """Return where models are looked for: in the environment that runs us (a checkout's, an image's), then in the user's cache.
+
+    New ones are made in the last, for an environment may be another's, or thrown away after this run.
+    """
+    environment = Path(sys.prefix) / "share" / "infinite-memory" / "models"
+    try:
+        return environment, cache_folder(os.environ) / "models"
+    except ConfigError:  # neither a home folder nor a home of the memory; who writes there is told so
+        return (environment,)
 
 
-def folder_of(model: str) -> Path:
-    """Say where the export of the model called *model* lies, whether or not it is there."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", short_name(model)).strip(".-")
-    return models_folder() / (name or "unnamed")
+def get_folder(model: str) -> Path:
+    """Return the folder of the model called *model*: where it is, or where it is to be made."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", short_name(model)).strip(".-") or "unnamed"
+    folders = [folder / name for folder in models_folders()]
+    return next(filter(is_exported, folders), folders[-1])
+
+
+def check_private(folder: Path) -> None:
+    """Refuse a folder in which another user could have put code or a model.
+
+    Raises:
+        EmbeddingError: it is one.
+    """
+    try:
+        check_private_folder(folder)
+    except OSError as exc:
+        raise EmbeddingError(
+            f"{folder} is not used for models: {exc.strerror}; make it yours alone, or set XDG_CACHE_HOME to a folder of your own"
+        ) from exc
+
+
+def check_cached(folder: Path) -> None:
+    """Refuse a model in the user's cache that another user could have put there; one that came with the program is in order.
+
+    Raises:
+        EmbeddingError: it is one.
+    """
+    if folder.parent in models_folders()[1:]:
+        check_private(folder.parent)
+        check_private(folder)
 
 
 def is_exported(folder: Path) -> bool:

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infinite_memory.embedding import windows as cutting
-from infinite_memory.embedding.manifest import EXPORT_COMMAND, TOKENIZER_FILE, Manifest, ModelFile
-from infinite_memory.embedding.runtime import load_onnxruntime
-from infinite_memory.embedding.vocabulary import spelled_out
+from infinite_memory.embedding.manifest import SETUP_COMMAND, TOKENIZER_FILE, Manifest, ModelFile
+from infinite_memory.embedding.onnxruntime_loader import load_onnxruntime
+from infinite_memory.embedding.vocabulary import Reading, reading_of, spelled_out
 from infinite_memory.errors import EmbeddingError
 from infinite_memory.models import Window
 
@@ -83,6 +83,10 @@ class OnnxEmbedder:
     def spelled_out(self, text: str) -> float | None:
         """Look at the vocabulary; see `infinite_memory.embedding.vocabulary`."""
         return spelled_out(self._load_tokenizer(), text)
+
+    def reading(self, text: str) -> Reading:
+        """Look at the vocabulary; see `infinite_memory.embedding.vocabulary`."""
+        return reading_of(self._load_tokenizer(), text)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed *texts* in runs of texts of similar length."""
@@ -184,7 +188,7 @@ class OnnxEmbedder:
         # A client may read this message: the folder goes to the log, the command finds it by itself.
         _log.error("the model in %s cannot be used: %s", self.folder, problem, extra={"event": "model_broken"})
         return EmbeddingError(
-            f"the model {self.manifest.name!r} cannot be used: {problem}; export it again: {EXPORT_COMMAND}"
+            f"the model {self.manifest.name!r} cannot be used: {problem}; make it again: {SETUP_COMMAND}"
         )
 
 

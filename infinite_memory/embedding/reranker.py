@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infinite_memory.embedding.sentence import open_model
+from infinite_memory.embedding.sentence_transformers import open_model
 from infinite_memory.errors import EmbeddingError
 
 if TYPE_CHECKING:

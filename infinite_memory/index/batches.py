@@ -1,0 +1,92 @@
+"""Rows that come one by one, put together column by column: the form in which the index takes them in, and their usable vectors."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infinite_memory.index.id_map import to_key
+from infinite_memory.index.metadata_table import milliseconds
+from infinite_memory.models import FILTERED_NUMBERS, FILTERED_TEXTS, IndexBatch, IndexRow
+
+if TYPE_CHECKING:
+    from infinite_memory.models import Vectors
+
+log = logging.getLogger(__name__)
+
+VECTOR_DTYPE = np.dtype("<f4")
+"""What `IndexBatch.vectors` holds."""
+
+
+def in_columns(rows: Iterable[IndexRow], limit: int) -> Iterator[IndexBatch]:
+    """Put *rows* together, in order, at most *limit* at a time and each memory once at a time.
+
+    Raises:
+        ValueError: an id is not 24 hexadecimal digits.
+    """
+    held: dict[bytes, IndexRow] = {}
+    for row in rows:
+        key = to_key(row.memory_id)
+        if key is None:
+            raise ValueError(f"{row.memory_id!r} is not an id of 24 hexadecimal digits")
+        if key in held or len(held) == limit:
+            yield _columns(held)
+            held = {}
+        held[key] = row
+    if held:
+        yield _columns(held)
+
+
+def _columns(held: dict[bytes, IndexRow]) -> IndexBatch:
+    rows = list(held.values())
+    embeddings = [row.embedding for row in rows]
+    return IndexBatch(
+        keys=list(held),
+        scope_ids=[row.scope_id for row in rows],
+        revisions=[row.revision for row in rows],
+        occurred_ms=[milliseconds(row.occurred_at) for row in rows],
+        created_ms=[milliseconds(row.created_at) for row in rows],
+        tag_keys=[sorted(row.tag_keys) for row in rows],
+        values={name: [getattr(row, name) for row in rows] for name in FILTERED_TEXTS}
+        | {name: [_number(getattr(row, name)) for row in rows] for name in FILTERED_NUMBERS},
+        spaces=[None if embedding is None else embedding.space for embedding in embeddings],
+        windows=[0 if embedding is None else len(embedding.vectors) for embedding in embeddings],
+        vectors=[
+            b"" if embedding is None else embedding.vectors.astype(VECTOR_DTYPE, copy=False).tobytes()
+            for embedding in embeddings
+        ],
+    )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def usable_vectors(rows: IndexBatch, space: str, dim: int) -> tuple[NDArray[np.int64], Vectors]:
+    """Return the number of each row's vectors, and all of them in order, float32 of shape ``(sum, dim)``.
+
+    The number is 0 where there are none of this space, or unusable ones.
+    """
+    row_bytes = VECTOR_DTYPE.itemsize * dim
+    counts = [count if own == space else 0 for count, own in zip(rows.windows, rows.spaces, strict=True)]
+    given = [vectors if count else b"" for vectors, count in zip(rows.vectors, counts, strict=True)]
+    together = b"".join(given)
+    is_whole = all(len(one) == row_bytes * count for one, count in zip(given, counts, strict=True))
+    if not is_whole or not _fits_half(together):
+        for at, one in enumerate(given):
+            if len(one) != row_bytes * counts[at] or not _fits_half(one):
+                key = rows.keys[at].hex()
+                log.warning("the vectors of memory %s are unusable", key, extra={"event": "vectors_unusable"})
+                given[at], counts[at] = b"", 0
+        together = b"".join(given)
+    return np.array(counts, np.int64), np.frombuffer(together, VECTOR_DTYPE).reshape(-1, dim)
+
+
+def _fits_half(vectors: bytes) -> bool:
+    """True if all values are numbers that half precision holds: those of unit vectors are at most 1, 2 leaves room."""
+    return bool((abs(np.frombuffer(vectors, VECTOR_DTYPE)) < 2).all())

@@ -1,0 +1,274 @@
+"""Opens the indexes and keeps them level with the store, through its change feed, for as long as the process lives.
+
+What others write arrives through the feed; the echo of an own write is known by its revision. The feed's token is saved with the
+index, never ahead of what was applied: the next start reads only what happened since.
+
+Why a token and no comparison at start: comparing a million ids takes seconds, reading the changes of a night takes none. The
+comparison is the fallback when the token is too old, and what `IndexSync.check` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+
+from infinite_memory.errors import (
+    FeedLostError,
+    InfiniteMemoryError,
+    SidecarError,
+    SidecarNotReadyError,
+    StoreError,
+)
+from infinite_memory.gc_tuning import keep_what_is_here
+from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.feed import gather_changes
+from infinite_memory.index.loading import IndexLoader
+from infinite_memory.index.readiness import IndexReadiness
+from infinite_memory.index.reconcile import Checked, compare
+from infinite_memory.index.save_policy import SavePolicy
+from infinite_memory.index.text_sync import TextSync
+from infinite_memory.index.writer import IndexWriter
+from infinite_memory.models import ScopeId
+from infinite_memory.store.base import Change, ChangeKind, Store
+from infinite_memory.store.id_keys import IdKeyring
+from infinite_memory.store.scope_cache import ScopeCache
+from infinite_memory.tasks import cancel_and_wait
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0  # pause after the store was unreachable
+SAVED_FIRST = 10_000  # memories up to which a new index is written before it opens: in some hundredths of a second
+
+
+class StoreFollower:
+    """The job that opens and follows. Used from one event loop; the indexes' work runs in threads."""
+
+    def __init__(
+        self, store: Store, scopes: ScopeCache, words: TextSync, writer: IndexWriter, loader: IndexLoader,
+        save_policy: SavePolicy, readiness: IndexReadiness,
+    ) -> None:  # fmt: skip
+        self._store, self._scopes, self._words, self._writer, self._loader = store, scopes, words, writer, loader
+        self._save_policy, self._readiness = save_policy, readiness
+        self._task: asyncio.Task[None] | None = None
+        self._pauses, self._closed = 0, False
+        self._saving = asyncio.Lock()
+        self.token = b""  # up to which the index in use is level with the store
+        self.id_keys = IdKeyring(store)
+        self.on_connected: Callable[[], Awaitable[None]] = _nothing  # before the first write is let in
+        self.on_open: Callable[[], None] = lambda: None  # whenever an index was taken into use
+        self.on_change: Callable[[Change], None] = lambda _: None  # is told of every change, once it can be found
+        self.state = "waiting for MongoDB"
+
+    # opening and closing
+
+    def start(self) -> None:
+        """Begin to open in the background; needs a running event loop."""
+        self._task = asyncio.create_task(self._run(), name="index")
+
+    async def stop(self) -> None:
+        """Follow no more, until `go_on`."""
+        if self._task is not None:
+            await cancel_and_wait([self._task])
+
+    async def close(self) -> None:
+        """Follow no more."""
+        self._closed = True
+        await self.stop()
+
+    async def _run(self) -> None:
+        """Open, then follow the store for as long as the process lives; the one outermost loop of this job."""
+        while True:
+            try:
+                await self._store.connect()
+                await self._scopes.refresh()
+                if not self._readiness.connected.is_open:
+                    await self.on_connected()
+                    self._readiness.connected.open()
+                    self._writer.wait_for_early_writes()
+                await self._open_and_follow()
+            except StoreError as exc:
+                self._fail(exc)
+                log.info("the store cannot be followed: %s", exc, extra={"event": "not_followed"})
+            except asyncio.CancelledError:
+                self._writer.partial = None
+                raise
+            except Exception as exc:
+                log.exception("keeping the index failed", extra={"event": "index_failed"})
+                said = f"the index could not be opened ({type(exc).__name__}); see the log"
+                self._fail(SidecarNotReadyError(said))
+            await asyncio.sleep(RETRY_S)
+
+    def _fail(self, exc: InfiniteMemoryError) -> None:
+        self._writer.partial = None
+        self._readiness.fail(exc)
+
+    @contextlib.asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Follow nothing meanwhile: for who changes very much, and then calls `rebuild` or `reconcile` inside."""
+        self._pauses += 1
+        try:
+            await self.stop()
+            yield
+        finally:
+            self._pauses -= 1
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Follow again, unless somebody is at work who wants it still."""
+        if not self._pauses and not self._closed and (self._task is None or self._task.done()):
+            self.start()
+
+    async def _open_and_follow(self) -> None:
+        sidecar, token = self._writer.current, self.token
+        if sidecar is None:
+            sidecar, token = await self._load_or_rebuild()
+        self.set_archived(sidecar)
+        await self._words.open(sidecar, token)
+        try:
+            await self._follow(sidecar, token)
+        except FeedLostError as exc:
+            log.info("the change feed cannot be resumed, comparing instead: %s", exc, extra={"event": "feed_lost"})
+            token = await self._store.change_token()
+            await self.compare(sidecar)
+            self._words.compare(sidecar)
+            self._save_policy.changed()
+            await self._follow(sidecar, token)
+
+    async def _load_or_rebuild(self) -> tuple[VectorIndex, bytes]:
+        self.state = "loading"
+        try:
+            return await self._loader.load()
+        except SidecarError as exc:
+            log.info("the sidecar is rebuilt: %s", exc, extra={"event": "sidecar_rebuilt"})
+        # From where the words are level with the store: what happened since is read into both.
+        token = await self._words.open_early() or await self._store.change_token()
+        sidecar = await self._loader.create()
+        self.set_archived(sidecar)
+        if self._words.index is not None:
+            self._writer.partial = sidecar
+            self._readiness.worded.open()
+        await self.fill(sidecar)
+        if sum(sidecar.count_by_scope().values()) <= SAVED_FIRST:
+            await self._save_first(sidecar, token)
+            return sidecar, token
+        self._save_policy.changed()
+        self._save_policy.hasten()  # once it is open: a million vectors take seconds to be written
+        return sidecar, token
+
+    async def _save_first(self, sidecar: VectorIndex, token: bytes) -> None:
+        """Write a new index before anybody writes into it; what cannot be written now is tried again."""
+        try:
+            await self._loader.save(sidecar, token)
+        except SidecarError as exc:
+            log.warning("the sidecar was not saved: %s", exc, extra={"event": "sidecar_not_saved"})
+            self._save_policy.changed()
+
+    async def fill(self, index: VectorIndex, progress: Callable[[int, int], None] | None = None) -> None:
+        """Enter every memory of the store into *index*; *progress* is told of how many of how many.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        total = sum((await self._store.count_live()).values()) if progress is not None else 0
+
+        def report(count: int) -> None:
+            self.state = f"rebuilding, {count:,} memories so far"
+            if progress is not None:
+                progress(count, total)
+
+        await self._loader.fill(index, report)
+
+    async def _follow(self, sidecar: VectorIndex, token: bytes) -> None:
+        """Apply what the feed tells for as long as *sidecar* is the one in use."""
+        self.token = token
+        is_open = self._writer.current is not None
+        async with contextlib.aclosing(gather_changes(self._store, token, is_level=is_open)) as batches:
+            async for batch in batches:
+                if self._writer.current is not None and self._writer.current is not sidecar:
+                    return
+                if batch.changes:
+                    await self._apply(sidecar, batch.changes)
+                    self.token = batch.changes[-1].token
+                    for change in batch.changes:
+                        self.on_change(change)
+                if batch.is_level and self._writer.current is None:
+                    await self._open(sidecar)
+                await self._save_if_due()
+
+    async def _open(self, sidecar: VectorIndex) -> None:
+        await self._writer.enter_early(sidecar)
+        self._writer.current, self._writer.partial, self.state = sidecar, None, "ready"
+        self._readiness.worded.open()
+        self._readiness.opened.open()
+        keep_what_is_here()
+        log.info("the index is ready", extra={"event": "index_ready"})
+        self.on_open()
+
+    async def _apply(self, sidecar: VectorIndex, changes: Sequence[Change]) -> None:
+        """Bring the indexes level with what the feed told, own echoes included."""
+        if any(change.kind is ChangeKind.SCOPES_CHANGED for change in changes):
+            self.id_keys.forget()  # another process may have restored a backup
+            await self.reload_scopes(sidecar, self._scopes.hidden_ids())
+        await self._writer.apply(sidecar, changes)
+        if any(change.kind in (ChangeKind.SCOPE_REMOVED, ChangeKind.REMOVED) for change in changes):
+            self.save_soon()  # whoever removed it, it is to leave these files
+
+    # scopes
+
+    def set_archived(self, sidecar: VectorIndex) -> None:
+        """Take over which scopes are archived now."""
+        archived = self._scopes.archived_ids()
+        sidecar.set_archived(archived)
+        self._words.set_archived(archived)
+
+    async def reload_scopes(self, sidecar: VectorIndex, hidden: frozenset[ScopeId]) -> None:
+        """Read the scopes again, and the memories of those that are no longer hidden."""
+        await self._scopes.refresh()
+        self.set_archived(sidecar)
+        if hidden - self._scopes.hidden_ids():
+            await self.compare(sidecar)
+
+    async def compare(self, sidecar: VectorIndex) -> Checked:
+        """Compare every memory's revision with the store and mend what differs in *sidecar*."""
+        return await compare(
+            self._store, sidecar, partial(self._writer.reload, sidecar), partial(self._writer.remove, sidecar)
+        )
+
+    # saving
+
+    async def save(self) -> None:
+        """Write the files of the index in use now.
+
+        Raises:
+            SidecarError: they could not be written; the ones before are still there.
+        """
+        async with self._saving:
+            sidecar = self._writer.current  # the one in use by now: the token is that of no other
+            if sidecar is None:
+                return
+            with self._save_policy.saving():
+                token = self.token
+                await self._words.flush()
+                await self._loader.save(sidecar, token)
+
+    def save_soon(self) -> None:
+        """Save within a second or two: what was removed for good is to leave the files as well."""
+        self._save_policy.hasten()
+        self._words.purge_soon()
+
+    async def _save_if_due(self) -> None:
+        if self._writer.current is not None:
+            await self._words.run_due_work(self._writer.current)
+        if self._writer.current is not None and self._save_policy.is_due:
+            try:
+                await self.save()
+            except SidecarError as exc:
+                log.warning("the sidecar was not saved: %s", exc, extra={"event": "sidecar_not_saved"})
+                self._save_policy.postpone()
+
+
+async def _nothing() -> None:
+    """Do nothing."""

@@ -1,0 +1,73 @@
+"""Where a vector index comes from: its files, or where there are none that can be used, the store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from infinite_memory.embedding.service import EmbeddingService
+from infinite_memory.errors import EmbeddingError
+from infinite_memory.gc_tuning import seldom_searched
+from infinite_memory.index.base import VectorIndex, VectorIndexFiles
+from infinite_memory.index.recent_ids import RecentIds
+from infinite_memory.store.base import Store
+
+NO_SPACE = "none"  # stands for the space of a model that is not there: everything is pending
+
+
+class IndexLoader:
+    """Loads, creates, fills and saves vector indexes of one store, in the space of the model that is in use."""
+
+    def __init__(
+        self, store: Store, embeddings: EmbeddingService, files: VectorIndexFiles, removals: RecentIds
+    ) -> None:
+        """Take the parts; *removals* are what must not come back while an index is filled."""
+        self._store, self._embeddings, self.files, self._removals = store, embeddings, files, removals
+
+    async def load(self) -> tuple[VectorIndex, bytes]:
+        """Return the index as it was saved, and its change token.
+
+        Raises:
+            SidecarError: there is none that can be used.
+        """
+        space, dim = self._space()
+        return await asyncio.to_thread(lambda: self.files.load(self._store.identity, space, dim))
+
+    async def create(self) -> VectorIndex:
+        """Return an empty index."""
+        space, dim = self._space()
+        return await asyncio.to_thread(lambda: self.files.create(space, dim))
+
+    async def fill(self, index: VectorIndex, report: Callable[[int], None]) -> None:
+        """Enter every memory of the store, but what is removed meanwhile.
+
+        Args:
+            report: Told how many memories were read so far.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        count, began = 0, self._removals.count
+        with seldom_searched():
+            async with contextlib.aclosing(self._store.rows()) as pages:
+                async for rows in pages:
+                    count += len(rows)
+                    report(count)
+                    await asyncio.to_thread(index.upsert_batch, rows)
+                    if self._removals.count > began:
+                        index.remove(self._removals.since(began, rows.memory_ids()))
+
+    async def save(self, index: VectorIndex, token: bytes) -> None:
+        """Write *index* to its files, with the change token up to which it is level with the store.
+
+        Raises:
+            SidecarError: they could not be written; the ones before are still there.
+        """
+        await asyncio.to_thread(lambda: self.files.save(index, self._store.identity, token))
+
+    def _space(self) -> tuple[str, int]:
+        try:
+            return self._embeddings.space, self._embeddings.dim
+        except EmbeddingError:
+            return NO_SPACE, 1

@@ -1,0 +1,329 @@
+"""Which memories there are and what filters ask of them: a table of columns, one slot a memory.
+
+A slot is never changed once it is written. A newer revision takes a new slot and leaves the old one dead, and a removal
+only marks it dead; `extend_from` copies the living into a new table. So a snapshot for saving or searching is a few
+references and a copy of the marks, and no reader waits for a writer. Slots are positions of this table and never leave
+the package.
+
+The table holds no lock. Its owner serialises what writes to it and what looks slots up. Filters are evaluated by `filters.TableFilter`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import chain, repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infinite_memory.index.base import Neighbours
+from infinite_memory.index.growable_arrays import GrowableArray, Interner
+from infinite_memory.index.id_map import KEY_DTYPE, IdMap, Keys, Slots, keys_array, to_ids, to_key
+from infinite_memory.index.postings import Postings, TimeOrder
+from infinite_memory.models import (
+    FILTERED_NUMBERS,
+    FILTERED_TEXTS,
+    MILLISECOND,
+    FieldFilter,
+    FilterRule,
+    IndexBatch,
+    MemoryId,
+    ScopeId,
+    fold,
+)
+
+Mask = NDArray[np.bool_]
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+COLUMNS: Mapping[str, np.dtype[Any]] = {
+    "key": KEY_DTYPE,
+    "scope": np.dtype(np.int32),
+    "revision": np.dtype(np.int64),
+    "occurred_ms": np.dtype(np.int64),
+    "created_ms": np.dtype(np.int64),
+    **{by.column: np.dtype(np.int32) for by in FILTERED_TEXTS.values()},
+    **{by.column: np.dtype(np.float64) for by in FILTERED_NUMBERS.values()},
+    "windows": np.dtype(np.int32),
+    "tag_end": np.dtype(np.int64),
+}
+"""The columns, each with one value a slot. ``windows`` counts vectors (0 while pending), ``tag_end`` is where the
+slot's stretch of `MetadataTable.tag_codes` ends."""
+
+INTERNED = ("scope", *(by.column for by in FILTERED_TEXTS.values()), "tag")
+
+
+def milliseconds(instant: dt.datetime) -> int:
+    """Return the whole milliseconds from 1970 to *instant*, rounded down."""
+    return (instant - _EPOCH) // MILLISECOND
+
+
+def milliseconds_up(instant: dt.datetime) -> int:
+    """Return the whole milliseconds from 1970 to *instant*, rounded up."""
+    return -((_EPOCH - instant) // MILLISECOND)
+
+
+class MetadataTable:
+    """The table. Speakers and conversations match by `fold`, as their tags do; sources and types exactly."""
+
+    def __init__(self) -> None:
+        self.columns = {name: GrowableArray(dtype) for name, dtype in COLUMNS.items()}
+        self.interned = {name: Interner() for name in INTERNED}
+        self.tag_codes = GrowableArray(np.int32)
+        self._alive = GrowableArray(np.bool_)
+        self._dead_count = 0
+        self._slots = IdMap()
+        self._tagged, self._said = Postings(), Postings()
+        self._in_time = TimeOrder()
+        self._live_by_scope: Counter[int] = Counter()
+
+    @classmethod
+    def of(
+        cls, columns: Mapping[str, NDArray[Any]], tag_codes: NDArray[Any], strings: Mapping[str, Sequence[str]]
+    ) -> MetadataTable:
+        """Build a table of living slots from saved arrays.
+
+        Raises:
+            ValueError: the arrays do not fit each other.
+            KeyError: one is missing.
+        """
+        made = cls()
+        made.columns = {name: GrowableArray(dtype, columns[name]) for name, dtype in COLUMNS.items()}
+        made.interned = {name: Interner(strings[name]) for name in INTERNED}
+        made.tag_codes = GrowableArray(np.int32, tag_codes)
+        count = len(made.columns["key"])
+        made._alive = GrowableArray(np.bool_, np.ones(count, np.bool_))
+        made._check()
+        made._slots = IdMap.of(made.column("key"))
+        made._index(0)
+        return made
+
+    def __len__(self) -> int:
+        return len(self._alive)
+
+    @property
+    def dead_count(self) -> int:
+        """Slots that only a compaction gives back."""
+        return self._dead_count
+
+    def column(self, name: str) -> NDArray[Any]:
+        """The values of a column of `COLUMNS`, dead slots too."""
+        return self.columns[name].values
+
+    @property
+    def is_alive(self) -> Mask:
+        """The marks of the living slots, a view."""
+        return self._alive.values
+
+    def alive(self) -> Mask:
+        """Copy the marks of the living slots."""
+        return self._alive.values.copy()
+
+    # writing
+
+    def find(self, memory_id: MemoryId) -> int | None:
+        """Find the slot of a memory; None when it is unknown."""
+        key = to_key(memory_id)
+        return None if key is None else self.find_key(key)
+
+    def append(self, rows: IndexBatch, windows: NDArray[np.int64], before: Slots) -> None:
+        """Append each row in a new slot at the end, in order, and leave the slots these memories had before dead.
+
+        Args:
+            rows: At least one.
+            windows: The number of vectors kept for each.
+            before: The slot of each memory until now, as `find_all` gives it.
+        """
+        first, slots = len(self), range(len(self), len(self) + len(rows))
+        tag_counts = list(map(len, rows.tag_keys))
+        tag_codes = self.interned["tag"].codes(list(chain.from_iterable(rows.tag_keys)))
+        scopes = self.interned["scope"].codes(rows.scope_ids)
+        coded = {
+            by.column: self.interned[by.column].codes(_match_keys(rows.values[name], by))
+            for name, by in FILTERED_TEXTS.items()
+        }
+        values: dict[str, Sequence[Any] | NDArray[Any]] = {
+            "key": keys_array(rows.keys),
+            "scope": scopes,
+            "revision": rows.revisions,
+            "occurred_ms": rows.occurred_ms,
+            "created_ms": rows.created_ms,
+            **coded,
+            **{by.column: rows.values[name] for name, by in FILTERED_NUMBERS.items()},
+            "windows": windows,
+            "tag_end": np.cumsum(tag_counts) + len(self.tag_codes),
+        }
+        for slot in before[before >= 0].tolist():
+            self._kill(slot)
+        for name, column in self.columns.items():
+            column.extend(values[name])
+        self.tag_codes.extend(tag_codes)
+        self._alive.extend(np.ones(len(rows), np.bool_))
+        self._slots.put_all(rows.keys, first)
+        self._tagged.add(zip(tag_codes, chain.from_iterable(map(repeat, slots, tag_counts)), strict=True))
+        self._said.add(pair for pair in zip(coded["conversation"], slots, strict=True) if pair[0] != Interner.ABSENT)
+        self._live_by_scope.update(scopes)
+
+    def remove(self, memory_id: MemoryId) -> None:
+        """Mark a memory's slot dead; an unknown id is ignored."""
+        if (slot := self.find(memory_id)) is not None:
+            self._kill(slot)
+
+    def remove_scope(self, scope_id: ScopeId) -> None:
+        """Mark all slots of a scope dead."""
+        code = self.interned["scope"].find(scope_id)
+        if code is not None:
+            inside = self._alive.values & (self.column("scope") == code)
+            self._alive.values[inside] = False
+            self._dead_count += int(np.count_nonzero(inside))
+            self._live_by_scope.pop(code, None)
+
+    def extend_from(self, source: MetadataTable, slots: Slots) -> None:
+        """Append copies of *slots* of *source*; the interned strings of *source* become those of both."""
+        first = len(self)
+        self.interned = source.interned
+        tag_counts, tag_codes = source.tags_of(slots)
+        for name in COLUMNS:
+            if name != "tag_end":
+                self.columns[name].extend(source.column(name)[slots])
+        self.columns["tag_end"].extend(np.cumsum(tag_counts) + len(self.tag_codes))
+        self.tag_codes.extend(tag_codes)
+        self._alive.extend(np.ones(len(slots), np.bool_))
+        if first == 0:
+            self._slots = IdMap.of(self.column("key"))
+        else:
+            self._slots.put_all(_split(self.column("key")[first:]), first)
+        self._index(first)
+
+    # reading
+
+    def count_by_scope(self) -> dict[ScopeId, int]:
+        """Count the living of each scope that has any."""
+        names = self.interned["scope"]
+        return {ScopeId(names.string(code)): count for code, count in self._live_by_scope.items() if count}
+
+    def _in_conversation(self, slot: int) -> Slots:
+        """List the living slots of the conversation, and scope, of *slot*; none where it has no conversation."""
+        conversation, scopes = int(self.column("conversation")[slot]), self.column("scope")
+        said = self._said.find(conversation if conversation >= 0 else None)
+        living: Slots = said[self._alive.values[said] & (scopes[said] == scopes[slot])]
+        return living
+
+    def find_turns(self, memory_ids: Iterable[MemoryId]) -> tuple[set[MemoryId], Slots]:
+        """Return which of *memory_ids* are known, and the living slots of all their conversations, once each."""
+        asked = {memory_id: slot for memory_id in memory_ids if (slot := self.find(memory_id)) is not None}
+        slots = np.array(list(asked.values()), np.int64)
+        _, firsts = np.unique(self._conversations(slots), return_index=True)
+        turns = [self._in_conversation(slot) for slot in slots[firsts].tolist()]
+        return set(asked), np.concatenate(turns) if turns else np.empty(0, np.int64)
+
+    def neighbours(self, asked: Set[MemoryId], slots: Slots) -> dict[MemoryId, Neighbours]:
+        """Return what was said before and after memories, of what `find_turns` returned; needs no lock."""
+        order = tuple(self.column(name)[slots] for name in ("key", "occurred_ms", "conversation", "scope"))
+        slots = slots[np.lexsort(order)]
+        ids, groups = to_ids(self.column("key")[slots]), self._conversations(slots).tolist()
+        neighbours: dict[MemoryId, Neighbours] = {}
+        for at, memory_id in enumerate(ids):
+            if memory_id in asked:
+                before = ids[at - 1] if at and groups[at - 1] == groups[at] else None
+                after = ids[at + 1] if at + 1 < len(ids) and groups[at + 1] == groups[at] else None
+                neighbours[memory_id] = Neighbours(before, after)
+        return neighbours
+
+    def _conversations(self, slots: Slots) -> NDArray[np.int64]:
+        """Number the conversations of *slots*, over all scopes; -1 where there is none."""
+        scopes, conversations = self.column("scope")[slots], self.column("conversation")[slots]
+        return np.where(conversations >= 0, scopes.astype(np.int64) << 32 | conversations, -1)
+
+    def tags_of(self, slots: Slots) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return for *slots* the number of tags each, and the codes of all in one array."""
+        ends = self.column("tag_end")
+        starts = np.where(slots > 0, ends[slots - 1], 0)
+        counts = ends[slots] - starts
+        before = np.cumsum(counts) - counts
+        places = np.repeat(starts - before, counts) + np.arange(int(counts.sum()))
+        return counts, self.tag_codes.values[places]
+
+    def tagged(self, key: str) -> Slots:
+        """List the slots that ever bore a tag, dead ones too, rising."""
+        return self._tagged.find(self.interned["tag"].find(key))
+
+    def said(self, conversation: str) -> Slots:
+        """List the slots that ever belonged to a conversation (folded), of any scope, dead ones too, rising."""
+        return self._said.find(self.interned["conversation"].find(conversation))
+
+    def between(self, start: float | None, end: float | None) -> Slots | None:
+        """List the slots with ``start <= occurred_ms < end``, dead ones too, rising; None when a pass over all is as good."""
+        return self._in_time.between(self.column("occurred_ms"), start, end)
+
+    def find_key(self, key: bytes) -> int | None:
+        """Find the slot of the memory with a key; None when it is unknown."""
+        slot = self._slots.find(key)
+        return slot if slot is not None and self._alive.values[slot] else None
+
+    def find_all(self, keys: Sequence[bytes]) -> Slots:
+        """Find the slot of the memory with each key; -1 where it is unknown."""
+        slots = self._slots.find_all(keys)
+        known = np.flatnonzero(slots >= 0)
+        slots[known[~self._alive.values[slots[known]]]] = -1
+        return slots
+
+    def _kill(self, slot: int) -> None:
+        """Mark a living slot dead."""
+        self._alive.values[slot] = False
+        self._dead_count += 1
+        self._live_by_scope[int(self.column("scope")[slot])] -= 1
+
+    def _index(self, first: int) -> None:
+        """Enter the slots from *first* on, which all live, into what finds them."""
+        slots = np.arange(first, len(self), dtype=np.int64)
+        counts, codes = self.tags_of(slots)
+        self._tagged.fill(codes, np.repeat(slots, counts))
+        conversations = self.column("conversation")[first:]
+        said = np.flatnonzero(conversations >= 0)
+        self._said.fill(conversations[said], slots[said])
+        scopes, numbers = np.unique(self.column("scope")[first:], return_counts=True)
+        self._live_by_scope.update(dict(zip(scopes.tolist(), numbers.tolist(), strict=True)))
+        self._in_time.between(self.column("occurred_ms"), 0, 0)
+
+    def _check(self) -> None:
+        count = len(self._alive)
+        if any(len(column) != count for column in self.columns.values()):
+            raise ValueError("columns differ in length")
+        ends = np.concatenate((np.zeros(1, np.int64), self.column("tag_end")))
+        if np.any(np.diff(ends) < 0) or ends[-1] != len(self.tag_codes):
+            raise ValueError("tags do not fit the columns")
+        coded = [(self.tag_codes.values, "tag", 0), (self.column("scope"), "scope", 0)]
+        coded += [(self.column(name), name, Interner.ABSENT) for name in INTERNED[1:-1]]
+        for codes, name, least in coded:
+            if len(codes) and (codes.min() < least or codes.max() >= len(self.interned[name])):
+                raise ValueError(f"unknown {name}")
+        if count and self.column("windows").min() < 0:
+            raise ValueError("a negative number of vectors")
+
+
+def marks(several: Iterable[Slots], count: int) -> Mask:
+    """Mark the slots of all of *several*, of *count* in all."""
+    made = np.zeros(count, np.bool_)
+    for slots in several:
+        made[slots] = True
+    return made
+
+
+def _split(keys: Keys) -> list[bytes]:
+    raw, width = keys.tobytes(), KEY_DTYPE.itemsize
+    return [raw[at : at + width] for at in range(0, len(raw), width)]
+
+
+def _folded(text: str | None) -> str | None:
+    return None if text is None else fold(text)
+
+
+def _match_keys(texts: Sequence[str | None], by: FieldFilter) -> Sequence[str | None]:
+    if by.rule is not FilterRule.FOLDED:
+        return texts
+    folded = {text: None if text is None else by.match_key(text) for text in set(texts)}
+    return [folded[text] for text in texts]

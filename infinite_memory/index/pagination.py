@@ -1,0 +1,89 @@
+"""The order of listings, and the cursors that continue them.
+
+A cursor says after which memory a listing goes on, not how many were shown: memories that arrive or vanish between two
+pages neither repeat nor hide others.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infinite_memory.errors import InvalidRequestError
+from infinite_memory.index.id_map import KEY_BYTES, KEY_DTYPE, Keys, Slots
+
+_FORMAT = struct.Struct(f"<?q{KEY_BYTES}sI")
+_CHECKED = _FORMAT.size - 4
+MAX_CURSOR_CHARS = 100  # a third of them are needed
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The last memory of a page: when it happened (milliseconds since 1970) and its key."""
+
+    newest_first: bool
+    occurred_ms: int
+    key: bytes
+
+    def format(self) -> str:
+        """Write the cursor in letters, digits, ``-`` and ``_``."""
+        body = _FORMAT.pack(self.newest_first, self.occurred_ms, self.key, 0)[:_CHECKED]
+        return base64.urlsafe_b64encode(body + struct.pack("<I", zlib.crc32(body))).rstrip(b"=").decode("ascii")
+
+    @classmethod
+    def parse(cls, text: str, newest_first: bool) -> Cursor:
+        """Read what `format` wrote.
+
+        Raises:
+            InvalidRequestError: it was not made here, or for the other direction.
+        """
+        if len(text) > MAX_CURSOR_CHARS:
+            raise InvalidRequestError.invalid_value("cursor", text, "a cursor that an earlier page gave")
+        try:
+            raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            was_newest_first, occurred_ms, key, check = _FORMAT.unpack(raw)
+        except (binascii.Error, struct.error, ValueError) as exc:
+            raise InvalidRequestError.invalid_value("cursor", text, "a cursor that an earlier page gave") from exc
+        if zlib.crc32(raw[:_CHECKED]) != check:
+            raise InvalidRequestError.invalid_value("cursor", text, "a cursor that an earlier page gave")
+        if was_newest_first != newest_first:
+            raise InvalidRequestError("cursor", "it continues a listing of the other direction")
+        return cls(newest_first, occurred_ms, key)
+
+
+def first_in_order(
+    slots: Slots, occurred_ms: NDArray[Any], keys: Keys, limit: int, *, after: Cursor | None, newest_first: bool
+) -> tuple[Slots, bool]:
+    """Pick the first *limit* of *slots* by time, then key, both falling where *newest_first*.
+
+    Args:
+        slots: Slots to pick from.
+        occurred_ms: Times of all slots.
+        keys: Keys of all slots.
+        after: Only what follows this place.
+
+    Returns:
+        The slots in order, and whether more follow.
+    """
+    times = occurred_ms[slots]
+    if after is not None:
+        mark = np.frombuffer(after.key, KEY_DTYPE)
+        beyond = times < after.occurred_ms if newest_first else times > after.occurred_ms
+        same = np.flatnonzero(times == after.occurred_ms)
+        beyond[same] = keys[slots[same]] < mark if newest_first else keys[slots[same]] > mark
+        slots, times = slots[beyond], times[beyond]
+    more = len(slots) > limit
+    if more and limit > 0:
+        # Partition first: sorting a hundred thousand keys to show fifty would cost most of the call.
+        bound = np.partition(times, -limit if newest_first else limit - 1)[-limit if newest_first else limit - 1]
+        near = times >= bound if newest_first else times <= bound
+        slots, times = slots[near], times[near]
+    order = np.lexsort((keys[slots], times))
+    return slots[order[::-1] if newest_first else order][: max(limit, 0)], more

@@ -1,0 +1,79 @@
+"""Which slots bear a tag, belong to a conversation or lie in a stretch of time, without a pass over all of them."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infinite_memory.index.id_map import Slots
+
+MERGE_AT_LEAST = 4096
+"""What came since the last merge is looked through one by one; merging moves the whole order, 10 ms at a million."""
+
+
+class Postings:
+    """Slots by a small code, in rising order; slots only come, dead ones stay. Not locked."""
+
+    def __init__(self) -> None:
+        self._slots: defaultdict[int, array[int]] = defaultdict(lambda: array("i"))
+
+    def add(self, borne: Iterable[tuple[int, int]]) -> None:
+        """Enter pairs of a code and a slot that bears it; slots rise, and are higher than those before."""
+        slots = self._slots
+        for code, slot in borne:
+            slots[code].append(slot)
+
+    def fill(self, codes: NDArray[np.int32], slots: Slots) -> None:
+        """Enter very many: ``slots[i]`` bears ``codes[i]``; slots rise."""
+        order = np.argsort(codes, kind="stable")
+        ordered = slots[order].astype(np.int32)
+        used, starts = np.unique(codes[order], return_index=True)
+        for code, stretch in zip(used.tolist(), np.split(ordered, starts[1:]), strict=False):
+            self._slots[code].frombytes(stretch.tobytes())
+
+    def find(self, code: int | None) -> Slots:
+        """List the slots of a code; none for None."""
+        slots = None if code is None else self._slots.get(code)
+        # A copy, for an array cannot grow while a view of it lives.
+        return np.empty(0, np.int64) if slots is None else np.frombuffer(slots, np.int32).astype(np.int64)
+
+
+class TimeOrder:
+    """Slots in order of their times. Not locked."""
+
+    def __init__(self) -> None:
+        self._times: NDArray[np.int64] = np.empty(0, np.int64)
+        self._slots: NDArray[np.int32] = np.empty(0, np.int32)
+
+    def between(self, times: NDArray[np.int64], start: float | None, end: float | None) -> Slots | None:
+        """List the slots with ``start <= time < end``, rising; None when they are so many that a pass over all is as good.
+
+        Args:
+            times: The times of all slots, which only grow by appending.
+        """
+        known = len(self._slots)
+        if len(times) - known > max(MERGE_AT_LEAST, known // 32):
+            self._merge(times)
+            known = len(times)
+        first = 0 if start is None else int(np.searchsorted(self._times, start))
+        last = known if end is None else int(np.searchsorted(self._times, end))
+        if (last - first) * 8 > known + MERGE_AT_LEAST:
+            return None
+        late = times[known:]
+        fresh = np.ones(len(late), np.bool_)
+        if start is not None:
+            fresh &= late >= start
+        if end is not None:
+            fresh &= late < end
+        return np.concatenate((np.sort(self._slots[first:last]), np.flatnonzero(fresh) + known)).astype(np.int64)
+
+    def _merge(self, times: NDArray[np.int64]) -> None:
+        known = len(self._slots)
+        order = np.argsort(times[known:], kind="stable")
+        late, slots = times[known:][order], (order + known).astype(np.int32)
+        places = np.searchsorted(self._times, late, side="right")
+        self._times, self._slots = np.insert(self._times, places, late), np.insert(self._slots, places, slots)

@@ -1,0 +1,79 @@
+"""Compares the sidecar with the store, memory by memory: slow and certain, where the change feed cannot be followed or trusted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from infinite_memory.index.base import VectorIndex
+from infinite_memory.models import MemoryId, ScopeId
+from infinite_memory.store.base import UNKNOWN_REVISION, Located, Store
+
+BATCH = 500  # memories fetched at a time: small enough to keep the loop responsive
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a comparison of sidecar and store found and mended."""
+
+    missing: int
+    stale: int
+    surplus: int
+
+    @property
+    def faults(self) -> int:
+        """How many memories were not as the store has them."""
+        return self.missing + self.stale + self.surplus
+
+
+async def compare(
+    store: Store,
+    sidecar: VectorIndex,
+    take_over: Callable[[Located], Awaitable[None]],
+    remove: Callable[[Iterable[MemoryId]], None],
+) -> Checked:
+    """Compare every memory's revision with the store, and mend what differs.
+
+    Args:
+        take_over: Reads memories from the store into the sidecar.
+        remove: Takes memories out of the sidecar.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    known = await asyncio.to_thread(lambda: _merged(sidecar.iter_revisions()))
+    missing: dict[MemoryId, ScopeId] = {}
+    stale: dict[MemoryId, ScopeId] = {}
+    async for version in store.versions():
+        revision = known.pop(version.memory_id, None)
+        if revision is None and not sidecar.is_current(version.memory_id, max(version.revision, 1)):
+            missing[version.memory_id] = version.scope_id
+        elif revision is not None and (revision < version.revision or version.revision == UNKNOWN_REVISION):
+            stale[version.memory_id] = version.scope_id
+    for batch in _batches(missing | stale):
+        await take_over(batch)
+    if len(store.set_aside):  # what cannot be read is no fault of the sidecar's
+        unreadable = {str(one.document_id) for one in store.set_aside.documents()}
+        missing = {one: scope for one, scope in missing.items() if one not in unreadable}
+        stale = {one: scope for one, scope in stale.items() if one not in unreadable}
+    surplus = 0
+    for batch in _batches(dict(sidecar.locate(known))):
+        # Unknown to the store when it was read, unless written since.
+        gone = batch.keys() - (await store.fetch(batch)).keys()
+        remove(gone)
+        surplus += len(gone)
+    return Checked(len(missing), len(stale), surplus)
+
+
+def _batches(located: Located) -> Iterable[dict[MemoryId, ScopeId]]:
+    listed = list(located.items())
+    for at in range(0, len(listed), BATCH):
+        yield dict(listed[at : at + BATCH])
+
+
+def _merged(pages: Iterable[Mapping[MemoryId, int]]) -> dict[MemoryId, int]:
+    merged: dict[MemoryId, int] = {}
+    for page in pages:
+        merged |= page
+    return merged

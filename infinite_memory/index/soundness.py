@@ -1,0 +1,84 @@
+"""Keeps what cannot be read out of the index, and finds out at a start which memories those are.
+
+A memory that is set aside is no longer in the index. A start that loads the index from its files reads no memory; so it compares
+only the numbers of memories, and where they differ the memories that the index lacks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from infinite_memory.errors import StoreError
+from infinite_memory.models import MemoryId, ScopeId
+from infinite_memory.store.base import Located, Store
+from infinite_memory.store.copies import MEMORIES_PREFIX
+from infinite_memory.store.set_aside import SetAsideDocument
+
+log = logging.getLogger(__name__)
+
+
+class Soundness:
+    """Looks at documents. Used from one event loop.
+
+    Args:
+        counts: Gives the number of memories that the index holds of each scope.
+        compare: Compares the index with the store, and reads what differs.
+        read_again: Reads memories from the store into the index.
+    """
+
+    def __init__(
+        self, store: Store, counts: Callable[[], Mapping[ScopeId, int]], compare: Callable[[], Awaitable[object]],
+        read_again: Callable[[Located], Awaitable[None]],
+    ) -> None:  # fmt: skip
+        self._store, self._counts, self._compare, self._read_again = store, counts, compare, read_again
+        self._looking = asyncio.Lock()
+        self._first: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Look for the first time, in the background; again when called again."""
+        if self._first is None or self._first.done():
+            self._first = asyncio.create_task(self._look_first(), name="looking at documents")
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """What is under way."""
+        return [self._first] if self._first is not None else []
+
+    async def looked(self, wait_s: float) -> None:
+        """Return when the first look is over, or after *wait_s*."""
+        if self._first is not None:
+            await asyncio.wait({self._first}, timeout=wait_s)
+
+    async def _look_first(self) -> None:
+        try:
+            await self.look()
+            counts = self._counts()
+            stored = await self._store.count_live()
+            if any(counts.get(scope_id, 0) != count for scope_id, count in stored.items()):
+                await self._compare()
+        except StoreError as exc:
+            log.info("documents were not looked at: %s", exc, extra={"event": "documents_not_checked"})
+
+    async def look(self, *, everything: bool = False) -> None:
+        """Look at documents, and read those memories again that are no longer set aside.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        async with self._looking:
+            before = memories_among(self._store.set_aside.documents())
+            await self._store.repairs.look(everything=everything)
+            still = memories_among(self._store.set_aside.documents())
+            if accepted := {one: scope for one, scope in before.items() if one not in still}:
+                await self._read_again(accepted)
+
+
+def memories_among(documents: Sequence[SetAsideDocument]) -> dict[MemoryId, ScopeId]:
+    """Return those documents that are memories, by id, with the scope of each."""
+    return {
+        MemoryId(str(document.document_id)): ScopeId(document.collection.removeprefix(MEMORIES_PREFIX))
+        for document in documents
+        if document.collection.startswith(MEMORIES_PREFIX)
+    }

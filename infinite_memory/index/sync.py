@@ -1,0 +1,290 @@
+"""The indexes as the engine knows them: what is searched, what is told of writes, and the upkeep that is asked for.
+
+Own writes enter at once (`writer.py`), what others write comes through the store's change feed (`follower.py`), memories without a
+vector get one in the background (`embedding_backlog.py`), and what cannot be read is left out (`soundness.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+
+from infinite_memory.embedding.service import EmbeddingService
+from infinite_memory.errors import SidecarError, SidecarNotReadyError, StoreError
+from infinite_memory.index.base import TextIndex, VectorIndex, VectorIndexFiles
+from infinite_memory.index.embedding_backlog import EmbeddingBacklog
+from infinite_memory.index.follower import StoreFollower
+from infinite_memory.index.loading import IndexLoader
+from infinite_memory.index.readiness import IndexReadiness
+from infinite_memory.index.reconcile import Checked
+from infinite_memory.index.save_policy import SavePolicy
+from infinite_memory.index.soundness import Soundness, memories_among
+from infinite_memory.index.text_sync import TextSync
+from infinite_memory.index.writer import IndexWriter
+from infinite_memory.models import MemoryRecord, ScopeId
+from infinite_memory.store.base import Change, Located, Store
+from infinite_memory.store.id_keys import IdKeyring
+from infinite_memory.store.scope_cache import ScopeCache
+from infinite_memory.store.set_aside import SetAsideDocument
+from infinite_memory.tasks import cancel_and_wait
+
+log = logging.getLogger(__name__)
+
+
+class IndexSync:
+    """The indexes of one store and what keeps them level with it. Used from one event loop; the indexes' work runs in threads."""
+
+    def __init__(
+        self, store: Store, scopes: ScopeCache, embeddings: EmbeddingService, files: VectorIndexFiles, words: TextSync,
+        *, wait_s: float, save_every_s: float,
+    ) -> None:  # fmt: skip
+        self._store, self._scopes, self._words = store, scopes, words
+        self._save_policy = SavePolicy(save_every_s)
+        self._readiness = IndexReadiness(wait_s)
+        self._writer = IndexWriter(store, words, self._save_policy, self._readiness.opened)
+        self._loader = IndexLoader(store, embeddings, files, self._writer.removals)
+        self._follower = StoreFollower(
+            store, scopes, words, self._writer, self._loader, self._save_policy, self._readiness
+        )
+        self._backlog = EmbeddingBacklog(store, embeddings, self.sidecar, self._read_again)
+        self._soundness = Soundness(store, self._writer.count_by_scope, self.check, self._read_again)
+        self._rebuilding = asyncio.Lock()
+        self._backlog_task: asyncio.Task[None] | None = None
+        self._words.level_with = lambda: self._follower.token
+        self._writer.on_entered = self._backlog.on_entered
+        self._follower.on_connected = self._backlog.claim
+        self._follower.on_open = self._on_open
+        embeddings.on_ready = self._backlog.wake
+        store.set_aside.on_noted = self._writer.exclude_unreadable
+
+    # opening and closing
+
+    def start(self) -> None:
+        """Begin to open in the background; needs a running event loop."""
+        self._follower.start()
+        self._backlog_task = asyncio.create_task(self._backlog.run(), name="pending embeddings")
+
+    async def close(self) -> None:
+        """Stop following, save what is not saved, and release the indexes."""
+        await self._follower.close()
+        await cancel_and_wait([*([self._backlog_task] if self._backlog_task else []), *self._soundness.tasks])
+        if self._writer.current is not None and self._save_policy.has_changes:
+            try:
+                await self.save()
+            except (SidecarError, StoreError) as exc:
+                log.warning("the sidecar was not saved: %s", exc, extra={"event": "sidecar_not_saved"})
+        await self._words.close()
+        if self._writer.current is not None:
+            self._writer.current.close()
+
+    def _on_open(self) -> None:
+        self._backlog.wake()
+        self._soundness.begin()
+
+    @property
+    def state(self) -> str:
+        """Where the index stands, in words for people."""
+        return self._follower.state
+
+    @property
+    def id_keys(self) -> IdKeyring:
+        """The keys by which contracts make ids."""
+        return self._follower.id_keys
+
+    def subscribe(self, on_change: Callable[[Change], None]) -> None:
+        """Call *on_change* with every change of the store, once it can be found."""
+        self._follower.on_change = on_change
+
+    # what is searched
+
+    @property
+    def partial(self) -> VectorIndex | None:
+        """The index that is rebuilt at a start, while the words alone can be searched; None at other times."""
+        return self._writer.partial
+
+    @property
+    def words(self) -> TextIndex | None:
+        """The text index, or None while it is being opened."""
+        return self._words.index
+
+    @property
+    def words_state(self) -> str:
+        """Where the text index stands; see `TextSync.state`."""
+        return self._words.state
+
+    async def connected(self) -> None:
+        """Return once the store can be written; see `IndexReadiness.wait_connected`."""
+        await self._readiness.wait_connected()
+
+    async def sidecar(self) -> VectorIndex:
+        """Return the sidecar once it is level with the store; waits at most the configured time.
+
+        Raises:
+            StoreUnavailableError: MongoDB could not be reached at the last try.
+            SidecarNotReadyError: it is still loading or being rebuilt.
+        """
+        if self._writer.current is None and not await self._readiness.opened.passed(self._readiness.wait_s):
+            raise SidecarNotReadyError(f"the index is not ready yet ({self.state}); try again in a moment")
+        assert self._writer.current is not None
+        return self._writer.current
+
+    async def for_words(self, patience_s: float = 0.0) -> VectorIndex:
+        """Return what a search by words alone needs: the sidecar, or sooner what there is of it while it is rebuilt (`partial`).
+
+        Waits and raises as `sidecar` does.
+
+        Args:
+            patience_s: How long to wait for the whole where there is only a part.
+        """
+        if self._writer.partial is None and self._writer.current is None:
+            await self._readiness.worded.passed(self._readiness.wait_s)
+        if self._writer.current is None:
+            await self._readiness.opened.passed(min(patience_s, self._readiness.wait_s))
+        return self._writer.partial or await self.sidecar()
+
+    def count(self) -> int | None:
+        """Count the memories that the sidecar knows; None before it is there."""
+        return sum(self._writer.current.count_by_scope().values()) if self._writer.current is not None else None
+
+    def count_pending(self) -> int:
+        """Count memories that still lack a vector of the current space; 0 before the sidecar is there."""
+        return self._writer.current.count_pending() if self._writer.current is not None else 0
+
+    @property
+    def pending_problem(self) -> str | None:
+        """Why pending memories cannot be embedded at the moment; None when nothing is in the way."""
+        return self._backlog.problem
+
+    # what happens to memories
+
+    async def on_written(self, memories: Sequence[MemoryRecord]) -> None:
+        """Enter memories that this process just wrote; see `IndexWriter.on_written`."""
+        await self._writer.on_written(memories)
+
+    def removing(self, located: Located) -> contextlib.AbstractAsyncContextManager[None]:
+        """Take out memories that this process deletes inside; see `IndexWriter.removing`."""
+        return self._writer.removing(located)
+
+    def scope_removed(self, scope_id: ScopeId) -> None:
+        """Take out a whole scope that this process just dropped."""
+        self._writer.scope_removed(scope_id)
+
+    def restored(self) -> None:
+        """Take what was removed a moment ago for what may be there again: a restore brought it back."""
+        self._writer.removals.clear()
+        self._follower.id_keys.forget()
+
+    def scopes_changed(self) -> None:
+        """Take over which scopes are archived now."""
+        if self._writer.current is not None:
+            self._follower.set_archived(self._writer.current)
+
+    async def looked(self, wait_s: float) -> None:
+        """Return when the documents were looked at for the first time, or after *wait_s*."""
+        await self.sidecar()
+        await self._soundness.looked(wait_s)
+
+    async def look_at_documents(self, *, everything: bool = False) -> None:
+        """Look at documents; see `Repairs.look`. What is no longer set aside is found again.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        hidden = self._scopes.hidden_ids()
+        await self._soundness.look(everything=everything)
+        await self._follower.reload_scopes(await self.sidecar(), hidden)
+
+    async def reload_repaired(self, documents: Sequence[SetAsideDocument]) -> None:
+        """Bring the index level with what `Repairs.repair` did to documents."""
+        sidecar, hidden = await self.sidecar(), self._scopes.hidden_ids()
+        await self._follower.reload_scopes(sidecar, hidden)
+        if located := memories_among(documents):
+            await self._writer.reload(sidecar, located)
+        if any(not document.is_of_known_id for document in documents):
+            await self.check()
+
+    async def _read_again(self, wanted: Located) -> None:
+        await self._writer.reload(await self.sidecar(), wanted)
+
+    # upkeep
+
+    async def save(self) -> None:
+        """Write the files of the index now.
+
+        Raises:
+            SidecarError: they could not be written; the ones before are still there.
+        """
+        await self.sidecar()
+        await self._follower.save()
+
+    def save_soon(self) -> None:
+        """Save within a second or two: what was removed for good is to leave the files as well."""
+        self._follower.save_soon()
+
+    def paused(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Follow nothing meanwhile; see `StoreFollower.paused`."""
+        return self._follower.paused()
+
+    async def compact(self, *, dry_run: bool = False) -> int:
+        """Return how many dead rows left the sidecar, files included, or with *dry_run* would.
+
+        Raises:
+            SidecarError: the files could not be written; the ones before are still there.
+        """
+        sidecar = await self.sidecar()
+        if dry_run:
+            return sidecar.dead_count
+        count = await asyncio.to_thread(lambda: sidecar.compact(all_rows=True))
+        await self.save()
+        return count
+
+    async def check(self) -> Checked:
+        """Compare every memory's revision with the store and mend what differs."""
+        return await self._follower.compare(await self.sidecar())
+
+    async def reconcile(self) -> None:
+        """Compare and mend as `check` does, and follow from this moment on; to be called while `paused`."""
+        async with self._rebuilding:  # or what is being built would take the place of what was compared
+            sidecar, token = await self.sidecar(), await self._store.change_token()
+            await self._follower.compare(sidecar)
+            self._follower.token = token
+            self._save_policy.changed()
+
+    async def rebuild(self, *, words: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
+        """Build the sidecar anew from the store and put it in the place of the old one, which answers meanwhile.
+
+        What is written meanwhile by this process enters both; what others write is told by the feed, which is read again from
+        where it was when the building began.
+
+        Args:
+            words: Whether to return only when the text index is written anew as well; it is done in the background otherwise.
+            progress: Told how many memories are in it, of how many; with *words* then the same of the text index.
+
+        Returns:
+            The number of memories in it.
+        """
+        async with self._rebuilding:
+            await self.sidecar()
+            # Words that are not written anew with it know nothing of what the feed has not told yet.
+            token = await self._store.change_token() if words else self._follower.token
+            sidecar = await self._loader.create()
+            self._writer.next = sidecar
+            try:
+                await self._follower.fill(sidecar, progress)
+                self._follower.set_archived(sidecar)
+                await self._follower.stop()
+                self._writer.current, self._follower.token = sidecar, token
+            finally:
+                self._writer.next, self._follower.state = None, "ready"
+                self._follower.go_on()
+            self._save_policy.changed()
+            if words:
+                await self._words.rebuild_now(sidecar, progress)
+            else:
+                await self._words.interrupt()
+                self._words.purge_soon()
+            self._backlog.wake()
+            await self.save()
+            return sum(sidecar.count_by_scope().values())

@@ -1,0 +1,1 @@
+"""The text index: BM25 and phrases over passages of memories. Tantivy has its home here."""

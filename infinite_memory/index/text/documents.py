@@ -1,0 +1,89 @@
+"""A memory as documents of the text index, one for each passage: their fields, and what is read back of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import tantivy
+
+from infinite_memory.index.id_map import KEY_DTYPE, Keys
+from infinite_memory.index.metadata_table import milliseconds
+from infinite_memory.index.text.write_buffer import BufferedMemory, Passage
+from infinite_memory.models import FILTERED_NUMBERS, FILTERED_TEXTS, IndexRow, MemoryId
+
+FIRST = "first"
+"""The field that the first passage of a memory has, and no other."""
+
+
+def schema() -> tantivy.Schema:
+    """Return the fields of a memory in the index."""
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("stems", tokenizer_name="whitespace", index_option="freq")
+    builder.add_text_field("words", tokenizer_name="whitespace", index_option="position")
+    for name in ("id", "scope", "tag", *(by.column for by in FILTERED_TEXTS.values()), FIRST):
+        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
+    for name in ("id_head", "id_tail", "revision", "length", "passages"):
+        builder.add_integer_field(name, fast=True)
+    builder.add_integer_field("occurred", indexed=True, fast=True)
+    for by in FILTERED_NUMBERS.values():
+        builder.add_float_field(by.column, indexed=True, fast=True)
+    return builder.build()
+
+
+def to_documents(memory: BufferedMemory) -> Iterator[tantivy.Document]:
+    """Return a memory as the index has it: a document for each passage, the first of which stands for the memory."""
+    for number, passage in enumerate(memory.passages):
+        document = _to_document(memory.row, passage)
+        document.add_integer("passages", len(memory.passages))
+        if number == 0:
+            document.add_text(FIRST, FIRST)
+        yield document
+
+
+def _to_document(row: IndexRow, passage: Passage) -> tantivy.Document:
+    document = tantivy.Document()
+    document.add_text("stems", " ".join(passage.stems))
+    document.add_text("words", " ".join(passage.words))
+    document.add_text("id", row.memory_id)
+    document.add_text("scope", row.scope_id)
+    for name, by in FILTERED_TEXTS.items():
+        if (value := getattr(row, name)) is not None:
+            document.add_text(by.column, by.match_key(value))
+    for key in row.tag_keys:
+        document.add_text("tag", key)
+    key_bytes = bytes.fromhex(row.memory_id)
+    document.add_integer("id_head", int.from_bytes(key_bytes[:8], signed=True))
+    document.add_integer("id_tail", int.from_bytes(key_bytes[8:]))
+    document.add_integer("revision", row.revision)
+    document.add_integer("length", passage.length)
+    document.add_integer("occurred", milliseconds(row.occurred_at))
+    for name, by in FILTERED_NUMBERS.items():
+        if (number := getattr(row, name)) is not None:
+            document.add_float(by.column, float(number))
+    return document
+
+
+def ids_at(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> list[MemoryId]:
+    """Read the ids of the memories at *places*."""
+    heads, tails = searcher.fast_field_values("id_head", places), searcher.fast_field_values("id_tail", places)
+    return [
+        MemoryId(f"{int(head or 0) & 0xFFFF_FFFF_FFFF_FFFF:016x}{int(tail or 0):08x}")
+        for head, tail in zip(heads, tails, strict=True)
+    ]
+
+
+def keys_at(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> Keys:
+    """Read the keys of the memories at *places*."""
+    heads, tails = searcher.fast_field_values("id_head", places), searcher.fast_field_values("id_tail", places)
+    keys = np.empty(len(places), [("head", ">i8"), ("tail", ">u4")])
+    keys["head"], keys["tail"] = heads, tails
+    return keys.view(KEY_DTYPE)
+
+
+def sum_lengths(searcher: tantivy.Searcher) -> float:
+    """Add up the lengths of all passages in the files, in stems."""
+    if not searcher.num_docs:
+        return 0.0
+    figures = searcher.aggregate(tantivy.Query.all_query(), {"words": {"sum": {"field": "length"}}})
+    return float(figures["words"]["value"])

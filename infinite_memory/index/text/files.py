@@ -1,0 +1,88 @@
+"""The folders of text indexes: one for each generation, described by a manifest that is checked before the index is believed.
+
+tantivy commits atomically by itself, but believes its files; the manifest tells their sizes and checksums, the store
+they belong to and the change token up to which they are level with it. A manifest that does not fit (a crash between
+commit and manifest, a damaged file) costs a rebuild from the store, never a wrong answer. Removed memories leave
+words behind in a generation's files until tantivy merges them away, which may be never; so what was forgotten for
+good leaves with a new generation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from infinite_memory.errors import SidecarDamagedError, SidecarError
+from infinite_memory.index.generations import Generations
+from infinite_memory.index.text.manifest import MANIFEST, read_manifest
+
+if TYPE_CHECKING:
+    from infinite_memory.index.base import TextIndex
+    from infinite_memory.index.text.tantivy_index import TantivyText
+
+_UNCLEAN = "unclean"
+
+
+class TantivyTextFiles:
+    """The generations in one folder; implements `TextFiles`. One process at a time may use the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._generations = Generations(folder, "text")
+
+    def create(self, database: str) -> TantivyText:
+        """Return an empty index in a new generation.
+
+        Raises:
+            SidecarError: the folder cannot be made.
+        """
+        from infinite_memory.index.text.tantivy_index import TantivyText  # while MongoDB starts, not before
+
+        try:
+            return TantivyText(self._generations.create(), database)
+        except OSError as exc:
+            raise SidecarError(f"the text index cannot be made: {exc.strerror or exc}") from exc
+
+    def load(self, database: str) -> tuple[TantivyText, bytes]:
+        """Load the newest generation that has a manifest, with its token; all others are removed.
+
+        Raises:
+            SidecarDamagedError: there is none, or it fails its checks, or belongs to another store or recipe.
+        """
+        from infinite_memory.index.text.tantivy_index import TantivyText
+
+        number = self._generations.newest(holding=MANIFEST)
+        if number is None:
+            raise SidecarDamagedError("no text index was saved yet")
+        folder = self._generations.path(number)
+        manifest = read_manifest(folder, database)
+        index = TantivyText(folder, database)
+        if index.count() != manifest.count:
+            raise SidecarDamagedError(f"{folder.name} holds another count than it says")
+        self.settle(index)
+        return index, manifest.token
+
+    def settle(self, index: TextIndex) -> None:
+        """Remove all generations but that of *index*, a `TantivyText`."""
+        from infinite_memory.index.text.tantivy_index import TantivyText
+
+        if not isinstance(index, TantivyText):
+            raise TypeError(f"{type(index).__name__} is not a TantivyText")
+        self._generations.remove_old(keep=index.folder)
+
+    @property
+    def is_unclean(self) -> bool:
+        """True if the files may hold words of what was forgotten for good; outlives the process."""
+        return (self._folder / _UNCLEAN).exists()
+
+    def mark_unclean(self) -> None:
+        """Note that something was forgotten for good, whose words the files may hold."""
+        with contextlib.suppress(OSError):  # a full disk: who calls knows it for as long as it lives
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self._folder / _UNCLEAN).touch(mode=0o600)
+
+    def mark_clean(self) -> None:
+        """Note that no file holds words of anything that was forgotten."""
+        with contextlib.suppress(OSError):  # then the files are written anew once more
+            (self._folder / _UNCLEAN).unlink(missing_ok=True)

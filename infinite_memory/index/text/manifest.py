@@ -1,0 +1,76 @@
+"""What a folder of the text index says of itself: whose it is, how level with the store, and the checksums of its files."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infinite_memory.errors import SidecarDamagedError
+from infinite_memory.index.generations import check_files, measure, replace_file
+from infinite_memory.text.analyzer import ANALYZER_VERSION
+
+MANIFEST = "manifest.json"
+
+_UNLISTED = re.compile(r"\..*|manifest\.json.*|.*\.tmp")  # locks and lists that tantivy writes for itself
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a generation says of itself. An empty ``token`` means: nobody knows how level with the store it is."""
+
+    database: str
+    token: bytes
+    count: int
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Describe *folder* as it is now, durably; checksums of files that were there before are kept.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    known: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        known = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
+    files: dict[str, Any] = {}
+    for path in _listed(folder):
+        kept = known.get(path.name)
+        lasting = path.name != "meta.json" and kept is not None and kept["size"] == path.stat().st_size
+        files[path.name] = kept if lasting else measure(path).to_json()
+    body = {
+        "recipe": ANALYZER_VERSION, "database": manifest.database, "token": base64.b64encode(manifest.token).decode("ascii"),
+        "count": manifest.count, "files": files,
+    }  # fmt: skip
+    replace_file(folder / MANIFEST, json.dumps(body).encode("utf-8"))
+
+
+def read_manifest(folder: Path, database: str) -> Manifest:
+    """Read what *folder* says of itself, and check it against what is there.
+
+    Raises:
+        SidecarDamagedError: it differs, cannot be read, or belongs to another store or recipe.
+    """
+    try:
+        body = json.loads((folder / MANIFEST).read_text("utf-8"))
+        if body["recipe"] != ANALYZER_VERSION:
+            raise SidecarDamagedError(
+                f"{folder.name} was made by recipe {body['recipe']}, this program's is {ANALYZER_VERSION}"
+            )
+        if body["database"] != database:
+            raise SidecarDamagedError(f"{folder.name} belongs to another store")
+        if {path.name for path in _listed(folder)} != set(body["files"]):
+            raise SidecarDamagedError(f"{folder.name} holds other files than were written")
+        check_files(folder, body["files"])
+        return Manifest(database, base64.b64decode(body["token"], validate=True), int(body["count"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, binascii.Error) as exc:
+        raise SidecarDamagedError(f"{folder.name} cannot be read: {exc}") from exc
+
+
+def _listed(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file() and not _UNLISTED.fullmatch(path.name))

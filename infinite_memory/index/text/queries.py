@@ -1,0 +1,88 @@
+"""Conditions of filters, and phrases, in tantivy's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
+
+import tantivy
+
+from infinite_memory.index.base import Phrase
+from infinite_memory.index.filters import AnyOf, Condition, Field, Within
+from infinite_memory.index.text.documents import FIRST
+from infinite_memory.models import MemoryId, ScopeId
+
+Clauses = list[tuple[tantivy.Occur, tantivy.Query]]
+
+_Query = tantivy.Query
+_MUST, _MUST_NOT = tantivy.Occur.Must, tantivy.Occur.MustNot
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstones:
+    """What is in the files but not any more, or not so any more."""
+
+    ids: list[MemoryId]
+    scopes: list[ScopeId]
+
+
+class Queries:
+    """Makes queries for an index of one schema."""
+
+    def __init__(self, schema: tantivy.Schema) -> None:
+        self._schema = schema
+
+    def phrase(self, phrase: Phrase) -> tantivy.Query:
+        """Ask for words that stand in a row in the text."""
+        if len(phrase.words) == 1:
+            return _Query.term_query(self._schema, "words", phrase.words[0], "position")
+        return _Query.phrase_query(self._schema, "words", list(phrase.words))
+
+    def memories(self, narrow: Clauses) -> tantivy.Query:
+        """Ask for each memory that passes *narrow* once, by its first passage."""
+        return _Query.boolean_query([(_MUST, self._among(FIRST, [FIRST])), *narrow])
+
+    def narrow(
+        self, conditions: Iterable[Condition], hidden: Tombstones, scope_sizes: Callable[[], Mapping[str, int]]
+    ) -> Clauses:
+        """Turn conditions into clauses that a memory must pass and that add nothing to its score.
+
+        Args:
+            scope_sizes: Returns how many memories each scope has.
+        """
+        clauses: Clauses = []
+        for condition in conditions:
+            match condition:
+                case AnyOf(Field.SCOPE, values, is_negated=False):
+                    clauses += self._in_scopes(values, scope_sizes())
+                case AnyOf(field, values, is_negated):
+                    clauses.append((_MUST_NOT if is_negated else _MUST, self._among(field, values)))
+                case Within(field, start, end):
+                    kind = tantivy.FieldType.Integer if field == Field.OCCURRED else tantivy.FieldType.Float
+                    clauses.append((_MUST, self._between(field, kind, start, end)))
+        return clauses + self.visible(hidden)
+
+    def _in_scopes(self, scope_ids: Set[str], sizes: Mapping[str, int]) -> Clauses:
+        others = sizes.keys() - scope_ids
+        # Scopes that hold most of what there is are asked for by leaving out the others: at a million that is twice as fast.
+        if sum(sizes[other] for other in others) * 2 > sum(sizes.values()):
+            return [(_MUST, self._among("scope", scope_ids))]
+        return [(_MUST_NOT, self._among("scope", others))] if others else []
+
+    def visible(self, hidden: Tombstones) -> Clauses:
+        """Leave out what is hidden."""
+        return [
+            (_MUST_NOT, self._among(field, values))
+            for field, values in (("id", hidden.ids), ("scope", hidden.scopes))
+            if values
+        ]
+
+    def _among(self, field: str, values: Iterable[str]) -> tantivy.Query:
+        listed = sorted(values)
+        if len(listed) == 1:  # a walk along one list, where a set is first drawn up as a bitmap of all memories
+            return _Query.const_score_query(_Query.term_query(self._schema, field, listed[0], "basic"), 0.0)
+        return _Query.const_score_query(_Query.term_set_query(self._schema, field, listed), 0.0)
+
+    def _between(self, field: str, kind: tantivy.FieldType, start: float | None, end: float | None) -> tantivy.Query:
+        span = _Query.range_query(self._schema, field, kind, start, end, include_upper=end is None)
+        return _Query.const_score_query(span, 0.0)

@@ -1,0 +1,388 @@
+"""BM25, phrases and look-alike words over all memories: tantivy's home, with `documents`, `queries` and `text/stemmer.py`.
+
+The index holds no text, only words, and it is told words, not texts: `text/tokenizer.py` cuts them. What was written
+is kept in memory, searched by hand and handed to tantivy by `flush`, a few hundred at a time, for a commit costs 25
+ms of a core and a sync of the disk. A writer lives for one flush, so that merges are over and the folder is at rest
+when it is described.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import tantivy
+
+from infinite_memory.errors import SidecarDamagedError, SidecarError, SidecarNotReadyError
+from infinite_memory.index.base import ParsedTextQuery, Spelling, TextHit, TextRow
+from infinite_memory.index.filters import Condition, to_conditions, to_predicate
+from infinite_memory.index.id_map import in_id_order, keys_array
+from infinite_memory.index.mmap_memory import release_freed
+from infinite_memory.index.text.documents import ids_at, keys_at, schema, sum_lengths, to_documents
+from infinite_memory.index.text.manifest import Manifest, write_manifest
+from infinite_memory.index.text.queries import Clauses, Queries, Tombstones
+from infinite_memory.index.text.query_parser import QueryParser, WordCounts
+from infinite_memory.index.text.scoring import Scored, score_passage, to_hit
+from infinite_memory.index.text.write_buffer import BufferedChanges, BufferedMemory, Passage, WriteBuffer
+from infinite_memory.models import Filter, MemoryId, ScopeId
+from infinite_memory.text.analyzer import passages, searched_words
+from infinite_memory.text.bm25 import inverse_document_frequency
+from infinite_memory.text.spelling import Vocabulary
+from infinite_memory.text.stemmer import stem_words
+from infinite_memory.text.tokenizer import tokenize
+
+log = logging.getLogger(__name__)
+
+CANDIDATES = 200  # passages scored before the length discount orders them anew
+GROWTH_FACTOR = 4  # times as many passages are looked at where a long text fills the list
+PAGE = 32_768  # memories listed at a time: nothing else runs while tantivy's answer is taken over
+MANY_ROWS = 1000  # what writing more of them at once leaves free goes back to the system: 160 MiB after a whole index
+WRITER_BYTES = 15_000_000  # the least that tantivy takes
+
+_Place = tuple[float, tantivy.DocAddress]
+_Query = tantivy.Query
+_MUST, _MUST_NOT, _SHOULD = tantivy.Occur.Must, tantivy.Occur.MustNot, tantivy.Occur.Should
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The index in its folder, and what of it is searched: all that was flushed."""
+
+    index: tantivy.Index
+    searcher: tantivy.Searcher
+
+
+class TantivyText:
+    """One generation of the text index in a folder of its own; implements `TextIndex`."""
+
+    def __init__(self, folder: Path, database: str) -> None:
+        """Open the index in *folder*, or make an empty one.
+
+        Raises:
+            SidecarDamagedError: there is something else.
+        """
+        self.folder, self._database = folder, database
+        self._schema = schema()
+        self._queries = Queries(self._schema)
+        try:
+            index = tantivy.Index(self._schema, path=str(folder))
+            self._files: _Files | None = _Files(index, index.searcher())
+            self._committed_length = sum_lengths(self._files.searcher)
+        except (ValueError, OSError) as exc:
+            raise SidecarDamagedError(f"the text index in {folder.name} cannot be read") from exc
+        self._lock = threading.Lock()
+        self._flushing = threading.Lock()
+        self._buffer = WriteBuffer()
+        self._archived: frozenset[ScopeId] = frozenset()
+        self._vocabulary: Vocabulary | None = None
+        self._sizes: tuple[object, Mapping[str, int]] = None, {}
+
+    @property
+    def _searcher(self) -> tantivy.Searcher:
+        return self._opened().searcher
+
+    def _opened(self) -> _Files:
+        if (files := self._files) is None:
+            raise SidecarNotReadyError("the text index is closed")
+        return files
+
+    def close(self) -> None:
+        """Release the files, when a flush that is under way has ended; searches that have begun end as they would have."""
+        with self._flushing, self._lock:
+            self._files, self._vocabulary, self._sizes = None, None, (None, {})
+
+    # writing
+
+    def upsert(self, rows: Iterable[TextRow]) -> None:
+        """Add rows, or replace those of the same ids."""
+        for row in rows:
+            memory = BufferedMemory(row.row, [_passage(row, words) for words in passages(tokenize(row.text))])
+            with self._lock:
+                self._opened()
+                self._buffer.put(memory)
+                if self._vocabulary is not None:
+                    self._vocabulary.add(_vocabulary_words(memory))
+
+    def remove(self, memory_ids: Iterable[MemoryId]) -> None:
+        """Take memories out; unknown ids are ignored."""
+        with self._lock:
+            self._opened()
+            self._buffer.remove(memory_ids)
+
+    def remove_scope(self, scope_id: ScopeId) -> None:
+        """Take all memories of a scope out."""
+        with self._lock:
+            self._opened()
+            self._buffer.remove_scope(scope_id)
+
+    def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
+        """Leave these scopes out wherever a filter names no scopes."""
+        self._archived = frozenset(scope_ids)
+
+    @property
+    def buffered(self) -> int:
+        """BufferedChanges that are not yet in the files."""
+        return len(self._buffer)
+
+    def flush(self, token: bytes = b"") -> None:
+        """Write what waits to the files; see `TextIndex.flush`."""
+        with self._flushing:
+            with self._lock:
+                changes = self._buffer.changes()
+            try:
+                index = self._opened().index
+                if len(changes):
+                    _write(index, changes)
+                searcher = index.searcher()
+                write_manifest(self.folder, Manifest(self._database, token, self._count(searcher, [])))
+            except (ValueError, OSError) as exc:
+                raise SidecarError(f"the text index cannot be saved: {exc}") from exc
+            committed_length = sum_lengths(searcher)
+            with self._lock:
+                self._files, self._committed_length = _Files(index, searcher), committed_length
+                self._buffer.settle(changes)
+
+    # reading
+
+    def count(self, where: Filter | None = None) -> int:
+        """Count the memories known; with *where* those that pass it."""
+        with self._lock:
+            searcher, hidden, known = self._searcher, self._hidden(), self._buffer.memories()
+        if where is None:
+            return self._count(searcher, self._queries.visible(hidden)) + len(known)
+        conditions = to_conditions(where, self._archived)
+        passes = to_predicate(conditions)
+        recent = sum(passes(one.row) for one in known)
+        narrow = self._narrow(conditions, hidden)
+        return self._count(searcher, narrow) + recent
+
+    def _count(self, searcher: tantivy.Searcher, narrow: Clauses) -> int:
+        """Count the memories in the files that pass *narrow*."""
+        if not searcher.num_docs:
+            return 0
+        found = searcher.search(self._queries.memories(narrow), limit=1, count=True)
+        return int(found.count or 0)  # type: ignore[attr-defined]
+
+    def is_current(self, memory_id: MemoryId, revision: int) -> bool:
+        """True if the memory is known at *revision* or a later one."""
+        with self._lock:
+            if (waiting := self._buffer.find(memory_id)) is not None:
+                return waiting.row.revision >= revision
+            if self._buffer.has_removed(memory_id):
+                return False
+            searcher, gone_scopes = self._searcher, self._buffer.removed_scopes
+        wanted = [(_MUST, _Query.term_query(self._schema, "id", memory_id, "basic"))]
+        if gone_scopes:
+            wanted.append((_MUST_NOT, _Query.term_set_query(self._schema, "scope", gone_scopes)))
+        places = [at for _, at in searcher.search(_Query.boolean_query(wanted), limit=1, count=False).hits]
+        [found] = searcher.fast_field_values("revision", places) if places else [-1]
+        return int(found or 0) >= revision
+
+    def iter_revisions(self) -> Iterator[Mapping[MemoryId, int]]:
+        """Yield the revision at which every memory is known, by rising id."""
+        with self._lock:
+            searcher, hidden = self._searcher, self._hidden()
+            recent = {bytes.fromhex(one.row.memory_id): one.row.revision for one in self._buffer.memories()}
+        visible = self._queries.memories(self._queries.visible(hidden))
+        keys, numbers = [keys_array(list(recent))], [np.array(list(recent.values()), np.int64)]
+        for first in range(0, self._count(searcher, self._queries.visible(hidden)), PAGE):
+            hits = searcher.search(visible, limit=PAGE, offset=first, count=False).hits
+            places = [at for _, at in hits]
+            keys.append(keys_at(searcher, places))
+            numbers.append(np.array(searcher.fast_field_values("revision", places), np.int64))
+        yield from in_id_order(np.concatenate(keys), np.concatenate(numbers))
+
+    def read(self, question: str, spelling: Spelling, seen: Filter | None = None) -> ParsedTextQuery:
+        """Return the words of *question* as the index knows them; see `TextIndex.read`."""
+        return QueryParser(self._counted(seen), self._words).parse(question, spelling)
+
+    def _counted(self, seen: Filter | None) -> WordCounts:
+        """Return the counts of words in all passages, or with *seen* in those of the memories that pass it."""
+        if seen is None:
+            with self._lock:
+                return WordCounts(self._total(), self._frequency_now)
+        with self._lock:
+            searcher, hidden, known = self._searcher, self._hidden(), self._buffer.memories()
+        conditions = to_conditions(seen, self._archived)
+        passes = to_predicate(conditions)
+        recent = [passage for made in known if passes(made.row) for passage in made.passages]
+        narrow = self._narrow(conditions, hidden)
+
+        def count(query: tantivy.Query | None) -> int:
+            if not searcher.num_docs:
+                return 0
+            clauses = [*narrow, (_MUST, query or _Query.all_query())]
+            found = searcher.search(_Query.boolean_query(clauses), limit=1, count=True)
+            return int(found.count or 0)  # type: ignore[attr-defined]
+
+        def frequency(word: str, field: str = "stems") -> int:
+            query = _Query.term_query(self._schema, field, word, "position" if field == "words" else "freq")
+            return count(query) + sum(word in (one.words if field == "words" else one.counts) for one in recent)
+
+        return WordCounts(count(None) + len(recent), frequency, is_part=True)
+
+    def search(self, wording: ParsedTextQuery, k: int, where: Filter) -> list[TextHit]:
+        """Find the *k* best memories by falling score, and those that have a phrase; see `TextIndex.search`."""
+        with self._lock:
+            searcher, hidden, recent = self._searcher, self._hidden(), self._buffer.memories()
+            mean, committed = self._mean_length(), searcher.num_docs
+        conditions = to_conditions(where, self._archived)
+        passes = to_predicate(conditions)
+        recent = [made for made in recent if passes(made.row)]
+        scores: dict[MemoryId, Scored] = {}
+        verbatim: dict[MemoryId, float] = {}
+        if committed:
+            narrow = self._narrow(conditions, hidden)
+            scores = self._score(searcher, wording, narrow, k)
+            for phrase in wording.phrases:
+                query = _Query.boolean_query([*narrow, (_MUST, self._queries.phrase(phrase))])
+                for memory_id in _best(searcher, query, k, max(k, 1)):
+                    verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
+        for made in recent:
+            memory_id = made.row.memory_id
+            best = max((score_passage(wording, one, mean), one.length) for one in made.passages)
+            if best[0]:
+                scores[memory_id] = Scored(*best, len(made.passages))
+            for phrase in wording.phrases:
+                if made.has(phrase):
+                    verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
+        hits = [to_hit(one, found, verbatim.get(one, 0.0), wording.max_score, mean) for one, found in scores.items()]
+        hits.sort(key=lambda hit: (-hit.score, hit.memory_id))
+        first = hits[:k]
+        inside = {hit.memory_id for hit in first}
+        rest = [hit for hit in hits[k:] if hit.exact_phrase] + [
+            TextHit(one, 0.0, 0.0, weight) for one, weight in verbatim.items() if one not in scores
+        ]
+        more = [hit for hit in rest if hit.memory_id not in inside]
+        return first + more[: k * len(wording.phrases)]
+
+    def _score(
+        self, searcher: tantivy.Searcher, wording: ParsedTextQuery, narrow: Clauses, k: int
+    ) -> dict[MemoryId, Scored]:
+        """Score the memories in the files, at least the best *k*: BM25 by tantivy, with our rarities."""
+        shoulds = []
+        for term in wording.terms:
+            frequency = searcher.doc_freq("stems", term.word)
+            if frequency:
+                boost = (
+                    term.weight * term.idf / inverse_document_frequency(frequency, max(searcher.num_docs, frequency))
+                )
+                query = _Query.term_query(self._schema, "stems", term.word, "freq")
+                shoulds.append((_SHOULD, query if math.isclose(boost, 1.0) else _Query.boost_query(query, boost)))
+        if not shoulds:
+            return {}
+        query = _Query.boolean_query([*narrow, (_MUST, _Query.boolean_query(shoulds))])
+        best = _best(searcher, query, k, max(CANDIDATES, k))
+        places = [at for _, at in best.values()]
+        lengths, counts = (searcher.fast_field_values(name, places) for name in ("length", "passages"))
+        return {
+            memory_id: Scored(float(score), int(length or 1), int(count or 1))
+            for (memory_id, (score, _)), length, count in zip(best.items(), lengths, counts, strict=True)
+        }
+
+    def _narrow(self, conditions: Iterable[Condition], hidden: Tombstones) -> Clauses:
+        return self._queries.narrow(conditions, hidden, self._scope_sizes)
+
+    def _scope_sizes(self) -> Mapping[str, int]:
+        """Return for each scope in the files how many memories there are, those that were removed included."""
+        searcher, sizes = self._sizes
+        if searcher is not self._searcher:
+            searcher = self._searcher
+            sizes = dict(searcher.terms_with_prefix("scope", "")) if searcher.num_docs else {}
+            self._sizes = searcher, sizes
+        return sizes
+
+    def _hidden(self) -> Tombstones:
+        return Tombstones(self._buffer.hidden_ids(), self._buffer.removed_scopes)
+
+    # figures; all under the lock
+
+    def _total(self) -> int:
+        return self._searcher.num_docs + self._buffer.passages
+
+    def _mean_length(self) -> float:
+        return max(1.0, (self._committed_length + self._buffer.length) / max(1, self._total()))
+
+    def _frequency(self, word: str, field: str = "stems") -> int:
+        committed = self._searcher.doc_freq(field, word) if self._searcher.num_docs else 0
+        waiting = self._buffer.word_frequency(word) if field == "words" else self._buffer.frequency(word)
+        return committed + waiting
+
+    def _frequency_now(self, word: str, field: str = "stems") -> int:
+        """Return the figure to whoever does not hold the lock: what is waiting changes while it is counted."""
+        with self._lock:
+            return self._frequency(word, field)
+
+    def _words(self) -> Vocabulary:
+        with self._lock:
+            if self._vocabulary is None:
+                self._vocabulary = Vocabulary(self._all_words())
+            return self._vocabulary
+
+    def _all_words(self) -> Iterator[str]:
+        """Yield the words of texts and the names of speakers, one by one: of a million memories there are many."""
+        if self._searcher.num_docs:
+            for word, _ in self._searcher.terms_with_prefix("words", ""):
+                yield word
+            for speaker, _ in self._searcher.terms_with_prefix("speaker", ""):
+                yield from tokenize(speaker)
+        for made in self._buffer.memories():
+            yield from _vocabulary_words(made)
+
+
+def _passage(row: TextRow, words: Sequence[str]) -> Passage:
+    stems = stem_words(
+        searched_words(
+            words,
+            occurred_at=row.row.occurred_at,
+            speaker=row.row.speaker,
+            title=row.title,
+            tags=row.tags,
+            before=row.before,
+        )
+    )
+    return Passage(stems, Counter(stems), words)
+
+
+def _write(index: tantivy.Index, changes: BufferedChanges) -> None:
+    """Bring changes into the files."""
+    writer = index.writer(heap_size=WRITER_BYTES, num_threads=1)
+    try:
+        for scope_id in changes.removed_scopes:
+            writer.delete_documents_by_term("scope", scope_id)
+        for memory_id in (*changes.removed, *changes.memories):
+            writer.delete_documents_by_term("id", memory_id)
+        for memory in changes.memories.values():
+            for document in to_documents(memory):
+                writer.add_document(document)
+        writer.commit()
+        writer.garbage_collect_files()
+    finally:
+        writer.wait_merging_threads()
+    index.reload()
+    if len(changes.memories) > MANY_ROWS:
+        release_freed()
+
+
+def _best(searcher: tantivy.Searcher, query: tantivy.Query, k: int, limit: int) -> dict[MemoryId, _Place]:
+    """Find the best passage of at least *k* memories, where there are so many, by falling score; looks at *limit* passages first."""
+    while True:
+        hits = searcher.search(query, limit=limit, count=False).hits
+        best: dict[MemoryId, _Place] = {}
+        for memory_id, hit in zip(ids_at(searcher, [at for _, at in hits]), hits, strict=True):
+            best.setdefault(memory_id, hit)
+        if len(best) >= k or len(hits) < limit:
+            return best
+        limit *= GROWTH_FACTOR
+
+
+def _vocabulary_words(made: BufferedMemory) -> list[str]:
+    speaker = made.row.speaker
+    return [*chain.from_iterable(one.words for one in made.passages), *(tokenize(speaker) if speaker else ())]

@@ -1,0 +1,398 @@
+"""Keeps the text index level with the sidecar of filters and vectors, which is level with the store.
+
+A memory is searched together with what was said just before it, so a write may also concern the memory after it;
+those are read again within a second or so (`run_due_work`). What was forgotten for good is to leave the files too: the index
+is then written anew from the store into a new generation while the old one goes on answering.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+
+from infinite_memory.errors import SidecarDamagedError, SidecarError, StoreError
+from infinite_memory.gc_tuning import seldom_searched
+from infinite_memory.index.base import TextFiles, TextIndex, TextRow, VectorIndex
+from infinite_memory.models import Filter, IndexRow, MemoryId, MemoryRecord, ScopeId
+from infinite_memory.store.base import Store
+from infinite_memory.text.analyzer import is_short
+
+log = logging.getLogger(__name__)
+
+BATCH = 500  # memories read from the store at a time
+LISTED = 10_000  # ids listed at a time: to list some of a million in order takes 40 ms, however few they are
+FEW_ROWS, FEW_CHARS = 4, 20_000  # entered without a thread, whose round trip would take longer: at most 5 ms
+FLUSH_ROWS = 512  # changes searched by hand at most: a millisecond
+BULK_ROWS = 8_000  # changes, in an index that nobody searches yet: a write costs much the same however many it brings
+FLUSH_S = 10.0  # a change is in the files after about this long
+OPEN_WAIT_S = 5.0  # how long the rest of the memory waits for its words at a start
+AGAIN_S = 5.0  # pause after a generation could not be written: the disk may be full for a while
+REST_SHARE = 20  # a new generation is written again after this many times its own length, not all day
+
+
+class TextSync:
+    """The text index with its upkeep. Used from one event loop; the index's own work runs in threads."""
+
+    def __init__(self, store: Store, files: TextFiles) -> None:
+        self._store, self._files = store, files
+        self._index: TextIndex | None = None
+        self._next: TextIndex | None = None
+        self._touched: set[MemoryId] = set()
+        self._stale: set[MemoryId] = set()
+        self._archived: frozenset[ScopeId] = frozenset()
+        self._waiting_since: float | None = None
+        self._purge = False
+        self._behind = False  # changes came before the index was there
+        self._rebuilt_at = self._rebuild_took_s = 0.0
+        self._opening: asyncio.Task[None] | None = None
+        self._rebuilding: asyncio.Task[None] | None = None
+        self._flushing = asyncio.Lock()
+        self._early = b""  # where the index was level when it was opened before the sidecar
+        self.level_with: Callable[[], bytes] = lambda: b""  # gives the change token up to which everything was entered
+
+    @property
+    def index(self) -> TextIndex | None:
+        """The index, or None while it is being opened."""
+        return self._index
+
+    @property
+    def state(self) -> str:
+        """Where it stands: ``loading``, ``being built``, ``ready``, or ``being written anew`` while the old one answers."""
+        if self._index is None:
+            return "loading" if self._next is None else "being built"
+        return "ready" if self._next is None else "being written anew"
+
+    # opening and closing
+
+    async def open(self, sidecar: VectorIndex, token: bytes) -> None:
+        """Begin to open the index and bring it level with *sidecar*, whose change token is *token*.
+
+        Waits for it a little; a large index that is built anew goes on in the background.
+        """
+        if self._index is None and (self._opening is None or self._opening.done()):
+            self._opening = asyncio.create_task(self._open_quietly(sidecar, token), name="opening the text index")
+            await asyncio.wait({self._opening}, timeout=OPEN_WAIT_S)
+
+    async def open_early(self) -> bytes:
+        """Open what is saved before there is a sidecar to bring it level with.
+
+        Returns:
+            The change token up to which it is level; empty when that is not known and nothing was opened.
+        """
+        if self._index is None:
+            try:
+                index, token = await asyncio.to_thread(lambda: self._files.load(self._store.identity))
+            except SidecarError:
+                return b""
+            if not token or self._behind:
+                return b""
+            index.set_archived(self._archived)
+            self._index, self._early = index, token
+            self._purge = self._purge or self._files.is_unclean
+        return self._early
+
+    def compare(self, sidecar: VectorIndex) -> None:
+        """Bring an index that was opened early level with *sidecar* by comparing, in the background: the feed does not reach back."""
+        if self._index is not None and self._early and (self._opening is None or self._opening.done()):
+            self._opening = asyncio.create_task(self._compare_quietly(self._index, sidecar), name="comparing the words")
+
+    async def _compare_quietly(self, index: TextIndex, sidecar: VectorIndex) -> None:
+        try:
+            await self._level(index, sidecar)
+        except (StoreError, SidecarError) as exc:
+            log.warning("the text index could not be compared: %s", exc, extra={"event": "text_not_compared"})
+            self._purge = True  # it is written anew
+
+    async def _open_quietly(self, sidecar: VectorIndex, token: bytes) -> None:
+        try:
+            await self._open(sidecar, token)
+        except (StoreError, SidecarError) as exc:
+            log.warning("the text index could not be opened: %s", exc, extra={"event": "text_not_opened"})
+        finally:
+            self._next = None
+
+    async def _open(self, sidecar: VectorIndex, token: bytes) -> None:
+        level = is_empty = False
+        try:
+            index, saved = await asyncio.to_thread(lambda: self._files.load(self._store.identity))
+            level = bool(token and saved) and self._reaches(saved, token) and not self._behind
+        except SidecarDamagedError as exc:
+            log.info("the text index is rebuilt: %s", exc, extra={"event": "text_rebuilt"})
+            index = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
+            await asyncio.to_thread(lambda: self._files.settle(index))
+            is_empty = True
+        index.set_archived(self._archived)
+        self._next, self._touched = index, set()
+        if is_empty:
+            await self._write_all(index, sidecar, None)
+        if not level:
+            await self._level(index, sidecar)
+        self._index, self._behind = index, False
+        self._purge = self._purge or self._files.is_unclean
+        self._changed()
+
+    def _reaches(self, saved: bytes, token: bytes) -> bool:
+        """True if what was saved is as level as *token*, or more: what lies beyond is told again, and changes nothing."""
+        has_reached = self._store.has_reached
+        return saved == token or (has_reached(saved, token) and not has_reached(token, saved))
+
+    async def close(self) -> None:
+        """Stop what is under way. What is to leave the files and could not yet, leaves with them: they are built anew."""
+        await self.interrupt()
+        if self._purge and self._index is not None:
+            fresh = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
+            await asyncio.to_thread(lambda: self._files.settle(fresh))
+            fresh.close()
+            self._files.mark_clean()
+        elif self._waiting_since is not None:
+            await self.flush()  # and with it the change token, or the next start would have to compare
+        if self._index is not None:
+            self._index.close()
+
+    async def _level(self, index: TextIndex, sidecar: VectorIndex) -> None:
+        """Compare revisions with *sidecar* and mend what differs."""
+        surplus, missing = await asyncio.to_thread(lambda: _differences(index, sidecar))
+        if surplus := surplus - sidecar.locate(surplus).keys():  # some may have been forgotten for good
+            index.remove(surplus)
+            self.purge_soon()
+        for at in range(0, len(missing), BATCH):
+            found = await self._store.fetch(sidecar.locate(missing[at : at + BATCH]))
+            await self._enter(index, sidecar, [found[one] for one in missing[at : at + BATCH] if one in found])
+            if index.buffered >= BULK_ROWS:
+                await asyncio.to_thread(index.flush)
+
+    # what happens to memories
+
+    def is_current(self, memory_id: MemoryId, revision: int) -> bool:
+        """True if the words of a memory are known at *revision* or a later one, or will be."""
+        index = self._index or self._next
+        self._behind = self._behind or index is None
+        return index is None or index.is_current(memory_id, revision)
+
+    async def on_upserted(self, sidecar: VectorIndex, memories: Sequence[MemoryRecord]) -> None:
+        """Take over memories that were just put into *sidecar*; they are found by their words from now on."""
+        self._behind = self._behind or (self._index is None and self._next is None)
+        for index in (self._index, self._next):
+            if index is not None:
+                await self._enter(index, sidecar, memories)
+        if self._next is not None:
+            self._touched |= {memory.memory_id for memory in memories}
+        if self._index is not None:
+            self._changed()
+            if self._index.buffered >= FLUSH_ROWS and not self._flushing.locked():
+                await self.flush()
+
+    def removed(self, sidecar: VectorIndex, memory_ids: Sequence[MemoryId]) -> None:
+        """Take memories out; call it before they leave *sidecar*, which knows what was said after them."""
+        if self._index is None and self._next is None:
+            self._behind = True
+            return
+        self._stale |= {one.after for one in sidecar.neighbours(memory_ids).values() if one.after is not None}
+        self._stale -= set(memory_ids)
+        for index in (self._index, self._next):
+            if index is not None:
+                index.remove(memory_ids)
+        self._touched |= set(memory_ids) if self._next is not None else set()
+        self._changed()
+
+    def scope_removed(self, scope_id: ScopeId) -> None:
+        """Take a whole scope out."""
+        self._behind = self._behind or (self._index is None and self._next is None)
+        for index in (self._index, self._next):
+            if index is not None:
+                index.remove_scope(scope_id)
+        self._changed()
+
+    def set_archived(self, scope_ids: frozenset[ScopeId]) -> None:
+        """Set which scopes are archived."""
+        self._archived = scope_ids
+        for index in (self._index, self._next):
+            if index is not None:
+                index.set_archived(scope_ids)
+
+    def _changed(self) -> None:
+        if self._waiting_since is None:
+            self._waiting_since = time.monotonic()
+
+    async def _enter(self, index: TextIndex, sidecar: VectorIndex, memories: Sequence[MemoryRecord]) -> None:
+        current = [one for one in memories if _is_latest(sidecar, one)]
+        texts = {one.memory_id: one.text for one in current}
+        neighbours = sidecar.neighbours([one.memory_id for one in current if one.conversation_id is not None])
+        before = {
+            one: both.before for one, both in neighbours.items() if both.before is not None and is_short(texts[one])
+        }
+        absent = {one for one in before.values() if one is not None and one not in texts}
+        if absent:
+            found = await self._store.fetch(sidecar.locate(absent))
+            texts |= {one: memory.text for one, memory in found.items()}
+        rows = []
+        for memory in current:
+            said = texts.get(before.get(memory.memory_id) or MemoryId(""), "")
+            rows.append(
+                TextRow(IndexRow.of(memory), memory.text, memory.title, memory.tags, said if is_short(said) else "")
+            )
+        if len(rows) <= FEW_ROWS and sum(len(row.text) for row in rows) <= FEW_CHARS:
+            index.upsert(rows)
+        else:
+            await asyncio.to_thread(lambda: index.upsert(rows))
+        gone = [one.memory_id for one in current if not sidecar.is_current(one.memory_id, one.revision)]
+        if gone:  # removed while the store was read
+            index.remove(gone)
+        after = {both.after for both in neighbours.values() if both.after is not None}
+        self._stale |= after - texts.keys() if index is self._index else set()
+
+    # upkeep
+
+    async def run_due_work(self, sidecar: VectorIndex) -> None:
+        """Do what is due: read again what stands after a change, write files, begin a new generation."""
+        if self._index is None:
+            await self.open(sidecar, b"")
+            return
+        if self._stale:
+            stale, self._stale = list(self._stale)[:BATCH], set(list(self._stale)[BATCH:])
+            found = await self._store.fetch(sidecar.locate(stale))
+            await self.on_upserted(sidecar, list(found.values()))
+            self._stale -= found.keys()
+        now = time.monotonic()
+        if self._waiting_since is not None and now - self._waiting_since > FLUSH_S:
+            await self.flush()
+        rested = now - self._rebuilt_at > REST_SHARE * self._rebuild_took_s
+        if self._purge and rested and (self._rebuilding is None or self._rebuilding.done()):
+            self._purge = False
+            self._rebuilding = asyncio.create_task(self._rebuild_now(sidecar), name="text index")
+
+    def purge_soon(self) -> None:
+        """Write a new generation soon, without the words of what was removed; if need be, at the next start."""
+        if not self._purge:
+            self._files.mark_unclean()
+        self._purge = True
+
+    async def flush(self) -> None:
+        """Write what waits to the files; a failure is logged and tried again later."""
+        async with self._flushing:
+            index, token, self._waiting_since = self._index, self.level_with(), None
+            if index is None:
+                return
+            try:
+                await asyncio.to_thread(lambda: index.flush(token))
+            except SidecarError as exc:
+                log.warning("the text index was not saved: %s", exc, extra={"event": "text_not_saved"})
+                self._changed()
+
+    async def interrupt(self) -> None:
+        """Stop what is being made beside a sidecar that is in use no longer, and so learns nothing more."""
+        for task in (self._opening, self._rebuilding):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def rebuild_now(self, sidecar: VectorIndex, progress: Callable[[int, int], None] | None = None) -> None:
+        """Write the index anew at once; when that fails it is done later. *progress* is told of memories, of how many."""
+        await self.interrupt()
+        self._purge = False
+        await self._rebuild_now(sidecar, progress)
+
+    async def _rebuild_now(self, sidecar: VectorIndex, progress: Callable[[int, int], None] | None = None) -> None:
+        try:
+            await self.rebuild(sidecar, progress)
+        except (StoreError, SidecarError) as exc:
+            log.info("a new text index is put off: %s", exc, extra={"event": "text_put_off"})
+            self._purge = True
+            self._rebuilt_at, self._rebuild_took_s = time.monotonic(), AGAIN_S / REST_SHARE
+
+    async def rebuild(self, sidecar: VectorIndex, progress: Callable[[int, int], None] | None = None) -> None:
+        """Build the index anew from the store and put it in the place of the old one, which answers meanwhile.
+
+        Args:
+            progress: Told how many memories are in it, of how many.
+
+        Raises:
+            StoreError: the store cannot be read.
+            SidecarError: the files cannot be written.
+        """
+        began = time.monotonic()
+        index = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
+        index.set_archived(self._archived)
+        self._next, self._touched = index, set()
+        try:
+            with seldom_searched():
+                await self._write_all(index, sidecar, progress)
+            await self._level(index, sidecar)
+            async with self._flushing:  # or a flush of the old generation would find its folder gone
+                token = self.level_with()
+                await asyncio.to_thread(lambda: index.flush(token))
+                self._index = index
+                await asyncio.to_thread(lambda: self._files.settle(index))
+            if not self._purge:  # nothing was forgotten meanwhile
+                self._files.mark_clean()
+        finally:
+            self._next = None
+            self._rebuilt_at = time.monotonic()
+            self._rebuild_took_s = self._rebuilt_at - began
+        log.info("the text index was written anew", extra={"event": "text_renewed"})
+
+    async def _write_all(
+        self, index: TextIndex, sidecar: VectorIndex, progress: Callable[[int, int], None] | None
+    ) -> None:
+        """Enter every memory of the store that was not written or removed since the building began.
+
+        By scopes and times, so that what was said in a row is read together.
+        """
+        sizes = await asyncio.to_thread(sidecar.count_by_scope)
+        total, done = sum(sizes.values()), 0
+        for scope_id in sizes:
+            async for listed in _list_scope(sidecar, scope_id):
+                wanted = [one for one in listed if one not in self._touched]
+                found = await self._store.fetch(sidecar.locate(wanted))
+                await self._enter(
+                    index, sidecar, [found[one] for one in wanted if one in found and one not in self._touched]
+                )
+                if index.buffered >= BULK_ROWS:
+                    await asyncio.to_thread(index.flush)
+                done += len(listed)
+                if progress is not None:
+                    progress(min(done, total), total)
+
+
+async def _list_scope(sidecar: VectorIndex, scope_id: ScopeId) -> AsyncIterator[Sequence[MemoryId]]:
+    """Yield the memories of a scope in the order in which they happened, some at a time."""
+    where, cursor = Filter(scope_ids=frozenset({scope_id})), None
+    while True:
+        page = await asyncio.to_thread(sidecar.list_page, where, LISTED, cursor, False)
+        for at in range(0, len(page.memory_ids), BATCH):
+            yield page.memory_ids[at : at + BATCH]
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _differences(index: TextIndex, sidecar: VectorIndex) -> tuple[set[MemoryId], list[MemoryId]]:
+    """Return what *index* knows and *sidecar* does not, and what it lacks or knows less of, by rising id."""
+    entered, known = _each(index.iter_revisions()), _each(sidecar.iter_revisions())
+    surplus: set[MemoryId] = set()
+    missing: list[MemoryId] = []
+    ours = next(entered, None)  # asked for first: what is written meanwhile is missing, which does no harm
+    for memory_id, revision in known:
+        while ours is not None and ours[0] < memory_id:
+            surplus.add(ours[0])
+            ours = next(entered, None)
+        if ours is None or ours[0] > memory_id or ours[1] < revision:
+            missing.append(memory_id)
+        if ours is not None and ours[0] == memory_id:
+            ours = next(entered, None)
+    while ours is not None:
+        surplus.add(ours[0])
+        ours = next(entered, None)
+    return surplus, missing
+
+
+def _each(pages: Iterable[Mapping[MemoryId, int]]) -> Iterator[tuple[MemoryId, int]]:
+    for page in pages:
+        yield from page.items()
+
+
+def _is_latest(sidecar: VectorIndex, memory: MemoryRecord) -> bool:
+    known = sidecar.is_current(memory.memory_id, memory.revision)
+    return known and not sidecar.is_current(memory.memory_id, memory.revision + 1)

@@ -1,0 +1,393 @@
+"""The sidecar of filters, times and vectors: a `MetadataTable` and a `VectorTable` behind one lock.
+
+The lock is held for looking up and writing rows and for making masks, a few milliseconds at a million memories. What
+takes longer (FAISS, compaction, files) works on snapshots: slots and vectors are appended and marked dead, never
+changed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infinite_memory.errors import SidecarNotReadyError
+from infinite_memory.index.base import Hit, ImportanceDecay, Neighbours, Page
+from infinite_memory.index.batches import in_columns, usable_vectors
+from infinite_memory.index.filters import TableFilter, to_conditions
+from infinite_memory.index.id_map import Slots, in_id_order, to_ids
+from infinite_memory.index.metadata_table import Mask, MetadataTable, marks, milliseconds
+from infinite_memory.index.pagination import Cursor, first_in_order
+from infinite_memory.index.vector.search import RowFilter, find_nearest
+from infinite_memory.index.vector.table import VectorSnapshot, VectorTable, numbered
+from infinite_memory.models import Filter, IndexBatch, IndexRow, MemoryId, ScopeId
+
+if TYPE_CHECKING:
+    from infinite_memory.models import Vectors
+
+log = logging.getLogger(__name__)
+
+BATCH_ROWS = 512
+"""Rows written under one hold of the lock: a few milliseconds, so that a search during an import does not wait for it."""
+
+COMPACT_AT_LEAST, COMPACT_SHARE = 1024, 0.25
+"""With fewer dead slots than this, or than this share of all, a compaction costs more than it saves."""
+
+
+_DAY_MS = 86_400_000.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """Everything at one moment: what of it is still written to later lies beyond the ends of ``alive``."""
+
+    space: str
+    metadata: MetadataTable
+    alive: Mask
+    vectors: VectorSnapshot
+
+
+class FaissIndex:
+    """Knows every live memory's scope, tags, times and vectors of one space; implements `VectorIndex`.
+
+    Vectors of another space, of a wrong length or with impossible values are left out: the memory is pending.
+    Which scopes are archived is not saved; the owner says so after each start (`set_archived`).
+    """
+
+    def __init__(self, space: str, dim: int) -> None:
+        self._space, self._dim = space, dim
+        self._tables: tuple[MetadataTable, VectorTable] | None = MetadataTable(), VectorTable(dim)
+        self._archived: frozenset[ScopeId] = frozenset()
+        self._lock = threading.Lock()
+        self._maintenance = threading.Lock()
+
+    @classmethod
+    def of(cls, space: str, metadata: MetadataTable, vectors: VectorTable) -> FaissIndex:
+        """Put a sidecar together from parts that belong to each other."""
+        made = cls(space, vectors.dim)
+        made._tables = metadata, vectors
+        return made
+
+    @property
+    def space(self) -> str:
+        """Name of the vector space it holds."""
+        return self._space
+
+    @property
+    def dim(self) -> int:
+        """Length of its vectors."""
+        return self._dim
+
+    @property
+    def _metadata(self) -> MetadataTable:
+        return self._opened()[0]
+
+    @property
+    def _vectors(self) -> VectorTable:
+        return self._opened()[1]
+
+    def _opened(self) -> tuple[MetadataTable, VectorTable]:
+        if (tables := self._tables) is None:
+            raise SidecarNotReadyError("the index is closed")
+        return tables
+
+    # writing
+
+    def upsert(self, rows: Iterable[IndexRow]) -> None:
+        """Add rows, or replace those whose revision is older than the given one; an older row changes nothing.
+
+        A row of the same revision replaces one that is pending, if it brings vectors of the current space.
+
+        Raises:
+            ValueError: an id is not 24 hexadecimal digits; rows before it may have been taken.
+        """
+        for batch in in_columns(rows, BATCH_ROWS):
+            self.upsert_batch(batch)
+
+    def upsert_batch(self, rows: IndexBatch) -> None:
+        """Add or replace as `upsert` does, under one hold of the lock."""
+        counts, vectors = usable_vectors(rows, self._space, self._dim)
+        with self._lock:
+            slots = self._metadata.find_all(rows.keys)
+            is_news = self._are_news(rows, counts, slots)
+            if not is_news.all():
+                vectors, counts = vectors[np.repeat(is_news, counts)], counts[is_news]
+                rows, slots = rows.take(np.flatnonzero(is_news).tolist()), slots[is_news]
+            if not len(rows):
+                return
+            first = len(self._metadata)
+            self._metadata.append(rows, counts, slots)
+            owners = np.repeat(np.arange(first, first + len(rows)), counts)
+            self._vectors.append(owners, numbered(counts), vectors)
+
+    def _are_news(self, rows: IndexBatch, counts: NDArray[np.int64], slots: Slots) -> Mask:
+        """Mark the rows that are newer than what is known in *slots*, or bring the vectors that it lacks."""
+        is_known = slots >= 0
+        is_news = ~is_known
+        if is_known.any():
+            known, given = slots[is_known], np.asarray(rows.revisions, np.int64)[is_known]
+            revisions, lacks = self._metadata.column("revision")[known], self._metadata.column("windows")[known] == 0
+            is_news[is_known] = (given > revisions) | ((given == revisions) & lacks & (counts[is_known] > 0))
+        return is_news
+
+    def remove(self, memory_ids: Iterable[MemoryId]) -> None:
+        """Take memories out; unknown ids are ignored."""
+        remaining = iter(memory_ids)
+        while batch := list(islice(remaining, BATCH_ROWS)):
+            with self._lock:
+                for memory_id in batch:
+                    self._metadata.remove(memory_id)
+
+    def remove_scope(self, scope_id: ScopeId) -> None:
+        """Take all memories of a scope out."""
+        with self._lock:
+            self._metadata.remove_scope(scope_id)
+
+    def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
+        """Set which scopes are archived: a filter without scopes leaves them out."""
+        self._archived = frozenset(scope_ids)
+
+    # reading
+
+    def search(self, vector: Vectors, k: int, where: Filter) -> list[Hit]:
+        """Find the memories nearest to *vector* among those that pass *where*; see `VectorIndex.search`.
+
+        Scores are rounded to six decimals, and "newer" is by the time a memory happened.
+
+        Raises:
+            ValueError: *vector* is not of shape ``(dim,)``.
+        """
+        if vector.shape != (self.dim,):
+            raise ValueError(f"a vector of shape {vector.shape} cannot be sought among vectors of {self.dim}")
+        with self._lock:
+            metadata, table = self._metadata, self._vectors.snapshot()
+            allowed = self._allowed(metadata, where)
+        if k <= 0:
+            return []
+        found = find_nearest(table, vector, k, allowed)
+        keys = metadata.column("key")[found.slots]
+        order = np.lexsort((keys, -metadata.column("occurred_ms")[found.slots], -found.scores))[:k]
+        counts = metadata.column("windows")[found.slots[order]].tolist()
+        places = zip(
+            to_ids(keys[order]), found.scores[order].tolist(), found.windows[order].tolist(), counts, strict=True
+        )
+        return [Hit(memory_id, score, window, count) for memory_id, score, window, count in places]
+
+    def _filter(self, where: Filter) -> TableFilter:
+        return TableFilter(self._metadata, to_conditions(where, self._archived))
+
+    def _allowed(self, metadata: MetadataTable, where: Filter) -> RowFilter:
+        """Return what passes *where*; called under the lock, which what is returned takes itself."""
+        passing = self._filter(where)
+        if (listed := passing.listed()) is not None:
+            mask = marks([listed], len(metadata))
+            return RowFilter(mask.__getitem__, lambda: mask, len(listed))
+
+        def test(slots: NDArray[Any]) -> Mask:
+            with self._lock:
+                return passing.test(slots)
+
+        def every() -> Mask:
+            with self._lock:
+                return passing.mask()
+
+        return RowFilter(test, every)
+
+    def list_page(self, where: Filter, limit: int, cursor: str | None, newest_first: bool) -> Page:
+        """List memories that pass *where* by the time they happened, then by id; newest first turns both around.
+
+        Raises:
+            InvalidRequestError: *cursor* was not made by this method, or for the other direction.
+        """
+        after = None if cursor is None else Cursor.parse(cursor, newest_first)
+        with self._lock:
+            metadata, passing = self._metadata, self._filter(where).slots()
+        keys, times = metadata.column("key"), metadata.column("occurred_ms")
+        slots, more = first_in_order(passing, times, keys, limit, after=after, newest_first=newest_first)
+        memory_ids = to_ids(keys[slots])
+        following = cursor if more else None
+        if more and memory_ids:
+            following = Cursor(newest_first, int(times[slots[-1]]), bytes.fromhex(memory_ids[-1])).format()
+        return Page(tuple(memory_ids), len(passing), following)
+
+    def top_by_weight(self, where: Filter, limit: int, decay: ImportanceDecay) -> list[MemoryId]:
+        """List the memories that pass *where* by falling weight; see `VectorIndex.top_by_weight`."""
+        with self._lock:
+            metadata, slots = self._metadata, self._filter(where).slots()
+        created_ms = metadata.column("created_ms")
+        weights = _weights(decay, metadata.column("importance")[slots], created_ms[slots])
+        if 0 < limit < len(slots):  # partition first: few are wanted of many
+            bound = np.partition(weights, -limit)[-limit]
+            slots, weights = slots[weights >= bound], weights[weights >= bound]
+        keys = metadata.column("key")[slots]
+        order = np.lexsort((keys, created_ms[slots], weights))[::-1][:limit]
+        return to_ids(keys[order])
+
+    def count(self, where: Filter) -> int:
+        """Count the memories that pass *where*."""
+        with self._lock:
+            return self._filter(where).count()
+
+    def count_by_time(self, where: Filter, edges: Sequence[dt.datetime]) -> list[int]:
+        """Count the memories that pass *where* between each of *edges*, which rise, and the next (half open)."""
+        with self._lock:
+            return self._filter(where).count_by_time(edges)
+
+    def count_by_scope(self) -> Mapping[ScopeId, int]:
+        """Count live memories of each scope that has any, archived ones too."""
+        with self._lock:
+            return self._metadata.count_by_scope()
+
+    def count_conversations(self, where: Filter) -> int:
+        """Count the distinct conversation ids (ignoring case) of memories that pass *where*."""
+        with self._lock:
+            conversations = self._metadata.column("conversation")[self._filter(where).slots()]
+            is_there = np.zeros(len(self._metadata.interned["conversation"]) + 1, np.bool_)
+        is_there[conversations] = True  # those of none at the end
+        return int(np.count_nonzero(is_there[:-1]))
+
+    def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
+        """Find the scope of memories; unknown ids are left out."""
+        located: dict[MemoryId, ScopeId] = {}
+        with self._lock:
+            scopes, names = self._metadata.column("scope"), self._metadata.interned["scope"]
+            for memory_id in memory_ids:
+                if (slot := self._metadata.find(memory_id)) is not None:
+                    located[memory_id] = ScopeId(names.string(int(scopes[slot])))
+        return located
+
+    def is_current(self, memory_id: MemoryId, revision: int) -> bool:
+        """True if the memory is known at *revision* or a later one."""
+        with self._lock:
+            slot = self._metadata.find(memory_id)
+            return slot is not None and int(self._metadata.column("revision")[slot]) >= revision
+
+    def iter_revisions(self) -> Iterator[Mapping[MemoryId, int]]:
+        """Yield the revision of every memory, by rising id."""
+        with self._lock:
+            alive = self._metadata.alive()
+            keys, numbers = self._metadata.column("key"), self._metadata.column("revision")
+        yield from in_id_order(keys[alive], numbers[alive])
+
+    def pending(self, limit: int) -> Sequence[MemoryId]:
+        """List at most *limit* memories without a vector of the current space, oldest first."""
+        with self._lock:
+            waiting = self._metadata.alive() & (self._metadata.column("windows") == 0)
+            keys, created = self._metadata.column("key"), self._metadata.column("created_ms")
+        slots = np.flatnonzero(waiting)
+        if len(slots) > limit > 0:  # those that were made with the last of them may come before it by id
+            bound = np.partition(created[slots], limit - 1)[limit - 1]
+            slots = slots[created[slots] <= bound]
+        return to_ids(keys[slots][np.lexsort((keys[slots], created[slots]))][: max(limit, 0)])
+
+    def count_pending(self) -> int:
+        """Count the memories without a vector of the current space."""
+        with self._lock:
+            return int(np.count_nonzero(self._metadata.alive() & (self._metadata.column("windows") == 0)))
+
+    def neighbours(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, Neighbours]:
+        """Return what was said before and after memories in their conversations."""
+        with self._lock:
+            metadata = self._metadata
+            asked, slots = metadata.find_turns(memory_ids)
+        return metadata.neighbours(asked, slots)
+
+    def tags(self, start: int, limit: int) -> Sequence[str]:
+        """List the tag keys that were ever seen."""
+        with self._lock:
+            return self._metadata.interned["tag"].strings_from(start, limit)
+
+    # upkeep
+
+    @property
+    def dead_count(self) -> int:
+        with self._lock:
+            return self._metadata.dead_count
+
+    def compact(self, *, all_rows: bool = False) -> int:
+        """Return how many dead slots gave their room back, in a copy that is swapped in: 0 while they are few (see `COMPACT_AT_LEAST`).
+
+        Args:
+            all_rows: Whether to compact however few they are.
+        """
+        with self._maintenance:
+            return self._compact(1 if all_rows else COMPACT_AT_LEAST, 0.0 if all_rows else COMPACT_SHARE)
+
+    def _compact(self, least: int = COMPACT_AT_LEAST, share: float = COMPACT_SHARE) -> int:
+        with self._lock:
+            dead = self._metadata.dead_count
+            if dead < max(least, len(self._metadata) * share):
+                return 0
+            before = self._snapshot()
+        metadata, vectors = MetadataTable(), VectorTable(before.vectors.dim)
+        _copy_living(before, 0, metadata, vectors)
+        vectors.coarse = before.vectors.coarse_of(before.alive)
+        with self._lock:
+            now = self._snapshot()
+            seen = len(before.alive)
+            for memory_id in to_ids(now.metadata.column("key")[:seen][before.alive & ~now.alive[:seen]]):
+                metadata.remove(memory_id)
+            _copy_living(now, seen, metadata, vectors)
+            self._tables = metadata, vectors
+        log.info("compacted the sidecar: %d dead slots", dead, extra={"event": "sidecar_compacted"})
+        return dead
+
+    def close(self) -> None:
+        """Release the tables, and with them the mapped files; searches that have begun end as they would have."""
+        with self._maintenance, self._lock:
+            self._tables = None
+
+    def refine(self) -> bool:
+        """Make the coarse index over the vectors, or extend it, if that is due; says whether it did."""
+        with self._maintenance:
+            return self._refine()
+
+    def _refine(self) -> bool:
+        with self._lock:
+            table, before = self._vectors, self._vectors.snapshot()
+        coarse = before.refined()
+        if coarse is None:
+            return False
+        with self._lock:  # rows are only appended, so it fits what the table holds by now
+            table.coarse = coarse
+        log.info("the coarse index covers %d vectors", coarse.count, extra={"event": "coarse_index"})
+        return True
+
+    def frozen(self) -> Snapshot:
+        """Fix everything as it is now, for saving; compacts first and brings the coarse index along, where due."""
+        with self._maintenance:
+            self._compact()
+            self._refine()
+            with self._lock:
+                return self._snapshot()
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(self._space, self._metadata, self._metadata.alive(), self._vectors.snapshot())
+
+
+def _weights(
+    decay: ImportanceDecay, importance: NDArray[np.float64], created_ms: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return what `ImportanceDecay.weight` does, for many."""
+    age_days = np.maximum(0.0, milliseconds(decay.now) - created_ms) / _DAY_MS
+    given = np.where(np.isnan(importance), decay.unset, np.minimum(1.0, importance / decay.full))
+    lasting = decay.lasting_share
+    weights: NDArray[np.float64] = given * (lasting + (1 - lasting) * np.exp2(-age_days / decay.half_life_days))
+    return weights
+
+
+def _copy_living(source: Snapshot, first: int, metadata: MetadataTable, vectors: VectorTable) -> None:
+    """Append the living slots from *first* on to another metadata and its vectors."""
+    keep = source.alive.copy()
+    keep[:first] = False
+    target = np.cumsum(keep) - 1 + len(metadata)
+    metadata.extend_from(source.metadata, np.flatnonzero(keep))
+    for block in source.vectors.blocks(keep):
+        vectors.append(target[block.slots], block.windows, block.codes)

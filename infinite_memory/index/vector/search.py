@@ -1,0 +1,171 @@
+"""The search over vectors that pass a filter.
+
+Above a size a `PQIndex` stands in front: it gives a pool of rows, which are scored exactly. What lies beyond it is searched exactly,
+and so is all where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infinite_memory.index.id_map import Slots
+from infinite_memory.index.vector.faiss_search import Mask, Ranked, score, search_exactly
+from infinite_memory.index.vector.pq_index import PQIndex, pool_size, rows_needed
+from infinite_memory.index.vector.table import VectorSnapshot
+
+if TYPE_CHECKING:
+    from infinite_memory.models import Vectors
+
+SCORE_DECIMALS = 6
+"""Scores are rounded to this, well below the error of half precision, so that equal texts have equal scores."""
+
+ASKED, MAX_ASKED = 4096, 16_384
+"""Rows asked of the coarse index: at first, and at most. Scoring 16,384 takes 5 ms, and what needs more is no text's vector."""
+
+SCORED_AT_ONCE = 512
+"""Rows copied out together: memory for more comes fresh from the system, which takes longer than to score them."""
+
+ALL_SHARE = 4
+"""A pool of more than one in so many rows saves nothing over an exact search of all."""
+
+GROWTH_FACTOR = 4
+"""Factor by which a search grows that did not find enough."""
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest:
+    """Slots by falling score, once each: the score of the slot's best vector, and that vector's number within it."""
+
+    slots: Slots
+    scores: Scores
+    windows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowFilter:
+    """Which slots may be found.
+
+    ``test`` marks those of some slots, ``mask`` gives a mark for every slot (a pass over all of them), ``listed`` is how
+    many there are where that is known beforehand.
+    """
+
+    test: Callable[[NDArray[Any]], Mask]
+    mask: Callable[[], Mask]
+    listed: int | None = None
+
+
+def find_nearest(table: VectorSnapshot, vector: Vectors, k: int, allowed: RowFilter) -> Nearest:
+    """Return the slots nearest to *vector* among the allowed.
+
+    Args:
+        vector: float32, shape ``(dim,)``, unit length.
+        k: How many slots, at least 1; all that score like the k-th come too, so that the caller can order equals.
+    """
+    search = _Search(table, np.ascontiguousarray(vector, np.float32), allowed)
+    wanted = k + 8
+    while True:
+        found, scores = search.best(wanted)
+        slots = table.slots[found].astype(np.int64)
+        _, firsts = np.unique(slots, return_index=True)
+        firsts.sort()
+        is_complete = len(firsts) >= k and scores[-1] < scores[firsts[k - 1]]
+        if is_complete or len(found) < wanted:
+            table.release_pages()
+            return Nearest(slots[firsts], scores[firsts], table.windows[found[firsts]].astype(np.int64))
+        wanted *= GROWTH_FACTOR
+
+
+class _Search:
+    """One search over a snapshot; what it learned of the filter serves its wider rounds too."""
+
+    def __init__(self, table: VectorSnapshot, query: Vectors, allowed: RowFilter) -> None:
+        self._table, self._query, self._allowed = table, query, allowed
+        self._marked: Mask | None = None
+
+    def best(self, wanted: int) -> tuple[Slots, Scores]:
+        """Find the best *wanted* rows by falling score, then row; all that may be found, when they are fewer."""
+        coarse = self._table.coarse
+        if coarse is None or pool_size(wanted) * ALL_SHARE > len(self._table.slots):
+            return self._exact(0, wanted)
+        near, scores = self._coarsely(coarse, wanted)
+        beyond, more = self._exact(coarse.count, wanted)
+        return _ordered(np.concatenate((near, beyond)), np.concatenate((_rounded(scores), more)), wanted)
+
+    def _coarsely(self, coarse: PQIndex, wanted: int) -> Ranked:
+        """Return rows that *coarse* covers, in any order, with their exact scores: the best *wanted* are among them."""
+        asked = max(ASKED, 2 * pool_size(wanted))
+        if self._marked is None and self._allowed.listed is None:
+            rows, scores = coarse.packed.search(self._query, asked)
+            passing = self._allowed.test(self._table.slots[rows])
+            found, is_enough = self._scored((rows[passing], scores[passing]), wanted)
+            if is_enough:
+                return found
+            if passing.all():  # it would find the same again
+                asked *= GROWTH_FACTOR
+        marks = self._marks()[: coarse.count]
+        search = coarse.among(marks)
+        while True:
+            ranked = search(self._query, asked)
+            found, is_enough = self._scored(ranked, wanted)
+            if is_enough or len(ranked[0]) < asked or asked >= MAX_ASKED:
+                return found
+            asked *= GROWTH_FACTOR
+
+    def _scored(self, ranked: Ranked, wanted: int) -> tuple[Ranked, bool]:
+        """Score the first of *ranked* exactly, as many as are needed; the second value tells whether there were so many."""
+        rows, coarse = ranked
+        exact = np.empty(len(rows), np.float32)
+        done, needed, least = 0, 0, pool_size(wanted)
+        while done < (aim := min(max(needed, least), len(rows))):
+            end = min(aim, done + SCORED_AT_ONCE)
+            order = np.argsort(rows[done:end])
+            exact[done + order] = score(self._table.read(rows[done + order]), self._query[None])
+            done = end
+            if done >= wanted:
+                needed = rows_needed(coarse, exact[:done], wanted)
+        return (rows[:done], exact[:done]), 0 < needed < len(rows)
+
+    def _marks(self) -> Mask:
+        """Return a mark for every row."""
+        if self._marked is None:
+            self._marked = self._allowed.mask().take(self._table.slots)  # twice as fast as by index
+        return self._marked
+
+    def _exact(self, start: int, count: int) -> tuple[Slots, Scores]:
+        """Search the rows from *start* on, all of them."""
+        slots = self._table.slots[start:]
+        has_marks = self._marked is not None or start == 0
+        allowed = self._marks()[start:] if has_marks else self._allowed.test(slots)
+        all_rows: list[Slots] = [np.empty(0, np.int64)]
+        all_scores: list[Scores] = [np.empty(0, np.float64)]
+        is_open = bool(allowed.all())
+        first = 0
+        for whole in self._table.parts:
+            codes = whole[max(0, start - first) :]
+            at = max(first, start)
+            first += len(whole)
+            if not len(codes):
+                continue
+            selected = None if is_open else allowed[at - start : at - start + len(codes)]
+            if selected is None or selected.any():
+                scores, rows = search_exactly(codes, self._query[None], min(count, len(codes)), selected)
+                all_rows.append(rows[rows >= 0] + at)
+                all_scores.append(_rounded(scores[rows >= 0]))
+        return _ordered(np.concatenate(all_rows), np.concatenate(all_scores), count)
+
+
+def _rounded(scores: NDArray[np.float32]) -> Scores:
+    return np.clip(scores.astype(np.float64), -1.0, 1.0).round(SCORE_DECIMALS)
+
+
+def _ordered(rows: Slots, scores: Scores, count: int) -> tuple[Slots, Scores]:
+    """Order rows by falling score, then row, and keep the first *count*."""
+    order = np.lexsort((rows, -scores))[:count]
+    return rows[order], scores[order]

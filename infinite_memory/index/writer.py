@@ -1,0 +1,186 @@
+"""Everything that changes what the indexes hold: own writes, what the store has, and what goes.
+
+There may be several vector indexes at a time: the one in use, one that is rebuilt at a start, one that is built to take the place
+of the one in use. The words follow the one in use (`TextSync`). Own writes enter the indexes before their request is answered, so
+a memory just stored is found by the next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+
+from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.readiness import Readiness
+from infinite_memory.index.recent_ids import RecentIds
+from infinite_memory.index.save_policy import SavePolicy
+from infinite_memory.index.soundness import memories_among
+from infinite_memory.index.text_sync import TextSync
+from infinite_memory.models import IndexRow, MemoryId, MemoryRecord, ScopeId
+from infinite_memory.store.base import UNKNOWN_REVISION, Change, ChangeKind, Located, Store
+from infinite_memory.store.set_aside import SetAsideDocument
+
+FEW_ROWS = 4  # entered without a thread: quicker than its round trip, and far below what the loop may be held up
+EARLY_CAPACITY = 1000  # memories written before the index was there that are found by the very next request
+EARLY_WAIT_S = 2.0  # for the index, once MongoDB is there: a new home has its files before a write is answered
+
+
+class IndexWriter:
+    """The indexes that there are, and all changes to them. Used from one event loop; the work on an index runs in threads."""
+
+    def __init__(self, store: Store, text: TextSync, save_policy: SavePolicy, opened: Readiness) -> None:
+        """Take the parts; *opened* opens when there is an index in use."""
+        self._store, self._text, self._save_policy, self._opened = store, text, save_policy, opened
+        self.current: VectorIndex | None = None
+        self.partial: VectorIndex | None = None  # being rebuilt at a start, while the words alone can be searched
+        self.next: VectorIndex | None = None  # being built to take the place of the current one; own writes enter both
+        self._early: dict[MemoryId, MemoryRecord] = {}  # written before there was an index
+        self._early_until = 0.0
+        self.removals, self._writes = RecentIds(), RecentIds()
+        self.on_entered: Callable[[Sequence[MemoryRecord]], None] = lambda _: None  # is told of memories that entered
+
+    # what this process does
+
+    def wait_for_early_writes(self) -> None:
+        """Let writes that come in the next moment wait until there is an index."""
+        self._early_until = time.monotonic() + EARLY_WAIT_S
+
+    async def on_written(self, memories: Sequence[MemoryRecord]) -> None:
+        """Enter memories that this process just wrote; they are found from now on, or as soon as there is an index."""
+        memory_ids = [memory.memory_id for memory in memories]
+        self.removals.discard(memory_ids)
+        self._writes.add(memory_ids)
+        for index in (self.next, self.current):
+            if index is not None:
+                await _upsert(index, memories)
+        if self.current is None:
+            self._early |= {memory.memory_id: memory for memory in memories}
+            while len(self._early) > EARLY_CAPACITY:  # a bulk of them is left to the feed
+                self._early.pop(next(iter(self._early)))
+            if (remaining_s := self._early_until - time.monotonic()) > 0:
+                with contextlib.suppress(InfiniteMemoryError):  # it is written, and found later
+                    await self._opened.passed(remaining_s)
+        else:
+            await self._text.on_upserted(self.current, memories)
+            self._save_policy.changed()
+            self.on_entered(memories)
+
+    async def enter_early(self, index: VectorIndex) -> None:
+        """Enter what was written before there was an index: the feed may be behind it, and its writer may ask for it next."""
+        while self._early:
+            early, self._early = list(self._early.values()), {}
+            began = self.removals.count
+            await _upsert(index, early)
+            await self._text.on_upserted(index, early)
+            self.remove(index, self.removals.since(began, [memory.memory_id for memory in early]))
+
+    @contextlib.asynccontextmanager
+    async def removing(self, located: Located) -> AsyncIterator[None]:
+        """Take out memories that this process deletes inside, softly or for good; they are not found from then on.
+
+        One that is written meanwhile, for somebody brings it back, is read again afterwards.
+        """
+        began = self._writes.count
+        yield
+        for memory_id in located:
+            self._early.pop(memory_id, None)
+        self.removals.add(located)
+        if self.next is not None:
+            self.next.remove(located)
+        if self.current is not None:
+            self.remove(self.current, located)
+            self._save_policy.changed()
+            if again := self._writes.since(began, located):
+                await self.reload(self.current, {memory_id: located[memory_id] for memory_id in again})
+
+    def scope_removed(self, scope_id: ScopeId) -> None:
+        """Take out a whole scope that this process just dropped."""
+        self._early = {one: memory for one, memory in self._early.items() if memory.scope_id != scope_id}
+        if self.next is not None:
+            self.next.remove_scope(scope_id)
+        if self.current is not None:
+            self.remove_scope(self.current, scope_id)
+
+    def exclude_unreadable(self, document: SetAsideDocument) -> None:
+        """Take out a memory that turned out to be none that can be read."""
+        unreadable = list(memories_among([document]))
+        if self.next is not None:
+            self.next.remove(unreadable)
+        if (index := self.current or self.partial) is not None and index.locate(unreadable):
+            self.remove(index, unreadable)
+            self._save_policy.changed()
+
+    # what the store says
+
+    async def apply(self, index: VectorIndex, changes: Sequence[Change]) -> None:
+        """Bring *index* and the words level with what the change feed told of memories and removed scopes.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        wanted: dict[MemoryId, ScopeId] = {}
+        for change in changes:
+            if change.kind is ChangeKind.SCOPE_REMOVED and change.scope_id:
+                self.remove_scope(index, change.scope_id)
+                wanted = {one: scope for one, scope in wanted.items() if scope != change.scope_id}
+            elif change.kind is ChangeKind.REMOVED and change.memory_id:
+                wanted.pop(change.memory_id, None)
+                self.remove(index, [change.memory_id])
+                self._save_policy.changed()
+            elif change.memory_id and change.scope_id and not self._knows(index, change.memory_id, change.revision):
+                wanted[change.memory_id] = change.scope_id
+        if wanted:
+            await self.reload(index, wanted)
+
+    def _knows(self, index: VectorIndex, memory_id: MemoryId, revision: int) -> bool:
+        """True if vectors and words both know a memory: of two files saved one after the other, one may lack what the other has."""
+        if revision == UNKNOWN_REVISION:
+            return False
+        return index.is_current(memory_id, revision) and self._text.is_current(memory_id, revision)
+
+    async def reload(self, index: VectorIndex, wanted: Located) -> None:
+        """Read memories from the store into *index*; those that are not live there go.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        began = self.removals.count
+        memories = await self._store.fetch(wanted, vectors=True)
+        for memory_id in self.removals.since(began, list(memories)):  # what was read of it may be older
+            del memories[memory_id]
+        self.remove(index, wanted.keys() - memories.keys())
+        live = list(memories.values())
+        self._writes.add(memories)
+        await _upsert(index, live)
+        await self._text.on_upserted(index, live)
+        self._save_policy.changed()
+        self.on_entered(live)
+
+    def remove(self, index: VectorIndex, memory_ids: Iterable[MemoryId]) -> None:
+        """Take memories out of *index* and of the words."""
+        gone = list(memory_ids)
+        self._text.removed(index, gone)
+        index.remove(gone)
+
+    def remove_scope(self, index: VectorIndex, scope_id: ScopeId) -> None:
+        """Take a scope out of *index* and of the words."""
+        index.remove_scope(scope_id)
+        self._text.scope_removed(scope_id)
+        self._save_policy.changed()
+
+    def count_by_scope(self) -> Mapping[ScopeId, int]:
+        """Count the memories of each scope in the index in use; none before there is one."""
+        return self.current.count_by_scope() if self.current is not None else {}
+
+
+async def _upsert(index: VectorIndex, memories: Sequence[MemoryRecord]) -> None:
+    def upsert() -> None:
+        index.upsert([IndexRow.of(memory) for memory in memories])
+
+    if len(memories) <= FEW_ROWS:
+        upsert()
+    else:
+        await asyncio.to_thread(upsert)

@@ -1,1 +1,0 @@
-"""Derived data: what filtering, listing and searching need of every memory, rebuilt from the store when lost."""
