@@ -1,0 +1,1 @@
+"""Text analysis: words, stems, stop words, passages, spelling, and ranking by words."""

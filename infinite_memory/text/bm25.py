@@ -1,0 +1,112 @@
+"""BM25: its formula, for whatever ranks by words, and a ranking of memories that are at hand by title and text, nothing else.
+
+Why such a ranking and not the text index alone: that also searches by day, tags and the turn before, which helps a question and
+is wrong where a contract promises that a match bears the words that were asked for. Here the candidates are few (what a caller
+may see), and all matches are wanted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from infinite_memory.models import MemoryRecord
+from infinite_memory.text.offload import run_at_once_or_in_thread
+from infinite_memory.text.stemmer import stem_words
+from infinite_memory.text.stopwords import content_words
+from infinite_memory.text.tokenizer import tokenize
+
+K1, B = 1.2, 0.75  # the usual constants of BM25, which tantivy has too and does not let anybody change
+TITLE_WEIGHT = 2  # a word of the title counts as often as this many of the text
+FULL_CHARS = 200_000  # of one text; beyond that it is not read for words
+
+
+def inverse_document_frequency(frequency: int, total: int) -> float:
+    """Return how rare a word is that *frequency* of *total* texts have."""
+    return math.log(1 + (max(total, frequency) - frequency + 0.5) / (frequency + 0.5))
+
+
+def length_norm(length: float, mean_length: float) -> float:
+    """Return what the count of a word is weighed against in a text of *length* words."""
+    return K1 * (1 - B + B * length / mean_length)
+
+
+def saturated(count: float, norm: float) -> float:
+    """Return what a word counts that stands *count* times in a text whose `length_norm` is *norm*: ever less for each time more."""
+    return count * (K1 + 1) / (count + norm)
+
+
+@dataclass(frozen=True, slots=True)
+class WordMatch:
+    """A memory that has at least one word of the query.
+
+    ``score`` is BM25, ``coverage`` (0 to 1) the share of the query's words it has, rare ones counting more, ``has_all`` whether none
+    lacks.
+    """
+
+    memory: MemoryRecord
+    score: float
+    coverage: float
+    has_all: bool
+
+    def confidence(self, best: float) -> float:
+        """Return 0 to 1, four decimals; *best* is the highest score of the same search."""
+        return round(min(1.0, self.coverage * (0.6 + 0.4 * self.score / best)), 4) if best else 0.0
+
+
+async def match_words(query: str, memories: Iterable[MemoryRecord]) -> list[WordMatch]:
+    """Find the memories that have words of *query*, by falling score, equal ones by newer first.
+
+    Words are compared by their stems; articles and auxiliaries count only in a query of nothing else. Many texts are looked through in a
+    thread.
+    """
+    read = list(memories)
+    return await run_at_once_or_in_thread((memory.text[:FULL_CHARS] for memory in read), lambda: _matches(query, read))
+
+
+def _matches(query: str, memories: Sequence[MemoryRecord]) -> list[WordMatch]:
+    words = tokenize(query)
+    asked = list(dict.fromkeys(stem_words(content_words(words) or words)))
+    read = [(memory, _counts(memory)) for memory in memories]
+    if not asked or not read:
+        return []
+    total = len(read)
+    mean = sum(counts.total() for _, counts in read) / total
+    rarity = {stem: inverse_document_frequency(sum(stem in counts for _, counts in read), total) for stem in asked}
+    matches = [
+        found for memory, counts in read if (found := _match(memory, counts, asked, rarity, mean or 1.0)) is not None
+    ]
+    matches.sort(key=lambda one: (one.memory.created_at, one.memory.memory_id), reverse=True)
+    matches.sort(key=lambda one: -one.score)
+    return matches
+
+
+def searched_stems(query: str) -> list[str]:
+    """List the stems of *query* that are no articles, auxiliaries and the like."""
+    return list(dict.fromkeys(stem_words(content_words(tokenize(query)))))
+
+
+def _counts(memory: MemoryRecord) -> Counter[str]:
+    counts = Counter(stem_words(tokenize(memory.text[:FULL_CHARS])))
+    if memory.title:
+        for stem in stem_words(tokenize(memory.title)):
+            counts[stem] += TITLE_WEIGHT
+    return counts
+
+
+def _match(
+    memory: MemoryRecord, counts: Counter[str], asked: Sequence[str], rarity: Mapping[str, float], mean: float
+) -> WordMatch | None:
+    """Score one memory; None where it has none of the words asked for."""
+    score = covered = 0.0
+    found, norm = 0, length_norm(counts.total(), mean)
+    for stem in asked:
+        if frequency := counts[stem]:
+            found += 1
+            score += rarity[stem] * saturated(frequency, norm)
+            covered += rarity[stem]
+    if not score:
+        return None
+    return WordMatch(memory, score, covered / sum(rarity.values()), found == len(asked))

@@ -1,0 +1,239 @@
+"""How much time: "3 months and 2 weeks", "an hour and a half", "2.5 days", "anderthalb Stunden", "一个半小时".
+
+A fraction is turned to whole smaller units (half an hour is thirty minutes) and remembers what it was counted in.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from infinite_memory.time_expressions.lexicon import Tag, Unit
+from infinite_memory.time_expressions.parser import Reader
+
+MAX_COUNT = 100_000
+_MAX_PARTS = 6  # of a duration: years, months, weeks, days, hours, minutes
+_MAX_DECIMALS = 2  # "1.500 days" may be a thousand and a half, or one and a half
+_MAX_DENOMINATOR = 10
+
+_SMALLER: dict[Unit, tuple[tuple[int, Unit], ...]] = {
+    Unit.MINUTE: ((60, Unit.SECOND),),
+    Unit.HOUR: ((60, Unit.MINUTE), (3600, Unit.SECOND)),
+    Unit.DAY: ((24, Unit.HOUR), (1440, Unit.MINUTE)),
+    Unit.WEEK: ((7, Unit.DAY), (168, Unit.HOUR)),
+    Unit.FORTNIGHT: ((14, Unit.DAY), (336, Unit.HOUR)),
+    Unit.MONTH: ((30, Unit.DAY), (720, Unit.HOUR)),
+    Unit.QUARTER: ((3, Unit.MONTH), (91, Unit.DAY)),
+    Unit.FOUR_MONTHS: ((4, Unit.MONTH), (122, Unit.DAY)),
+    Unit.HALF_YEAR: ((6, Unit.MONTH), (182, Unit.DAY)),
+    Unit.YEAR: ((12, Unit.MONTH), (365, Unit.DAY)),
+    Unit.DECADE: ((10, Unit.YEAR), (120, Unit.MONTH)),
+    Unit.CENTURY: ((100, Unit.YEAR),),
+}
+"""What a fraction of a unit is counted in; the first that gives a whole number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """So many of a unit. ``step`` is set for a fraction: the size of the fraction that was named, in whole units."""
+
+    count: int
+    unit: Unit
+    vague: bool = False
+    step: tuple[int, Unit] | None = None
+
+
+Duration = list[Part]
+
+
+class Amount(NamedTuple):
+    value: Fraction
+    after: int
+    vague: bool = False
+
+
+def duration(reader: Reader, place: int) -> tuple[Duration, int] | None:
+    """Read "3 months and 2 weeks and 2 days", "an hour and a half": the parts and the place behind."""
+    if place not in reader.durations:
+        reader.durations[place] = _duration(reader, place)
+    read: tuple[Duration, int] | None = reader.durations[place]
+    return read
+
+
+def _duration(reader: Reader, place: int) -> tuple[Duration, int] | None:
+    parts: Duration = []
+    at = reader.skip(place, Tag.ROUGHLY, limit=2)
+    after = at
+    while len(parts) < _MAX_PARTS:
+        read = _part(reader, at)
+        if read is None:
+            break
+        parts += read[0]
+        after = read[1]
+        at = reader.skip(reader.skip_sign(after), Tag.AND, limit=1)
+    return (parts, after) if parts else None
+
+
+def _part(reader: Reader, place: int) -> tuple[Duration, int] | None:
+    """Read an amount, its unit, and the fraction that may follow: "two days", "hora y media" with its "una"."""
+    if share := _share(reader, place):
+        return share
+    many = amount(reader, place)
+    if many is None or many.value > MAX_COUNT or not reader.has(many.after, Tag.UNIT):
+        return None
+    unit: Unit = reader.at(many.after).get(Tag.UNIT)
+    whole = int(many.value)
+    if reader.has(many.after, Tag.MONTH_MARK) and unit is Unit.MONTH and many.value == whole:
+        return None  # "5月" is May
+    if reader.has(many.after, Tag.YEAR_MARK) and reader.language.scriptless and whole >= 1000:
+        return None  # "2000年" is a year
+    parts = in_units(many.value, unit, vague=many.vague)
+    if not parts or many.value != whole:
+        return (parts, many.after + 1) if parts else None
+    behind = fraction_behind(reader, unit, many.after + 1)
+    return ([*parts, behind[0]], behind[1]) if behind else (parts, many.after + 1)
+
+
+def in_units(value: Fraction, unit: Unit, *, vague: bool = False) -> Duration | None:
+    """Return *value* of *unit* as parts; None for nothing, or a fraction of what has no smaller unit."""
+    whole = int(value)
+    parts = [Part(whole, unit, vague)] if whole else []
+    if fraction := value - whole:
+        part = fraction_part(unit, fraction)
+        return [*parts, part] if part else None
+    return parts or None
+
+
+def _share(reader: Reader, place: int) -> tuple[Duration, int] | None:
+    """Read what has a word of its own: "a quarter of an hour", "drei Viertelstunden", "一刻钟"."""
+    count = reader.count(place)
+    at, many = (count[1], count[0]) if count else (place, 1)
+    share = reader.at(at).get(Tag.SHARE_UNIT)
+    if count and reader.has(at, Tag.AND) and (added := _share(reader, at + 1)) and added[0][0].unit is Unit.MINUTE:
+        whole = [Part(count[0], Unit.HOUR)] if 0 < count[0] <= MAX_COUNT else []
+        return ([*whole, *added[0]], added[1]) if whole and len(added[0]) == 1 else None  # "two and a [half hours]"
+    if share is None or not 0 < many <= MAX_COUNT:
+        return None
+    return [Part(many * share[0], share[1], step=share)], at + 1
+
+
+def amount(reader: Reader, place: int) -> Amount | None:
+    """Read how many, with fractions: "two and a half", "2.5", "1½", "2 1/2", "anderthalb", "half a", "three quarters of an"."""
+    for rule in (_decimal, _mixed, _half, _quarters):
+        if read := rule(reader, place):
+            return read
+    count = reader.count(place)
+    if count is None:
+        return None
+    value, after, vague = count
+    if fraction := _glyph(reader, after) or _slashed(reader, after):
+        return Amount(value + fraction[0], fraction[1])
+    if reader.language.scriptless:
+        half = reader.skip(after, Tag.COUNTER, limit=1)
+        if reader.has(half, Tag.HALF) and reader.has(half + 1, Tag.UNIT):
+            return Amount(value + Fraction(1, 2), half + 1)  # "一个半小时"
+    elif reader.has(after, Tag.AND) or reader.is_dash(after):
+        behind = _half(reader, after + 1) or _quarters(reader, after + 1)
+        if behind and reader.has(behind.after, Tag.UNIT, Tag.TO, Tag.OR):
+            return Amount(value + behind.value, behind.after)
+    return Amount(Fraction(value), after, vague)
+
+
+def _decimal(reader: Reader, place: int) -> Amount | None:
+    whole, sign, decimals = (reader.at(place + step) for step in range(3))
+    if whole.value is None or decimals.value is None or sign.folded not in (".", ",") or not sign.folded:
+        return None
+    if not sign.glued or not decimals.glued or not 1 <= decimals.digits <= _MAX_DECIMALS:
+        return None
+    before, behind = reader.at(place - 1), reader.at(place + 3)
+    if whole.glued and before.folded in (".", ",", "/", ":", "-") and reader.at(place - 2).digits:
+        return None
+    if behind.glued and behind.folded in (".", ",", "/", ":") and reader.at(place + 4).digits:
+        return None
+    return Amount(whole.value + Fraction(decimals.value, 10**decimals.digits), place + 3)
+
+
+def _mixed(reader: Reader, place: int) -> Amount | None:
+    if reader.has(place, Tag.MIXED):
+        return Amount(reader.at(place).get(Tag.MIXED), place + 1)
+    fraction = _glyph(reader, place) or _slashed(reader, place)
+    return Amount(*fraction) if fraction else None
+
+
+def _glyph(reader: Reader, place: int) -> tuple[Fraction, int] | None:
+    sign = reader.at(place).folded
+    if len(sign) != 1 or not unicodedata.decomposition(sign).startswith("<fraction>"):
+        return None
+    return Fraction(unicodedata.numeric(sign)).limit_denominator(_MAX_DENOMINATOR), place + 1
+
+
+def _slashed(reader: Reader, place: int) -> tuple[Fraction, int] | None:
+    """Read the "1/2" of "1/2 hour"; without a unit behind it may be a date."""
+    first, sign, second = (reader.at(place + step) for step in range(3))
+    if not first.value or not second.value or sign.folded != "/" or not (sign.glued and second.glued):
+        return None
+    if not first.value < second.value <= _MAX_DENOMINATOR:
+        return None
+    at = reader.skip(place + 3, Tag.OF, limit=1)
+    at = reader.skip(at, Tag.VAGUE, limit=1)
+    return (Fraction(first.value, second.value), at) if reader.has(at, Tag.UNIT) else None
+
+
+def _half(reader: Reader, place: int) -> Amount | None:
+    """Read "half", "half an", "a half", "einer halben"; a unit must follow."""
+    at = place if reader.has(place, Tag.HALF) else reader.skip(place, Tag.VAGUE, limit=1)
+    if not reader.has(at, Tag.HALF):
+        return None
+    at = reader.skip(at + 1, Tag.COUNTER if reader.language.scriptless else Tag.VAGUE, limit=1)
+    unit = reader.at(at).get(Tag.UNIT)
+    if reader.has(at, Tag.TO, Tag.OR):
+        return Amount(Fraction(1, 2), at)  # "two and a half to three hours"
+    return Amount(Fraction(1, 2), at) if unit is not None and unit in _SMALLER else None
+
+
+def _quarters(reader: Reader, place: int) -> Amount | None:
+    """Read "three quarters of an", "a quarter"; a unit must follow."""
+    count = reader.count(place)
+    many, at = (count[0], count[1]) if count else (1, place)
+    at = at + 1 if reader.is_dash(at) else at
+    if not reader.has(at, Tag.QUARTER_OF) or not 0 < many < 4:
+        return None
+    at = reader.skip(reader.skip(at + 1, Tag.OF, limit=1), Tag.VAGUE, limit=1)
+    unit = reader.at(at).get(Tag.UNIT)
+    return Amount(Fraction(many, 4), at) if unit is not None and unit in _SMALLER else None
+
+
+def fraction_behind(reader: Reader, unit: Unit, place: int) -> tuple[Part, int] | None:
+    """Read what is added behind a unit: "and a half", "et quart", "半"; the part and the place behind."""
+    if unit not in _SMALLER:
+        return None
+    if reader.language.scriptless:
+        half = fraction_part(unit, Fraction(1, 2)) if reader.has(place, Tag.HALF) else None
+        return (half, place + 1) if half and not reader.has(place + 1, Tag.UNIT) else None
+    if not reader.has(place, Tag.AND):
+        return None
+    at = reader.skip(place + 1, Tag.VAGUE, limit=1)
+    value, after = Fraction(1, 2), at + 1
+    if not reader.has(at, Tag.HALF):
+        count = reader.count(place + 1)
+        many, at = (count[0], count[1]) if count else (1, place + 1)
+        if not reader.has(at, Tag.QUARTER_OF) or not 0 < many < 4:
+            return None
+        value, after = Fraction(many, 4), at + 1
+    if reader.has(after, Tag.UNIT):
+        return None  # "a day and half an hour" is read part by part
+    part = fraction_part(unit, value)
+    return (part, after) if part else None
+
+
+def fraction_part(unit: Unit, fraction: Fraction) -> Part | None:
+    """Return *fraction* of *unit* in whole smaller units; None for what has none."""
+    options = _SMALLER.get(unit)
+    if options is None:
+        return None
+    exact = [(factor, smaller) for factor, smaller in options if (fraction * factor).denominator == 1]
+    factor, smaller = exact[0] if exact else options[-1]
+    step = max(1, round(Fraction(factor, fraction.denominator)))
+    return Part(max(1, round(fraction * factor)), smaller, step=(step, smaller))

@@ -1,0 +1,384 @@
+"""Rules for times of the day: "3pm", "8 Uhr 30", "between 1PM and 4 PM", "in the afternoon", and how they narrow a day."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, replace
+
+from infinite_memory.time_expressions.dates import ends_phrase
+from infinite_memory.time_expressions.day_parts import day_start, part_span
+from infinite_memory.time_expressions.lexicon import Tag, Unit
+from infinite_memory.time_expressions.parser import Found, Reader
+from infinite_memory.time_expressions.spans import Span, unit_span
+
+_MAX_NIGHTS = 1000  # of "three nights ago"
+_MAX_FILLERS = 5  # between a day and its time: "a primeras horas de la"
+_NIGHT_ENDS = 6  # hours: "two at night" is after midnight
+_LATE = ("afternoon", "evening", "night")
+_LAST_HOUR = 30  # Japanese counts the small hours on from 24
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A time of the day. ``minute`` None: only the hour was named. ``half`` says whether am or pm (or 24 hours) is settled."""
+
+    hour: int
+    minute: int | None
+    half: bool
+    plain: bool
+    after: int
+
+    @property
+    def offset(self) -> dt.timedelta:
+        """Time since midnight, in wall time."""
+        return dt.timedelta(hours=self.hour, minutes=self.minute or 0)
+
+    @property
+    def width(self) -> dt.timedelta:
+        """One hour if an hour was named, one minute if minutes were."""
+        return dt.timedelta(hours=1) if self.minute is None else dt.timedelta(minutes=1)
+
+
+def clock(reader: Reader, place: int, *, plain: bool = False) -> Clock | None:
+    """Read a time of the day at *place*; *plain* allows a bare number."""
+    part, at = _part_before(reader, place)
+    read = (
+        _named(reader, at)
+        or _digits(reader, at)
+        or _past(reader, at)
+        or _hour(reader, at, plain=plain or part is not None)
+    )
+    if read is None:
+        return None
+    return _with_half(reader, read, part)
+
+
+def _part_before(reader: Reader, place: int) -> tuple[str | int | None, int]:
+    """Read a part of the day or a.m./p.m. that stands before the hour ("午後8時", "晚上六点")."""
+    if not reader.language.scriptless:
+        return None, place
+    at, part = place, None
+    while reader.has(at, Tag.PART, Tag.MERIDIEM, Tag.DAY_PART) and at - place < 3:
+        word = reader.at(at)
+        if word.has(Tag.DAY_PART):
+            break
+        part = word.get(Tag.MERIDIEM) if word.has(Tag.MERIDIEM) else word.get(Tag.PART)
+        at = reader.skip(reader.skip_sign(at + 1), Tag.OF, limit=1)
+    return (part, at) if at > place else (None, place)
+
+
+def _named(reader: Reader, place: int) -> Clock | None:
+    word = reader.at(place)
+    if not word.has(Tag.CLOCK):
+        return None
+    hour, minute = word.get(Tag.CLOCK)
+    return Clock(hour, minute or None, True, False, place + 1)
+
+
+def _digits(reader: Reader, place: int) -> Clock | None:
+    """Read "15:30", "11.00am", "8h10"."""
+    hour, sign, minute = reader.at(place), reader.at(place + 1), reader.at(place + 2)
+    if hour.value is None or hour.digits > 2 or not sign.glued:
+        return None
+    if minute.value is None or minute.digits != 2 or not minute.glued or minute.value > 59:
+        return None
+    if hour.value > _last_hour(reader) or (hour.value == 24 and minute.value and not reader.language.scriptless):
+        return None
+    after = place + 3
+    if sign.folded == ":":
+        if reader.at(after).folded == ":" and reader.at(after + 1).digits == 2:
+            after += 2
+        after = reader.skip(after, Tag.HOUR_MARK, limit=1)  # "8:10 Uhr"
+        return Clock(hour.value, minute.value, hour.value > 12 or hour.value == 0, False, after)
+    if sign.folded == "." and reader.has(after, Tag.MERIDIEM, Tag.HOUR_MARK):
+        after = after + 1 if reader.has(after, Tag.HOUR_MARK) else after
+        return Clock(hour.value, minute.value, hour.value > 12, False, after)
+    if sign.has(Tag.HOUR_MARK):
+        return Clock(hour.value, minute.value, True, False, after)
+    return None
+
+
+def _past(reader: Reader, place: int) -> Clock | None:
+    """Read "20 min past eight", "half past three", "quarter to five"."""
+    at = reader.skip(place, Tag.THE, limit=1)
+    if reader.has(at, Tag.HALF):
+        minute, at = 30, at + 1
+    elif reader.at(at).get(Tag.UNIT) is Unit.QUARTER:
+        minute, at = 15, at + 1
+    else:
+        number = reader.number(at)
+        if number is None or number.ordinal or number.value > 59:
+            return None
+        minute, at = number.value, number.after
+        if reader.at(at).get(Tag.UNIT) is Unit.MINUTE:
+            at += 1
+        elif not reader.has(at, Tag.PAST_HOUR):
+            return None
+    if not reader.has(at, Tag.PAST_HOUR):
+        return None
+    hour = reader.number(at + 1)
+    if hour is None or hour.ordinal or not 0 <= hour.value <= 24 or hour.digits > 2:
+        return None
+    after = reader.skip(hour.after, Tag.HOUR_MARK, limit=1)
+    return Clock(hour.value, minute, hour.value > 12, False, after)
+
+
+def _last_hour(reader: Reader) -> int:
+    return _LAST_HOUR if reader.language.scriptless else 24
+
+
+def _hour(reader: Reader, place: int, *, plain: bool) -> Clock | None:
+    """Read "3pm", "one thirty p m", "8 Uhr 30", "8点十五分", and a plain "5" where that may be."""
+    number = reader.number(place)
+    if number is None or number.ordinal or number.value > _last_hour(reader) or number.digits > 2:
+        return None
+    at = number.after
+    if reader.has(at, Tag.HOUR_MARK):
+        return _after_hour_mark(reader, number.value, at + 1)
+    minute = reader.number(at)
+    if minute and not minute.ordinal and minute.digits in (0, 2) and 0 <= minute.value <= 59:
+        if reader.has(minute.after, Tag.MERIDIEM) and (minute.value > 9 or minute.digits == 2):
+            return Clock(number.value, minute.value, False, False, minute.after)
+    if reader.has(at, Tag.MERIDIEM) and 1 <= number.value <= 12:
+        return Clock(number.value, None, False, False, at)
+    if plain and not reader.has(at, Tag.UNIT, Tag.MONTH) and number.value <= 24:
+        return Clock(number.value, None, number.value > 12, True, at)
+    return None
+
+
+def _after_hour_mark(reader: Reader, hour: int, place: int) -> Clock:
+    if reader.has(place, Tag.HALF) and reader.language.scriptless:
+        return Clock(hour, 30, hour > 12, False, place + 1)
+    minute = reader.number(place)
+    if minute and not minute.ordinal and 0 <= minute.value <= 59 and minute.digits <= 2:
+        marked = reader.at(minute.after).get(Tag.UNIT) is Unit.MINUTE
+        if marked or minute.digits == 2:
+            return Clock(hour, minute.value, hour > 12, False, minute.after + 1 if marked else minute.after)
+    return Clock(hour, None, hour > 12, False, place)
+
+
+def _with_half(reader: Reader, read: Clock, part: str | int | None) -> Clock:
+    """Apply "pm" or "in the evening", before or after, to the hour."""
+    after = read.after
+    if part is None:
+        if reader.has(after, Tag.MERIDIEM):
+            part, after = int(reader.at(after).get(Tag.MERIDIEM)), after + 1
+            if reader.at(after).folded == "." and reader.at(after).glued and not reader.is_over(after):
+                after += 1
+            at = reader.skip(reader.skip(after, Tag.IN, Tag.OF, limit=1), Tag.THE, limit=1)
+            if (reader.has(at, Tag.PART) and not reader.has(at, Tag.WEAK)) or (at > after and reader.has(at, Tag.PART)):
+                after = at + 1
+        else:
+            at = reader.skip(reader.skip(after, Tag.IN, Tag.OF, limit=2), Tag.THE, limit=1)
+            if reader.has(at, Tag.PART):
+                part, after = str(reader.at(at).get(Tag.PART)), at + 1
+    if part is None:
+        return replace(read, after=after)
+    late = part in _LATE or part == 12 or (part == "noon" and read.hour < 6)
+    hour = read.hour
+    if late and hour < 12:
+        hour += 12
+    elif hour == 12 and part in (0, "night"):
+        hour = 0 if part == 0 else 24
+    return Clock(hour, read.minute, True, False, after)
+
+
+def clock_range(reader: Reader, place: int, *, plain: bool = False) -> tuple[Clock, Clock, int] | None:
+    """Read "between 1PM and 4 PM", "from 2:00 to 2:30 pm", "19:00 - 21:00"; *plain*: both may be bare numbers."""
+    at = reader.skip(place, Tag.ON, Tag.AT, limit=1)
+    opened = reader.has(at, Tag.FROM, Tag.BETWEEN)
+    at = reader.skip(at, Tag.FROM, Tag.BETWEEN, limit=2)
+    at = reader.skip(at, Tag.THE, Tag.ON, Tag.AT, limit=2)
+    first = clock(reader, at, plain=True)
+    if first is None:
+        return None
+    joined = reader.skip(first.after, Tag.UNTIL, Tag.TO, Tag.AND, limit=2)
+    joined = first.after + 1 if reader.is_dash(first.after) else joined
+    if joined == first.after:
+        return None
+    last = clock(reader, reader.skip(joined, Tag.THE, Tag.ON, Tag.AT, limit=2), plain=True)
+    if last is None or (first.plain and last.plain and not (plain and opened)):
+        return None
+    if last.plain and last.minute is None and not first.half and not opened:
+        return None
+    if first.plain and not opened and not reader.lone and not last.half and last.minute is None:
+        return None
+    return (*_settle_halves(first, last), reader.skip(last.after, Tag.BETWEEN_CLOSES, limit=1))
+
+
+def _settle_halves(first: Clock, last: Clock) -> tuple[Clock, Clock]:
+    """Let the end's "pm" reach back to the start where that keeps the order: 4 - 6:30 pm is 16:00 to 18:30."""
+    if last.half and not first.half and 12 <= last.hour < 24 and first.hour < 12:
+        moved = replace(first, hour=first.hour + 12)
+        if moved.offset < last.offset:
+            first = moved
+    elif first.half and not last.half and last.offset <= first.offset:
+        last = replace(last, hour=last.hour + 12)
+    if last.offset <= first.offset and last.hour < 12:
+        last = replace(last, hour=last.hour + (12 if first.hour < 12 and not last.half else 24))
+    return first, last
+
+
+def at_clock(start: dt.datetime, read: Clock) -> Span:
+    """Give the hour or minute that *read* names on the day from *start*."""
+    begin = start + read.offset
+    return Span(begin, begin + read.width, Unit.HOUR if read.minute is None else Unit.MINUTE)
+
+
+def clock_today(reader: Reader, read: Clock) -> Span:
+    """Give a time without a day: today's, or yesterday's if it is still to come."""
+    today = unit_span(reader.now, Unit.DAY).start
+    assert today is not None
+    span = at_clock(today, read)
+    assert span.start is not None
+    return span if span.start <= reader.now else at_clock(today - dt.timedelta(days=1), read)
+
+
+def narrow(reader: Reader, found: Found) -> Found:
+    """Narrow the day just read by the part or time that follows it: "Friday afternoon between 1PM and 4 PM"."""
+    start = day_start(reader, found.node)
+    if start is None:
+        return found
+    at = reader.skip_sign(found.after)
+    plain = reader.lone or isinstance(found.node, Span)
+    if read := clock_range(reader, reader.skip(at, Tag.OF, limit=1), plain=plain) or clock_range(
+        reader, at, plain=plain
+    ):
+        return Found(Span(start + read[0].offset, start + read[1].offset, Unit.HOUR), read[2])
+    behind = at
+    fillers = (Tag.IN, Tag.ON, Tag.OF, Tag.AT, Tag.SOFT, Tag.THE, Tag.AROUND)
+    while behind - at < _MAX_FILLERS and reader.has(behind, *fillers) and not reader.has(behind, Tag.PART):
+        behind += 1
+    marked = behind > at
+    if reader.has(behind, Tag.PART):
+        return _narrow_part(reader, start, behind)
+    if read_clock := clock(reader, behind, plain=marked and reader.has(at, Tag.AT)):
+        if not read_clock.plain or reader.lone or ends_phrase(reader, read_clock.after):
+            return Found(at_clock(start, read_clock), read_clock.after)
+    return found
+
+
+def _narrow_part(reader: Reader, start: dt.datetime, place: int) -> Found:
+    if reader.language.scriptless and (read := clock(reader, place)):
+        return Found(at_clock(start, read), read.after)
+    part: str = reader.at(place).get(Tag.PART)
+    at = reader.skip_sign(place + 1)
+    if ranged := clock_range(reader, at, plain=True):
+        return Found(_in_part(start, ranged[0], ranged[1], part), ranged[2])
+    behind = reader.skip(at, Tag.ON, Tag.AT, Tag.AROUND, Tag.ROUGHLY, limit=2)
+    if read := clock(reader, behind, plain=behind > at):
+        return Found(at_clock(start, _into_part(read, part)), read.after)
+    return Found(part_span(start, part), place + 1)
+
+
+def _in_part(start: dt.datetime, first: Clock, last: Clock, part: str) -> Span:
+    first, last = _into_part(first, part), _into_part(last, part)
+    if last.offset <= first.offset:
+        last = replace(last, hour=last.hour + 12 if last.hour + 12 > first.hour else last.hour + 24)
+    return Span(start + first.offset, start + last.offset, Unit.HOUR)
+
+
+def part_of_day(reader: Reader, place: int) -> Found | None:
+    """Read "tonight", "this morning", "last night", "in the afternoon on Friday", "first thing yesterday"."""
+    today = unit_span(reader.now, Unit.DAY).start
+    assert today is not None
+    word = reader.at(place)
+    if word.has(Tag.DAY_PART):
+        days, part = word.get(Tag.DAY_PART)
+        start = today + dt.timedelta(days=days)
+        if ranged := clock_range(reader, place + 1, plain=True):
+            return Found(_in_part(start, ranged[0], ranged[1], part), ranged[2])
+        if read := clock(reader, reader.skip(place + 1, Tag.ON, limit=1)):
+            return Found(at_clock(start, _into_part(read, part)), read.after)
+        return Found(part_span(start, part), place + 1)
+    at = reader.skip(place, Tag.THE, limit=1)
+    if reader.has(at, Tag.PART) and reader.has(at + 1, Tag.BEFORE) and reader.at(at + 2).get(Tag.RELATIVE) == -1:
+        if not reader.has(at + 3, Tag.UNIT, Tag.WEEKDAY, Tag.MONTH):  # "the night before last"
+            return Found(part_span(today - dt.timedelta(days=2), reader.at(at).get(Tag.PART)), at + 3)
+    count = reader.count(place)
+    if count and count[0] < _MAX_NIGHTS and reader.has(count[1], Tag.PART) and reader.has(count[1] + 1, Tag.AGO):
+        return Found(part_span(today - dt.timedelta(days=count[0]), reader.at(count[1]).get(Tag.PART)), count[1] + 2)
+    if reader.has(at, Tag.RELATIVE) and reader.has(at + 1, Tag.PART):
+        days = int(reader.at(at).get(Tag.RELATIVE))
+        return _narrow_part(reader, today + dt.timedelta(days=days), at + 1)
+    if (
+        reader.has(at, Tag.PART)
+        and reader.at(at + 1).get(Tag.RELATIVE) == -1
+        and reader.language.code in ("fr", "es", "pt")
+    ):
+        return Found(part_span(today - dt.timedelta(days=1), reader.at(at).get(Tag.PART)), at + 2)  # "la nuit dernière"
+    if reader.has(at, Tag.PART) and not reader.has(at, Tag.HOLIDAY):
+        behind = reader.skip(reader.skip_sign(at + 1), Tag.ON, Tag.OF, Tag.THE, limit=3)
+        found = reader.day(behind)
+        if found and (day := day_start(reader, found.node)) is not None:
+            ranged = clock_range(reader, found.after)
+            if ranged:
+                return Found(_in_part(day, ranged[0], ranged[1], reader.at(at).get(Tag.PART)), ranged[2])
+            return Found(part_span(day, reader.at(at).get(Tag.PART)), found.after)
+    return None
+
+
+def clock_then_day(reader: Reader, place: int) -> Found | None:
+    """Read "9am on Tuesday", "from 3:30 to 5:55 on 1/1/2015", "12:30 PM ON FRI", "seven on 15"."""
+    ranged = clock_range(reader, place, plain=True)
+    if ranged:
+        if parted := _part_behind(reader, ranged[2]):
+            start, part, after = parted
+            return Found(_in_part(start, ranged[0], ranged[1], part), after)
+        found = _day_behind(reader, ranged[2])
+        if found and (day := day_start(reader, found.node)) is not None:
+            if not (ranged[0].plain and ranged[1].plain) or reader.lone or isinstance(found.node, Span):
+                return Found(Span(day + ranged[0].offset, day + ranged[1].offset, Unit.HOUR), found.after)
+    at = reader.skip(place, Tag.ON, Tag.AT, Tag.THE, limit=2)
+    if at > place and (plain := clock(reader, at, plain=True)) and (parted := _part_behind(reader, plain.after)):
+        start, part, after = parted
+        return Found(at_clock(start, _into_part(plain, part)), after)  # "at 9 last night"
+    read = clock(reader, at, plain=reader.lone)
+    if read and read.plain and (not reader.has(read.after, Tag.ON, Tag.OF) or reader.has(read.after, Tag.TO)):
+        return None
+    if read is None:
+        return None
+    if parted := _part_behind(reader, read.after):
+        start, part, after = parted
+        return Found(at_clock(start, _into_part(read, part)), after)
+    found = _day_behind(reader, read.after)
+    if found and (day := day_start(reader, found.node)) is not None:
+        return Found(at_clock(day, read), found.after)
+    return None if read.plain else Found(clock_today(reader, read), read.after, False)
+
+
+def _part_behind(reader: Reader, place: int) -> tuple[dt.datetime, str, int] | None:
+    """Read "last night", "yesterday evening", "am Freitag Abend" behind a time: the midnight, the part and the place behind."""
+    at = reader.skip(reader.skip_sign(place), Tag.ON, Tag.OF, Tag.IN, Tag.THE, limit=3)
+    today = unit_span(reader.now, Unit.DAY).start
+    assert today is not None
+    word, following = reader.at(at), reader.at(at + 1)
+    if word.has(Tag.DAY_PART):
+        days, part = word.get(Tag.DAY_PART)
+        return today + dt.timedelta(days=days), part, at + 1
+    if word.has(Tag.RELATIVE) and following.has(Tag.PART):
+        return today + dt.timedelta(days=int(word.get(Tag.RELATIVE))), following.get(Tag.PART), at + 2
+    if word.has(Tag.PART) and following.get(Tag.RELATIVE) == -1 and reader.language.code in ("fr", "es", "pt"):
+        return today - dt.timedelta(days=1), word.get(Tag.PART), at + 2
+    found = _day_behind(reader, place)
+    start = day_start(reader, found.node) if found else None
+    if found is None or start is None:
+        return None
+    behind = reader.skip(reader.skip_sign(found.after), Tag.IN, Tag.ON, Tag.OF, Tag.AT, Tag.THE, limit=3)
+    return (start, reader.at(behind).get(Tag.PART), behind + 1) if reader.has(behind, Tag.PART) else None
+
+
+def _into_part(read: Clock, part: str) -> Clock:
+    """Put an hour of the dial into a part of the day: two at night is after midnight, eight at night is before it."""
+    if read.half or read.hour > 12:
+        if part == "night" and read.hour < _NIGHT_ENDS:
+            return replace(read, hour=read.hour + 24)
+        return read
+    if part == "night" and (read.hour < _NIGHT_ENDS or read.hour == 12):
+        return replace(read, hour=read.hour % 12 + 24)
+    return replace(read, hour=read.hour + 12) if part in _LATE and read.hour < 12 else read
+
+
+def _day_behind(reader: Reader, place: int) -> Found | None:
+    at = reader.skip(reader.skip_sign(place), Tag.ON, Tag.OF, Tag.IN, Tag.THE, limit=3)
+    return reader.day(at) or reader.day(reader.skip(reader.skip_sign(place), Tag.ON, Tag.OF, Tag.IN, limit=2))

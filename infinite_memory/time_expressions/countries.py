@@ -1,0 +1,56 @@
+"""Which country a time zone belongs to, as far as holidays of one name fall on other days there.
+
+Only zones of the countries in `LOCAL_HOLIDAYS` are listed (tz database, zone.tab and backward); of every other zone the country is not
+told, and a holiday is the one that its language means most often.
+"""
+
+from __future__ import annotations
+
+_ZONES = {
+    "CA": "America/Toronto America/Montreal America/Vancouver America/Edmonton America/Winnipeg America/Halifax America/St_Johns"
+    " America/Regina America/Moncton America/Glace_Bay America/Goose_Bay America/Blanc-Sablon America/Atikokan"
+    " America/Iqaluit America/Resolute America/Rankin_Inlet America/Swift_Current America/Cambridge_Bay America/Inuvik"
+    " America/Creston America/Dawson_Creek America/Fort_Nelson America/Whitehorse America/Dawson America/Yellowknife"
+    " America/Thunder_Bay America/Nipigon America/Rainy_River America/Pangnirtung",
+    "US": "America/New_York America/Detroit America/Chicago America/Menominee America/Denver America/Boise America/Phoenix"
+    " America/Los_Angeles America/Anchorage America/Juneau America/Sitka America/Metlakatla America/Yakutat America/Nome"
+    " America/Adak America/Louisville America/Indianapolis America/Puerto_Rico Pacific/Honolulu",
+    "GB": "Europe/London Europe/Belfast Europe/Jersey Europe/Guernsey Europe/Isle_of_Man GB",
+    "IE": "Europe/Dublin Eire",
+    "BE": "Europe/Brussels",
+    "CH": "Europe/Zurich",
+    "NZ": "Pacific/Auckland Pacific/Chatham NZ",
+}
+_FAMILIES = {
+    "Canada/": "CA", "US/": "US", "America/Kentucky/": "US", "America/Indiana/": "US", "America/North_Dakota/": "US",
+    "Australia/": "AU",
+}  # fmt: skip
+_COUNTRY_OF = {zone: country for country, zones in _ZONES.items() for zone in zones.split()}
+
+LOCAL_HOLIDAYS = {
+    ("labour_day", "CA"): "labor_day",
+    ("labour_day", "US"): "labor_day",
+    ("labor_day", "NZ"): "labour_day_new_zealand",
+    ("thanksgiving", "CA"): "thanksgiving_canada",
+    ("mothers_day", "GB"): "mothering_sunday",
+    ("mothers_day", "IE"): "mothering_sunday",
+    ("mothers_day_france", "CA"): "mothers_day",
+    ("mothers_day_france", "BE"): "mothers_day",
+    ("mothers_day_france", "CH"): "mothers_day",
+    ("fathers_day", "AU"): "fathers_day_september",
+    ("fathers_day", "NZ"): "fathers_day_september",
+}
+"""The key in `holidays` of the day that a holiday of a table is in a country."""
+
+
+def get_country(zone: str | None) -> str | None:
+    """Return the country of a time zone; None where it is not told."""
+    if zone is None:
+        return None
+    family = next((country for prefix, country in _FAMILIES.items() if zone.startswith(prefix)), None)
+    return family or _COUNTRY_OF.get(zone)
+
+
+def get_local_holiday(key: str, country: str | None) -> str:
+    """Return which day the holiday *key* is in a country."""
+    return LOCAL_HOLIDAYS.get((key, country), key) if country is not None else key

@@ -1,0 +1,38 @@
+"""Single days, and where the parts of a day lie."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from infinite_memory.time_expressions.lexicon import Unit
+from infinite_memory.time_expressions.parser import Reader
+from infinite_memory.time_expressions.spans import Date, Span, settle
+
+PARTS: dict[str, tuple[int, int]] = {
+    # hours from midnight of the day; above 24 is the next day
+    "dawn": (5, 9),
+    "morning": (6, 12),
+    "noon": (11, 14),
+    "afternoon": (12, 18),
+    "evening": (18, 24),
+    "night": (18, 30),
+}
+"""Where the parts of a day lie. "Night" starts with the evening: what was said last night was often said at nine."""
+
+
+def day_start(reader: Reader, node: Date | Span) -> dt.datetime | None:
+    """Give the midnight of the one day that *node* means; None if it is no single day."""
+    if isinstance(node, Date) and node.grain is not Unit.DAY:
+        return None
+    span = settle(node, reader.now) if isinstance(node, Date) else node
+    if span is None or span.start is None or span.grain is not Unit.DAY or span.start.tzinfo is not None:
+        return None
+    if span.end is None or span.end.tzinfo is not None or span.end - span.start != dt.timedelta(days=1):
+        return None
+    return span.start
+
+
+def part_span(start: dt.datetime, part: str) -> Span:
+    """Give a part of the day that starts at *start*."""
+    begin, end = PARTS[part]
+    return Span(start + dt.timedelta(hours=begin), start + dt.timedelta(hours=end), Unit.DAY)

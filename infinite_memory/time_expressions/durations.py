@@ -1,0 +1,206 @@
+"""Rules for lengths of time counted from now or from a day: "two weeks ago", "the day before yesterday", "3 days after Easter".
+
+N days ago is that day. N weeks, months or years ago is the calendar unit that holds that day: nobody who says "two months ago"
+means the one day. N hours or minutes ago is the moment with one unit on either side of it. Where a fraction was said ("half an
+hour", "a year and a half", "2.5 days") the stretch is as wide as that fraction, with the moment in its middle.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from infinite_memory.time_expressions.amounts import MAX_COUNT, Duration, Part, amount, duration, in_units
+from infinite_memory.time_expressions.lexicon import Tag, Unit
+from infinite_memory.time_expressions.parser import Found, Reader
+from infinite_memory.time_expressions.spans import (
+    Date,
+    Span,
+    half_width,
+    settle,
+    shift,
+    unit_span,
+    unit_start,
+    weekday_of_week,
+)
+
+_SOME = 4  # how many a plural without a number is taken to be, give or take two
+_QUANTITY = (Tag.NUMBER, Tag.ORDINAL, Tag.SCALE, Tag.HALF, Tag.QUARTER_OF, Tag.MIXED, Tag.VAGUE, Tag.SHARE_UNIT)
+
+
+def _back(at: dt.datetime, parts: Duration, sign: int = -1) -> dt.datetime:
+    """Go back by every part, in wall time; whoever counts in hours passes an absolute instant."""
+    for part in sorted(parts, key=lambda part: -part.unit):
+        at = shift(at, part.unit, sign * part.count)
+    return at
+
+
+def ago(reader: Reader, place: int) -> Found | None:
+    """Read "two days ago", "vor zwei Tagen", "2 thursdays ago", "a few weeks back"."""
+    opened = reader.has(place, Tag.AGO_OPENS)
+    start = reader.skip(place, Tag.AGO_OPENS, Tag.ROUGHLY, limit=3) if opened else place
+    read = duration(reader, start)
+    if read is None and reader.has(start, Tag.UNIT) and (opened or reader.has(start + 1, Tag.AGO)):
+        read = _uncounted(reader, start, opened=opened)
+    if either := _either_ago(reader, start, opened=opened):
+        return either
+    if read is None:
+        return None if opened else _weekdays_ago(reader, place)
+    parts, after = read
+    closed = reader.has(after, Tag.AGO)
+    if not opened and not closed:
+        return None
+    if parts[0].count >= 1000 and parts[0].unit is Unit.YEAR:
+        return None
+    after = after + 1 if closed else after
+    word = reader.at(after)
+    if word.has(Tag.DAY) and int(word.get(Tag.DAY)) <= 0 and min(part.unit for part in parts) >= Unit.DAY:
+        base = unit_span(reader.now, Unit.DAY, int(word.get(Tag.DAY))).start
+        assert base is not None
+        return Found(unit_span(_back(base, parts), Unit.DAY), after + 1)
+    if len(parts) == 1 and parts[0].unit is Unit.WEEK and not parts[0].vague:
+        weekday = reader.skip(after, Tag.ON, limit=1)
+        if reader.has(weekday, Tag.WEEKDAY):  # "two weeks ago on Thursday"
+            return Found(
+                weekday_of_week(reader.now, int(reader.at(weekday).get(Tag.WEEKDAY)), -parts[0].count), weekday + 1
+            )
+    span = ago_span(reader.now, reader.instant, parts)
+    return Found(span, after) if span else None
+
+
+def _either_ago(reader: Reader, place: int, *, opened: bool) -> Found | None:
+    """Read "between 3 and 5 days ago", "two or three weeks ago"."""
+    at = reader.skip(place, Tag.BETWEEN, Tag.FROM, limit=1)
+    first = amount(reader, at)
+    if first is None or not (reader.has(first.after, Tag.AND, Tag.OR, Tag.TO) or reader.is_dash(first.after)):
+        return None
+    second = amount(reader, first.after + 1)
+    if second is None or not reader.has(second.after, Tag.UNIT) or (first.value >= 1 and second.value < 1):
+        return None  # "two and a half days"
+    closed = reader.has(second.after + 1, Tag.AGO)
+    if not (opened or closed) or max(first.value, second.value) > MAX_COUNT:
+        return None
+    unit: Unit = reader.at(second.after).get(Tag.UNIT)
+    ends = [in_units(value, unit) for value in sorted((first.value, second.value), reverse=True)]
+    early, late = (ago_span(reader.now, reader.instant, parts) if parts else None for parts in ends)
+    after = second.after + 2 if closed else second.after + 1
+    return Found(Span(early.start, late.end, unit), after) if early and late else None
+
+
+def _uncounted(reader: Reader, place: int, *, opened: bool) -> tuple[Duration, int] | None:
+    """Read "years ago", "半年前": a unit without a number, which no quantity may precede that was not understood."""
+    unit: Unit = reader.at(place).get(Tag.UNIT)
+    if reader.language.scriptless:
+        half = [Part(6, Unit.MONTH, step=(6, Unit.MONTH))]
+        return (half, place + 1) if unit is Unit.HALF_YEAR else None
+    before = reader.at(place - 1)
+    if not opened and (before.has(*_QUANTITY) or before.digits or reader.at(place).glued):
+        return None
+    return [Part(_SOME, unit, vague=True)], place + 1
+
+
+def ago_span(wall: dt.datetime, instant: dt.datetime, parts: Duration) -> Span | None:
+    """Return the stretch that lies a duration back; what decides its width is told at the top of this module."""
+    unit = min(part.unit for part in parts)
+    vague = any(part.vague for part in parts)
+    if steps := [part.step for part in parts if part.step]:
+        return _fraction_span(wall, instant, parts, min(steps, key=lambda step: (step[1], step[0])))
+    if unit <= Unit.HOUR:
+        start = _back(instant, parts)
+        more = 2 if vague else 1
+        return Span(shift(start, unit, -more), shift(start, unit, more), unit)
+    if unit is Unit.WEEKEND:
+        return unit_span(wall, unit, -parts[-1].count)
+    day = _back(unit_start(wall, Unit.DAY), parts)
+    if vague:
+        return Span(shift(day, unit, -1), shift(day, unit, 1) + dt.timedelta(days=1), unit)
+    return unit_span(day, Unit.WEEK if unit is Unit.FORTNIGHT else unit)
+
+
+def _fraction_span(wall: dt.datetime, instant: dt.datetime, parts: Duration, step: tuple[int, Unit]) -> Span:
+    """Return a stretch one *step* wide around the moment; whole days where the step is days or longer."""
+    if step[1] <= Unit.HOUR:
+        moment = _back(instant, parts)
+        half = half_width(*step)
+        return Span(moment - half, moment + half, min(part.unit for part in parts))
+    day = _back(unit_start(wall, Unit.DAY), parts)
+    if step[1] >= Unit.MONTH and (step[0] % 2 == 0 or step[1] > Unit.MONTH):
+        months = step[0] * (shift(day, step[1], 1).year * 12 + shift(day, step[1], 1).month - day.year * 12 - day.month)
+        first, last = shift(day, Unit.MONTH, -(months // 2)), shift(day, Unit.MONTH, months // 2)
+    else:
+        half = half_width(*step)
+        first, last = unit_start(day - half, Unit.DAY), unit_start(day + half, Unit.DAY)
+    return Span(first, last + dt.timedelta(days=1), Unit.DAY)
+
+
+def _weekdays_ago(reader: Reader, place: int) -> Found | None:
+    count = reader.count(place)
+    if (
+        count is None
+        or count[0] > MAX_COUNT
+        or not reader.has(count[1], Tag.WEEKDAY)
+        or not reader.has(count[1] + 1, Tag.AGO)
+    ):
+        return None
+    span = settle(Date(weekday=reader.at(count[1]).get(Tag.WEEKDAY), shift=-7 * (count[0] - 1)), reader.now)
+    return Found(span, count[1] + 2) if span else None
+
+
+def before_day(reader: Reader, place: int) -> Found | None:
+    """Read "the day before yesterday", "two days before yesterday", "the week before last", "the day after Christmas"."""
+    start = reader.skip(place, Tag.THE, limit=1)
+    read = duration(reader, start)
+    if read:
+        parts, at = read
+    elif reader.has(start, Tag.UNIT):
+        parts, at = [Part(1, reader.at(start).get(Tag.UNIT))], start + 1
+    elif (
+        reader.has(start, Tag.WEEKDAY)
+        and reader.has(start + 1, Tag.BEFORE)
+        and reader.at(start + 2).get(Tag.RELATIVE) == -1
+    ):
+        span = settle(Date(weekday=reader.at(start).get(Tag.WEEKDAY), shift=-7), reader.now)
+        return Found(span, start + 3) if span else None
+    elif reader.language.before_day_is_day and reader.has(start, Tag.BEFORE):
+        parts, at = [Part(1, Unit.DAY)], start
+        behind = reader.skip(reader.skip_sign(start + 1, "-"), Tag.OF, limit=1)
+        if not reader.has(behind, Tag.DAY) or reader.at(behind).get(Tag.DAY) != -1:
+            return None
+    else:
+        return None
+    ahead = reader.has(at, Tag.AFTER) and not reader.has(at, Tag.BEFORE)
+    if not (ahead or reader.has(at, Tag.BEFORE)) or parts[0].unit < Unit.DAY:
+        return None
+    at = reader.skip(reader.skip_sign(at + 1, "-"), Tag.OF, limit=1)
+    unit = parts[-1].unit
+    if not read and not ahead and reader.at(at).get(Tag.RELATIVE) == -1 and not reader.has(at + 1, Tag.UNIT):
+        return Found(unit_span(reader.now, unit, -2), at + 1)
+    if reader.depth <= 2:
+        reader.depth += 1
+        try:
+            found = reader.day(at)
+        finally:
+            reader.depth -= 1
+        if found is not None:
+            span = found.node if isinstance(found.node, Span) else settle(found.node, reader.now)
+            if span is None or span.start is None or span.start.tzinfo is not None:
+                return None
+            base = _back(span.start, parts, 1 if ahead else -1)
+            if unit is Unit.DAY or len(parts) > 1 or span.grain is Unit.DAY:
+                return Found(unit_span(base, Unit.DAY), found.after)
+            return Found(unit_span(base, unit), found.after)
+    if reader.is_over(at) and not read and not ahead and unit is Unit.DAY:
+        return Found(unit_span(reader.now, unit, -1), at)
+    return None
+
+
+def since(reader: Reader, parts: Duration) -> Span:
+    """Give the stretch from a duration back until now."""
+    unit = min(part.unit for part in parts)
+    if unit <= Unit.HOUR:
+        now = reader.instant
+        return Span(_back(now, parts), now, unit)
+    now = reader.now
+    return Span(_back(unit_start(now, Unit.DAY), parts), reader.instant, unit)
+
+
+__all__ = ["MAX_COUNT", "Duration", "Part", "ago", "ago_span", "before_day", "duration", "since"]

@@ -1,0 +1,202 @@
+"""Tokens into lexemes: each with what it may mean in one language, numbers with their values.
+
+Numbers that plainly are no time (prices, versions, rooms, decimals, parts of addresses) are made mute here, once, so that no
+rule of the grammar has to think of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from infinite_memory.time_expressions.lexicon import Lexicon, Meanings, Tag
+from infinite_memory.time_expressions.tokens import Token, is_unspaced
+
+_MAX_NUMBER_DIGITS = 4  # digits; longer ones are no part of a date
+_MAX_ISO_TOKENS = 7
+_ISO_WEEK = re.compile(r"([12]\d{3})-?w(\d{2})(?:-?([1-7]))?|[kc]?w(\d{1,2})", re.ASCII)
+_ISO_STARTS = frozenset("12ckw")
+_MONEY = frozenset("$€£¥#%°§&=*@\\^+")
+_GLUE_BEFORE = (Tag.HOUR_MARK, Tag.MONTH, Tag.WEEKDAY, Tag.QUARTER_MARK, Tag.HALF_MARK)
+_GLUE_AFTER = (
+    Tag.UNIT,
+    Tag.ORDINAL_MARK,
+    Tag.MERIDIEM,
+    Tag.MONTH,
+    Tag.HOUR_MARK,
+    Tag.DECADE_CLOSES,
+    Tag.QUARTER_MARK,
+    Tag.HALF_MARK,
+)
+
+
+@dataclass(slots=True)
+class Lexeme:
+    """One word or sign: ``text[start:end]``; *glued* if no blank precedes it; *value* if it is digits."""
+
+    folded: str
+    start: int
+    end: int
+    glued: bool
+    meanings: Meanings = field(default_factory=dict)
+    value: int | None = None
+    digits: int = 0
+    mute: bool = False
+    capital: bool = False
+
+    def has(self, *tags: Tag) -> bool:
+        """Tell whether it may mean one of *tags*."""
+        meanings = self.meanings
+        if not meanings:
+            return False
+        for tag in tags:  # noqa: SIM110 - a generator costs twice as much, and nothing is asked more often
+            if tag in meanings:
+                return True
+        return False
+
+    def get(self, tag: Tag) -> Any:
+        """Give its value for *tag*, None without."""
+        return self.meanings.get(tag)
+
+
+def read_lexemes(tokens: list[Token], lexicon: Lexicon) -> list[Lexeme]:
+    """Look the tokens up, longest entries first, and mute what is no time."""
+    folded = [token.folded for token in tokens]
+    found: list[Lexeme] = []
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        if iso := _iso_week(folded, tokens, at):
+            last = tokens[at + iso[0] - 1]
+            meanings = {Tag.ISO_WEEK: iso[1]}
+            found.append(Lexeme("".join(folded[at : at + iso[0]]), token.start, last.end, token.glued, meanings))
+            at += iso[0]
+            continue
+        if token.folded.isdigit():
+            digits = len(token.folded)
+            short = digits <= _MAX_NUMBER_DIGITS and token.folded.isascii()
+            value = int(token.folded) if short else None
+            found.append(Lexeme(token.folded, token.start, token.end, token.glued, {}, value, digits, not short))
+            at += 1
+            continue
+        size, meanings = lexicon.match(folded, at)
+        if not size and lexicon.language.joined_parts:
+            found.extend(_split_compound(token, lexicon))
+        else:
+            last = tokens[at + max(size, 1) - 1]
+            word = folded[at] if size <= 1 else "".join(folded[at : at + size])
+            found.append(Lexeme(word, token.start, last.end, token.glued, meanings, capital=token.capital))
+        at += max(size, 1)
+    _mute_chunks(found)
+    _mute_numbers(found)
+    return found
+
+
+def _iso_week(folded: list[str], tokens: list[Token], at: int) -> tuple[int, tuple[int | None, int, int | None]] | None:
+    """Read "2026-W45", "2026W45", "2026-W45-3", "W45", "KW45": how many tokens, and the year, week and weekday."""
+    if folded[at][0] not in _ISO_STARTS:
+        return None
+    size = 1
+    while at + size < len(tokens) and tokens[at + size].glued and size < _MAX_ISO_TOKENS:
+        size += 1
+    if size < 2 or (at and tokens[at].glued):
+        return None
+    while size > 2 and not folded[at + size - 1].isalnum():
+        size -= 1  # a sign that ends the sentence
+    if at + size < len(tokens) and tokens[at + size].glued and folded[at + size].isalnum():
+        return None
+    match = _ISO_WEEK.fullmatch("".join(folded[at : at + size]))
+    if match is None:
+        return None
+    year, week, day, bare = match.groups()
+    if not 1 <= int(week or bare) <= 53:
+        return None
+    return size, (int(year) if year else None, int(week or bare), int(day) if day else None)
+
+
+def _split_compound(token: Token, lexicon: Lexicon) -> list[Lexeme]:
+    """Take "dienstagabend" apart into weekday and part of the day."""
+    word = token.folded
+    for cut in range(len(word) - 3, 4, -1):
+        size, first = lexicon.match([word[:cut]], 0)
+        if size and Tag.WEEKDAY in first:
+            size, second = lexicon.match([word[cut:]], 0)
+            if size and Tag.PART in second:
+                middle = token.start + cut
+                return [
+                    Lexeme(word[:cut], token.start, middle, token.glued, first),
+                    Lexeme(word[cut:], middle, token.end, True, second),
+                ]
+    return [Lexeme(word, token.start, token.end, token.glued)]
+
+
+def _mute(lexeme: Lexeme) -> None:
+    lexeme.mute, lexeme.meanings, lexeme.value = True, {}, None
+
+
+def _mute_chunks(lexemes: list[Lexeme]) -> None:
+    """Mute addresses: what stands without blanks around ``://``, ``@`` or ``_``."""
+    start = 0
+    for stop in range(1, len(lexemes) + 1):
+        if stop < len(lexemes) and lexemes[stop].glued:
+            continue
+        if stop - start > 1:
+            signs = "".join(lexeme.folded for lexeme in lexemes[start:stop] if not lexeme.folded.isalnum())
+            if "://" in signs or "@" in signs or "_" in signs or lexemes[start].folded == "www":
+                for lexeme in lexemes[start:stop]:
+                    _mute(lexeme)
+        start = stop
+
+
+def _mute_numbers(lexemes: list[Lexeme]) -> None:
+    for at, lexeme in enumerate(lexemes):
+        before = lexemes[at - 1] if at else None
+        after = lexemes[at + 1] if at + 1 < len(lexemes) else None
+        if lexeme.digits:
+            if not lexeme.mute and _is_no_time(lexemes, at, before, after):
+                _mute(lexeme)
+        elif lexeme.meanings and before is not None and lexeme.glued:
+            if before.folded in _MONEY and before.folded != "+":
+                _mute(lexeme)
+        if len(lexeme.folded) == 1 and lexeme.folded.isascii() and lexeme.folded.isalpha():
+            _check_letter(lexeme, before, after)
+
+
+def _check_letter(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -> None:
+    """Keep "d" as days only in "3d", and "q" as quarter only in "q3" or "q 3"."""
+    closed = lexeme.glued or (after is not None and after.has(Tag.AGO))  # "3d", "3 d ago"
+    glued_to_number = before is not None and before.digits > 0 and closed
+    if Tag.UNIT in lexeme.meanings and not glued_to_number:
+        lexeme.meanings = {tag: value for tag, value in lexeme.meanings.items() if tag is not Tag.UNIT}
+
+
+def _is_no_time(lexemes: list[Lexeme], at: int, before: Lexeme | None, after: Lexeme | None) -> bool:
+    if before is not None:
+        if before.folded in _MONEY:
+            return True
+        if lexemes[at].glued and before.folded.isalpha():
+            unspaced = is_unspaced(before.folded[-1])
+            if not unspaced and not before.has(*_GLUE_BEFORE) and not _is_iso_hour(lexemes, at):
+                return True
+        label = before
+        if before.folded == "." and at > 1:
+            label = lexemes[at - 2]
+        if label.has(Tag.LABEL) and not label.has(Tag.MONTH, Tag.WEEKDAY):
+            return True
+    if after is not None and after.glued:
+        if after.folded in _MONEY:
+            return True
+        if after.folded.isalpha() and not is_unspaced(after.folded[0]) and not after.has(*_GLUE_AFTER):
+            return not _is_iso_hour(lexemes, at + 2)
+    return False
+
+
+def _is_iso_hour(lexemes: list[Lexeme], at: int) -> bool:
+    """Tell whether the number at *at* follows the T of "2018-08-05T10:00"."""
+    return (
+        1 < at < len(lexemes)
+        and lexemes[at - 1].folded == "t"
+        and lexemes[at - 2].digits > 0
+        and lexemes[at].digits == 2
+    )

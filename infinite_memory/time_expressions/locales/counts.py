@@ -1,0 +1,80 @@
+"""Counts of units in words: what belongs to one, and those in several parts ("1 hour 20 minutes ago").
+
+A part is never read as the whole: "one day ago" is not what "twenty-one days ago" says.
+"""
+
+from __future__ import annotations
+
+from infinite_memory.time_expressions.amounts import Part
+from infinite_memory.time_expressions.locales.data import NUMBER, Entry, Kind
+from infinite_memory.time_expressions.locales.matching import Matcher
+
+_MAX_COUNT = 10_000
+_MAX_PARTS = 4  # of a count: years, months, weeks, days
+_MAX_JOINT = 3  # letters of a word for "and"
+_MAX_SPELLING = 3  # words of a number, less one
+
+
+class CountReader(Matcher):
+    """Reads how much time an entry counts back, and what stands beside it that belongs to the count."""
+
+    def _smaller_parts(self, first: Part, entry: Entry, after: int) -> tuple[list[Part], int]:
+        """Return *first* and the smaller units behind it, where the word for ago stands before them: "pred 2 urama i 5 minuta"."""
+        parts = [first]
+        if entry.words[0] == NUMBER or entry.words[-2:-1] != (NUMBER,):
+            return parts, after
+        while len(parts) < _MAX_PARTS:
+            joint = self._word(after)
+            is_joint = joint is not None and joint.is_letters and len(joint.folded) <= _MAX_JOINT
+            spelled = self._spelled(after) or (self._spelled(after + 1) if is_joint else None)
+            units = self._entries(spelled[1], Kind.UNIT) if spelled else []
+            if not spelled or not units or units[0][0].value >= parts[-1].unit or not 0 < spelled[0] <= _MAX_COUNT:
+                break
+            parts.append(Part(spelled[0], units[0][0].value))
+            after = units[0][1]
+        return parts, after
+
+    def _part(self, entry: Entry, number: int) -> Part | None:
+        """Return how much time an entry counts back; None for times to come and counts beyond counting."""
+        sign, unit, fixed = entry.value
+        count = fixed or number
+        return Part(count, unit) if sign < 0 and 0 < count <= _MAX_COUNT else None
+
+    def _continues_count(self, at: int, entry: Entry) -> bool:
+        """True if what stands before belongs to the count: the "one day ago" of "twenty-one days ago", or "1 hour 20 minutes"."""
+        if entry.words[0] != NUMBER and NUMBER in entry.words:
+            return False
+        before = self._word(at - 1)
+        if before is None or at < 1:
+            return False
+        if before.folded.isdigit() or before.value is not None or self._ends_number(at - 1):
+            return True
+        gap = at - 2 if len(before.folded) <= _MAX_JOINT and before.is_letters else at - 1
+        return any(
+            unit.kind is Kind.UNIT and self._ends_number(gap - 1) for unit, _, _ in self._entries(gap, Kind.UNIT)
+        )
+
+    def _ends_number(self, at: int) -> bool:
+        """True if *at* is the last word of a number in digits or words, or one inside it."""
+        return any(
+            (spelled := self._spelled(start)) is not None and spelled[1] > at
+            for start in range(max(0, at - _MAX_SPELLING), at + 1)
+        )
+
+    def _joined_counts(self, at: int) -> tuple[list[Part], int] | None:
+        """Read "1 hour 20 minutes ago", with or without a short word between: the count of the last part says that it is past."""
+        parts: list[Part] = []
+        place = at
+        while len(parts) < _MAX_PARTS and (spelled := self._spelled(place)):
+            units = self._entries(spelled[1], Kind.UNIT)
+            last = [row for row in self._entries(place, Kind.COUNTED) if row[0].words[0] == NUMBER]
+            if parts and last and (part := self._part(last[0][0], last[0][2])) and part.unit < parts[-1].unit:
+                return [*parts, part], last[0][1]
+            if not units or not 0 < spelled[0] <= _MAX_COUNT or (parts and units[0][0].value >= parts[-1].unit):
+                return None
+            parts.append(Part(spelled[0], units[0][0].value))
+            place = units[0][1]
+            joint = self._word(place)
+            if joint is not None and self._spelled(place) is None and len(joint.folded) <= _MAX_JOINT:
+                place += 1
+        return None

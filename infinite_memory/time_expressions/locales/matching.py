@@ -1,0 +1,166 @@
+"""Finds the entries and the numbers of a locale in words, whole words all of them; each place is looked at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from infinite_memory.time_expressions.locales.data import NUMBER, Entry, Kind, Locale
+from infinite_memory.time_expressions.locales.words import Word, is_unspaced
+
+_PARTICLES = frozenset(
+    "은|는|이|가|을|를|에|의|도|로|으로|에는|에도|에서|부터|까지|엔|경|쯤|께|와|과|날|부터는|까지는".split("|")  # noqa: SIM905
+)
+_HEBREW, _ARABIC = "בלמהוש", "بلوفك"
+_INNER_SIGNS = frozenset(".'-,")
+_NUMBER_SIGNS = frozenset(".,:/")
+_MIN_PIECE = 2  # letters of a known piece of an unspaced run
+
+
+class Matcher:
+    """The words of a text as one locale sees them: places are indexes of words, and what is read ends before a place."""
+
+    def __init__(self, locale: Locale, words: list[Word]) -> None:
+        self.locale = locale
+        self.words = _cut(words, locale)
+        self._matches: dict[int, list[tuple[Entry, int, int]]] = {}
+        self._numbers: dict[int, tuple[int, int] | None] = {}
+
+    def _word(self, at: int) -> Word | None:
+        return self.words[at] if 0 <= at < len(self.words) else None
+
+    def _entries(self, at: int, *kinds: Kind) -> list[tuple[Entry, int, int]]:
+        """Return the entries of *kinds* that stand at *at*: each with the place behind and the number in it (0 for none)."""
+        return [row for row in self._all_entries(at) if row[0].kind in kinds]
+
+    def _all_entries(self, at: int) -> list[tuple[Entry, int, int]]:
+        """Return what stands at *at*, longest first; worked out once for each place."""
+        if at not in self._matches:
+            word = self._word(at)
+            rows: list[Entry] = []
+            for first in forms_of(word.folded) if word is not None else ():
+                rows += self.locale.entries.get(first, ())
+            if word is not None and (spelled := self._spelled(at)) is not None:
+                behind = self._word(self._over_sign(spelled[1]))
+                for second in forms_of(behind.folded) if behind is not None else ():
+                    rows += self.locale.counted.get(second, ())
+            found = [(entry, *match) for entry in rows if (match := self._match(entry, at))]
+            self._matches[at] = sorted(found, key=lambda row: -row[1])
+        return self._matches[at]
+
+    def _over_sign(self, at: int) -> int:
+        sign = self._word(at)
+        return at + 1 if sign is not None and sign.folded in _INNER_SIGNS else at
+
+    def _match(self, entry: Entry, at: int) -> tuple[int, int] | None:
+        number, place = 0, at
+        for step, expected in enumerate(entry.words):
+            if step:
+                place = self._over_sign(place)
+            word = self._word(place)
+            if word is None:
+                return None
+            if expected == NUMBER:
+                spelled = self._spelled(place)
+                if spelled is None:
+                    return None
+                number, place = spelled
+            elif not _matches(word.folded, expected, first=step == 0, last=step == len(entry.words) - 1):
+                return None
+            else:
+                place += 1
+        return place, number
+
+    def _number(self, at: int) -> int | None:
+        """Return the number that the one word at *at* is."""
+        spelled = self._spelled(at)
+        return spelled[0] if spelled and spelled[1] == at + 1 else None
+
+    def _spelled(self, at: int) -> tuple[int, int] | None:
+        """Return the number at *at*, in digits of any script or in words, and the place behind; None for parts of longer ones."""
+        if at not in self._numbers:
+            self._numbers[at] = self._read_number(at)
+        return self._numbers[at]
+
+    def _read_number(self, at: int) -> tuple[int, int] | None:
+        word = self._word(at)
+        if word is None:
+            return None
+        if word.value is not None:
+            return None if self._is_part_of_number(at) else (word.value, at + 1)
+        if not word.is_letters:
+            return None
+        for words, value in self.locale.numbers.get(word.folded, ()):
+            inside = self.words[at : at + len(words)]
+            if tuple(each.folded for each in inside) == words:
+                return value, at + len(words)
+        matching = (value for pattern, value in self.locale.patterns if pattern.fullmatch(word.folded))
+        number = next(matching, None)
+        return (number, at + 1) if number is not None else None
+
+    def _is_part_of_number(self, at: int) -> bool:
+        """True if digits are joined to those at *at* by a sign: "2.5", "12:30", "1/4"."""
+        for sign, digits in ((at + 1, at + 2), (at - 1, at - 2)):
+            mark, other = self._word(sign), self._word(digits)
+            if mark is None or other is None or mark.folded not in _NUMBER_SIGNS or not other.folded[:1].isdigit():
+                continue
+            if self.words[max(sign, at)].glued and self.words[max(sign, digits)].glued:
+                return True
+        return False
+
+
+def forms_of(word: str) -> list[str]:
+    """Return how a word may stand in the data: itself, without its prefix (Hebrew, Arabic) or its particle (Korean)."""
+    forms = [word]
+    if word[0] in _HEBREW:
+        forms += [word[1:], "ה" + word[1:]]
+    elif word[0] in _ARABIC:
+        forms.append(word[1:])
+    elif "\uac00" <= word[0] <= "\ud7a3":
+        forms += [word[:-size] for size in (1, 2, 3) if word[-size:] in _PARTICLES and len(word) > size]
+    return forms
+
+
+def _matches(word: str, expected: str, *, first: bool, last: bool) -> bool:
+    if word == expected:
+        return True
+    if not (first or last) or not word:
+        return False
+    is_korean = "\uac00" <= word[0] <= "\ud7a3"
+    return expected in forms_of(word)[1:] and (last if is_korean else first)
+
+
+def _cut(words: list[Word], locale: Locale) -> list[Word]:
+    """Cut runs of unspaced scripts into the pieces that the locale knows, the longest first."""
+    if not any(is_unspaced(word.folded) for word in words):
+        return words
+    pieces = locale.pieces
+    longest = max(map(len, pieces), default=0)
+    cut: list[Word] = []
+    for word in words:
+        if not is_unspaced(word.folded) or word.end - word.start != len(word.folded):
+            cut.append(word)
+            continue
+        at, begin = 0, 0
+        while at < len(word.folded):
+            sizes = range(min(longest, len(word.folded) - at), _MIN_PIECE - 1, -1)
+            size = next((size for size in sizes if word.folded[at : at + size] in pieces), 0)
+            if not size:
+                at += 1
+                continue
+            if begin < at:
+                cut.append(_piece(word, begin, at))
+            cut.append(_piece(word, at, at + size))
+            at = begin = at + size
+        if begin < len(word.folded):
+            cut.append(_piece(word, begin, len(word.folded)))
+    return cut
+
+
+def _piece(word: Word, start: int, end: int) -> Word:
+    return replace(
+        word,
+        folded=word.folded[start:end],
+        start=word.start + start,
+        end=word.start + end,
+        glued=word.glued if not start else True,
+    )

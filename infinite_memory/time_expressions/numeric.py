@@ -1,0 +1,163 @@
+"""Rules for dates in figures: "2018/08/05", "10.31.1974", "22/Jan/2019", "5/17", and by what they are told from versions and sums."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+
+from infinite_memory.time_expressions.lexicon import Tag
+from infinite_memory.time_expressions.parser import Found, Reader
+from infinite_memory.time_expressions.spans import FIRST_YEAR, Date
+
+_LAST_DATED_YEAR = 2400  # "05/11/2569" is a date of the Buddhist era
+
+
+def numeric_date(reader: Reader, place: int) -> Found | None:
+    """Read "2018/08/05", "10.31.1974", "22/Jan/2019", "2014-10", "5/17"."""
+    first = reader.at(place)
+    if first.value is None or _continues_number(reader, place):
+        return None
+    sign, middle = reader.at(place + 1), reader.at(place + 2)
+    separator = sign.folded
+    if separator not in ("/", ".", "-"):
+        return _spaced_date(reader, place) if reader.lone else None
+    glued = sign.glued and middle.glued
+    if not glued:
+        return _month_and_year(reader, place, separator)
+    if middle.value is None and not middle.has(Tag.MONTH):
+        return None
+    third_sign, third = reader.at(place + 3), reader.at(place + 4)
+    if third_sign.glued and third.glued and third.digits and third.value is not None:
+        lone_comma = reader.lone and third_sign.folded == "," and separator == "/"
+        if third_sign.folded == separator or lone_comma:
+            return _three_parts(reader, place, separator)
+    if third_sign.folded == separator and third_sign.glued and third.digits and third.glued:
+        return None
+    if middle.has(Tag.MONTH):
+        return _day_and_month_name(reader, place)
+    return _two_parts(reader, place, separator)
+
+
+def _continues_number(reader: Reader, place: int) -> bool:
+    """Tell whether digits and a sign stand right before, as in the "2.3" of "1.2.3"."""
+    sign = reader.at(place - 1)
+    return (
+        reader.at(place).glued
+        and sign.glued
+        and sign.folded in (".", "/", ",", ":")
+        and reader.at(place - 2).digits > 0
+    )
+
+
+def _three_parts(reader: Reader, place: int, separator: str) -> Found | None:
+    first, middle, third = reader.at(place), reader.at(place + 2), reader.at(place + 4)
+    assert first.value is not None and third.value is not None
+    after = place + 5
+    if reader.at(after).folded == "t" and reader.at(after).glued:
+        after = after + 1 if reader.at(after + 1).digits == 2 else after
+    if middle.has(Tag.MONTH):
+        year, day = (first.value, third.value) if first.digits == 4 else (third.value, first.value)
+        if max(first.digits, third.digits) < 4:
+            year = reader.full_year(year)
+        return checked(Date(year, middle.get(Tag.MONTH), day), after)
+    assert middle.value is not None
+    if first.digits == 4 and third.digits <= 2:
+        if not FIRST_YEAR <= first.value <= _LAST_DATED_YEAR:
+            return None
+        return checked(Date(first.value, middle.value, third.value), after)
+    if third.digits == 4 and not FIRST_YEAR <= third.value <= _LAST_DATED_YEAR:
+        return None  # of another calendar
+    if third.digits == 4 or (third.digits == 2 and first.digits <= 2 and _allows_short_year(reader, separator)):
+        year = third.value if third.digits == 4 else reader.full_year(third.value)
+        dated = _ordered(reader, first.value, middle.value, separator)
+        return checked(replace(dated, year=year), after) if dated else None
+    return None
+
+
+def _allows_short_year(reader: Reader, separator: str) -> bool:
+    return separator == "/" or reader.lone or (separator == "." and reader.language.dotted_dates)
+
+
+def _ordered(reader: Reader, first: int, second: int, separator: str = "/") -> Date | None:
+    """Tell day from month: by size where only one order is possible, else by the language's habit; dotted dates are day first."""
+    as_day_first = 1 <= first <= 31 and 1 <= second <= 12
+    as_month_first = 1 <= second <= 31 and 1 <= first <= 12
+    if not as_day_first and not as_month_first:
+        return None
+    day_first = as_day_first and not (as_month_first and reader.language.month_first and separator != ".")
+    month, day = (second, first) if day_first else (first, second)
+    swapped = (day, month) if as_day_first and as_month_first and first != second else None
+    return Date(None, month, day, swapped=swapped, day_first=day_first)
+
+
+def _two_parts(reader: Reader, place: int, separator: str) -> Found | None:
+    first, second = reader.at(place), reader.at(place + 2)
+    assert first.value is not None and second.value is not None
+    after = place + 3
+    if first.digits == 4 and second.digits <= 2 and 1 <= second.value <= 12 and 1900 <= first.value <= 2100:
+        return Found(Date(first.value, second.value), after, False)
+    if second.digits == 4 and first.digits <= 2 and 1 <= first.value <= 12 and 1900 <= second.value <= 2100:
+        if separator != "." or reader.language.dotted_dates or reader.lone:
+            return Found(Date(second.value, first.value), after, False)
+    if first.digits > 2 or second.digits > 2 or separator == "-":
+        return None
+    if separator == ".":
+        if reader.at(after).folded == "." and reader.at(after).glued and not reader.at(after + 1).digits:
+            dated = Date(None, second.value, first.value, day_first=True)
+            ends_sentence = reader.is_over(after) and not reader.lone  # "on average 3.7."
+            return checked(dated, after + 1, strong=reader.language.dotted_dates and not ends_sentence)
+        if not reader.language.dotted_dates or second.digits < 2:
+            return None
+    dated_or_none = _ordered(reader, first.value, second.value, separator)
+    if dated_or_none is None or _is_share(reader, after):
+        return None
+    return checked(dated_or_none, after, strong=False)
+
+
+def _is_share(reader: Reader, place: int) -> bool:
+    """Tell whether "3/4" is a share of something: "3/4 of the cases", "1/2 cup" cannot be told."""
+    return reader.at(place).folded in ("of", "von", "de", "der", "des") and not reader.has(place + 1, Tag.RELATIVE)
+
+
+def _day_and_month_name(reader: Reader, place: int) -> Found | None:
+    first, month = reader.at(place), reader.at(place + 2).get(Tag.MONTH)
+    if first.digits == 4:
+        return Found(Date(first.value, month), place + 3)
+    return checked(Date(None, month, first.value), place + 3)
+
+
+def _month_and_year(reader: Reader, place: int, separator: str) -> Found | None:
+    """Read "11 - 2016" and "2016 /11", with blanks; only where the whole text is a time."""
+    first, second = reader.at(place), reader.at(place + 2)
+    if not reader.lone or second.value is None or separator == "." or first.value is None:
+        return None
+    for year, month in ((first, second), (second, first)):
+        if year.digits == 4 and month.digits <= 2 and month.value is not None and 1 <= month.value <= 12:
+            return Found(Date(year.value, month.value), place + 3)
+    return None
+
+
+def _spaced_date(reader: Reader, place: int) -> Found | None:
+    """Read "20 2 2014" and "2010 01 29"; only where the whole text is a time."""
+    first, second, third = (reader.at(place + step) for step in range(3))
+    if first.value is None or second.value is None or third.value is None or second.digits > 2 or third.glued:
+        return None
+    if first.digits == 4 and third.digits <= 2:
+        return checked(Date(first.value, second.value, third.value), place + 3)
+    if third.digits in (2, 4) and first.digits <= 2:
+        year = third.value if third.digits == 4 else reader.full_year(third.value)
+        dated = _ordered(reader, first.value, second.value)
+        return checked(replace(dated, year=year), place + 3) if dated else None
+    return None
+
+
+def checked(date: Date, after: int, *, strong: bool = True) -> Found | None:
+    """Give *date* if the calendar can have such a day; there is no day 0 and no month 0."""
+    year, month, day = (
+        default if part is None else part for part, default in ((date.year, 2000), (date.month, 1), (date.day, 1))
+    )
+    try:
+        dt.date(year, month, day)
+    except ValueError:
+        return None
+    return Found(date, after, strong)

@@ -1,0 +1,120 @@
+"""Rules for a part counted inside a longer stretch: "the first Monday of this month", "last day in october", "5月の第一月曜日"."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from infinite_memory.time_expressions.holidays import nth_weekday
+from infinite_memory.time_expressions.lexicon import Tag, Unit
+from infinite_memory.time_expressions.parser import Found, Reader
+from infinite_memory.time_expressions.spans import Span, midnight, settle, shift, unit_span, unit_start
+
+_SATURDAY = 5
+
+
+def nth_of_period(reader: Reader, place: int) -> Found | None:
+    """Read "first Monday of this month", "last day in october 2015", "first ten days of last year", "third week of May"."""
+    at = reader.skip(place, Tag.THE, limit=1)
+    nth, at = which(reader, at)
+    if nth is None:
+        return None
+    count = reader.number(at)
+    many = count.value if count and not count.ordinal and count.digits <= 2 else 1
+    if count and many > 1:
+        at = count.after
+    what = reader.at(at)
+    if not what.has(Tag.WEEKDAY, Tag.UNIT):
+        return None
+    after = at + 1
+    inside = reader.skip(after, Tag.OF, Tag.IN, limit=2)
+    outer = _outer(reader, inside)
+    if outer is None or outer[0].start is None or outer[0].end is None or not (inside > after or reader.lone):
+        return None
+    span = nth_inside(nth, many, what.get(Tag.WEEKDAY), what.get(Tag.UNIT), outer[0])
+    return Found(span, outer[1]) if span else None
+
+
+def which(reader: Reader, place: int) -> tuple[int | None, int]:
+    """Read "third" (3), "last" (-1) or "second last" (-2)."""
+    number = reader.number(place)
+    if number and number.ordinal and number.value <= 366:
+        if reader.at(number.after).get(Tag.RELATIVE) == -1:
+            return -number.value, number.after + 1
+        return number.value, number.after
+    if reader.at(place).get(Tag.RELATIVE) == -1:
+        return -1, place + 1
+    return None, place
+
+
+def _outer(reader: Reader, place: int) -> tuple[Span, int] | None:
+    """Read the period something lies in: "last year", "October 2018", "the month"."""
+    at = reader.skip(place, Tag.THE, limit=1)
+    if reader.at(at).get(Tag.UNIT) in (Unit.MONTH, Unit.YEAR, Unit.WEEK) and not reader.has(at + 1, Tag.RELATIVE):
+        year = reader.year(at + 1)
+        if year is None:
+            return unit_span(reader.now, reader.at(at).get(Tag.UNIT)), at + 1
+    if reader.depth > 2:
+        return None
+    reader.depth += 1
+    try:
+        found = reader.period(place)
+    finally:
+        reader.depth -= 1
+    if found is None:
+        return None
+    span = found.node if isinstance(found.node, Span) else settle(found.node, reader.now)
+    return (span, found.after) if span and span.grain >= Unit.WEEK else None
+
+
+def nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, outer: Span) -> Span | None:
+    """Give the *nth* weekday, or *many* of *unit* from the *nth* on, inside *outer*; None when there is none.
+
+    A negative *nth* counts from the end.
+    """
+    start, end = outer.start, outer.end
+    assert start is not None and end is not None
+    if weekday is not None:
+        if outer.grain is Unit.MONTH:
+            day = nth_weekday(start.year, start.month, weekday, nth)
+            return Span(midnight(day), midnight(day) + dt.timedelta(days=1)) if day else None
+        first = start + dt.timedelta(days=(weekday - start.weekday()) % 7 + 7 * (nth - 1))
+        if nth < 0:
+            last = end - dt.timedelta(days=1)
+            first = last - dt.timedelta(days=(last.weekday() - weekday) % 7 + 7 * (-nth - 1))
+        return Span(first, first + dt.timedelta(days=1)) if start <= first < end else None
+    if unit is None or unit >= outer.grain or unit < Unit.DAY:
+        return None
+    if unit is Unit.WEEKEND:
+        saturday = nth_inside(nth, 1, _SATURDAY, None, outer)
+        return unit_span(saturday.start, Unit.WEEKEND) if saturday and saturday.start else None
+    if unit is Unit.WEEK:  # the first week is the one that holds the period's first Thursday, as in ISO 8601
+        monday = unit_start(start, Unit.WEEK)
+        base = monday if start.weekday() <= 3 else monday + dt.timedelta(days=7)
+        last_monday = unit_start(end - dt.timedelta(days=1), Unit.WEEK)
+        if (end - last_monday).days < 4:
+            last_monday -= dt.timedelta(days=7)
+        begin = shift(base, Unit.WEEK, nth - 1) if nth > 0 else shift(last_monday, Unit.WEEK, nth + 1)
+        return Span(begin, shift(begin, Unit.WEEK, many), Unit.WEEK)
+    if nth > 0:
+        begin = shift(start, unit, nth - 1)
+        return Span(begin, shift(begin, unit, many), unit) if begin < end else None
+    stop = shift(end, unit, nth + 1)
+    return Span(shift(stop, unit, -many), stop, unit)
+
+
+def nth_behind(reader: Reader, found: Found) -> Found:
+    """Narrow a period by what follows it: "5月の第一月曜日"; gives *found* itself where nothing does."""
+    nth, at = which(reader, reader.skip(found.after, Tag.OF, limit=1))
+    if nth is None:
+        return found
+    if nth == -1 and (one := reader.number(at)) and one.value == 1:
+        at = one.after  # "最后一个星期五"
+    at = reader.skip(at, Tag.COUNTER, limit=1)
+    what = reader.at(at)
+    span = found.node if isinstance(found.node, Span) else settle(found.node, reader.now)
+    if span is None or span.start is None or span.end is None or span.grain < Unit.WEEK:
+        return found
+    if not what.has(Tag.WEEKDAY, Tag.UNIT) or span.start.tzinfo is not None:
+        return found
+    inner = nth_inside(nth, 1, what.get(Tag.WEEKDAY), what.get(Tag.UNIT), span)
+    return Found(inner, at + 1) if inner else found

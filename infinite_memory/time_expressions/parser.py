@@ -1,0 +1,242 @@
+"""What all rules of the grammar share: looking at lexemes, reading numbers and years."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from infinite_memory.time_expressions.lexemes import Lexeme
+from infinite_memory.time_expressions.lexicon import Language, Tag
+from infinite_memory.time_expressions.spans import FIRST_YEAR, LAST_YEAR, Date, Span
+
+_NOTHING = Lexeme("", 0, 0, False)
+_GLUING = frozenset(".:/,")
+
+
+class Number(NamedTuple):
+    """A number in digits or words. ``digits`` is 0 for words; *after* is the place behind it."""
+
+    value: int
+    after: int
+    ordinal: bool = False
+    digits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a rule has read up to *after*. Unless *strong*, it counts only with support around it."""
+
+    node: Date | Span
+    after: int
+    strong: bool = True
+
+
+class Reader:
+    """A cursor-free view of the lexemes: every rule takes a place and gives the place behind what it read.
+
+    *now* is naive local wall time, *instant* the same moment in UTC. *lone* says that the whole text is
+    taken to be a time, so that bare numbers may be days. *country* is where it is said, as far as holidays depend on it.
+    """
+
+    def __init__(
+        self,
+        lexemes: list[Lexeme],
+        language: Language,
+        now: dt.datetime,
+        instant: dt.datetime,
+        *,
+        lone: bool = False,
+        country: str | None = None,
+    ) -> None:
+        self.lexemes = lexemes
+        self.language = language
+        self.now = now
+        self.instant = instant
+        self.lone = lone
+        self.country = country
+        self.depth = 0
+        self._numbers: dict[int, Number | None] = {}
+        self.durations: dict[int, Any] = {}  # what `duration` read at a place
+
+    def period(self, place: int) -> Found | None:
+        """Read any one stretch of time at *place*; the grammar provides it, rules that nest call it."""
+        raise NotImplementedError
+
+    def day(self, place: int) -> Found | None:
+        """Read a stretch of the calendar at *place*, without a time of the day; the grammar provides it."""
+        raise NotImplementedError
+
+    def at(self, place: int) -> Lexeme:
+        """Give the lexeme at *place*, or an empty one past either end."""
+        return self.lexemes[place] if 0 <= place < len(self.lexemes) else _NOTHING
+
+    def has(self, place: int, *tags: Tag) -> bool:
+        """Tell whether the lexeme at *place* may mean one of *tags*."""
+        return 0 <= place < len(self.lexemes) and self.lexemes[place].has(*tags)
+
+    def skip(self, place: int, *tags: Tag, limit: int = 3) -> int:
+        """Step over at most *limit* lexemes that mean one of *tags*."""
+        while limit and self.has(place, *tags):
+            place, limit = place + 1, limit - 1
+        return place
+
+    def skip_sign(self, place: int, signs: str = ",") -> int:
+        """Step over one of *signs*."""
+        return place + 1 if self.at(place).folded and self.at(place).folded in signs else place
+
+    def is_dash(self, place: int) -> bool:
+        """Tell whether a dash stands at *place*."""
+        return self.at(place).folded == "-"
+
+    def is_over(self, place: int) -> bool:
+        """Tell whether nothing but signs follows."""
+        return not any(char.isalnum() for lexeme in self.lexemes[place:] for char in lexeme.folded[:1])
+
+    def number(self, place: int) -> Number | None:
+        """Read a cardinal or ordinal at *place*, in digits or words."""
+        if place not in self._numbers:
+            self._numbers[place] = self._read_number(place)
+        return self._numbers[place]
+
+    def _read_number(self, place: int) -> Number | None:
+        start = place + 1 if self.has(place, Tag.ORDINAL_OPENS) else place
+        lexeme = self.at(start)
+        if lexeme.value is not None:
+            if self._is_part_of_longer(start):
+                return None
+            after, ordinal = start + 1, start > place
+            following = self.at(after)
+            if following.has(Tag.ORDINAL_MARK) and following.glued:
+                if following.folded != "." or self._is_ordinal_dot(after, lexeme.value):
+                    after, ordinal = after + 1, True
+            return Number(lexeme.value, after, ordinal, lexeme.digits)
+        if not lexeme.has(Tag.NUMBER, Tag.ORDINAL, Tag.SCALE):
+            return None
+        read = self._unspaced_words(start) if self.language.scriptless else self._words(start)
+        return read._replace(ordinal=True) if read and start > place else read
+
+    def _is_ordinal_dot(self, dot: int, value: int) -> bool:
+        if not self.language.dotted_dates or not self.at(dot).glued or value > 31:
+            return False
+        return not self.is_over(dot + 1) or self.has(dot - 2, Tag.THE, Tag.ON)  # a last dot may end the sentence
+
+    def _is_part_of_longer(self, place: int) -> bool:
+        """Tell whether the digits belong to a decimal, a clock or a numeric date."""
+        for sign, digit in ((place + 1, place + 2), (place - 1, place - 2)):
+            other = self.at(digit)
+            glued = self.at(max(sign, place)).glued and self.at(max(sign, digit)).glued
+            if glued and other.digits and self.at(sign).folded in _GLUING:
+                group = other if digit > place else self.at(place)
+                if self.at(sign).folded != "," or (group.digits != 4 and not self.lone):
+                    return True
+        return False
+
+    def _words(self, place: int) -> Number | None:
+        total, current, at, ordinal = 0, 0, place, False
+        while at - place < _MAX_WORDS:
+            lexeme = self.at(at)
+            if lexeme.has(Tag.SCALE):
+                scale: int = lexeme.get(Tag.SCALE)
+                if scale >= 1000:
+                    total, current = total + max(current, 1) * scale, 0
+                else:
+                    current = max(current, 1) * scale
+            elif lexeme.has(Tag.NUMBER) and (added := _add(current, lexeme.get(Tag.NUMBER), at > place)) is not None:
+                current = added
+            elif lexeme.has(Tag.ORDINAL) and (added := _add(current, lexeme.get(Tag.ORDINAL), at > place)) is not None:
+                current, at, ordinal = added, at + 1, True
+                unit = self.at(at).get(Tag.ORDINAL)  # "décimo segundo" is twelfth
+                if current % 10 == 0 and unit is not None and unit < 10 and self.language.code != "en":
+                    current, at = current + unit, at + 1
+                break
+            else:
+                break
+            at += 1
+            link = at
+            if self.is_dash(at) or self.has(at, Tag.AND):
+                link = at + 1
+            linked = self.at(link)
+            value = linked.get(Tag.NUMBER) if linked.has(Tag.NUMBER) else linked.get(Tag.ORDINAL)
+            if link > at and (value is None or not current + total or _add(current, value, True) is None):
+                break
+            if link > at and self.has(at, Tag.AND) and current % 100 and self.language.code == "en":
+                break
+            at = link
+        return Number(total + current, at, ordinal) if at > place else None
+
+    def _unspaced_words(self, place: int) -> Number | None:
+        at, values = place, []
+        while self.has(at, Tag.NUMBER, Tag.SCALE) and (at == place or self.at(at).glued) and at - place < 8:
+            values.append((self.at(at).get(Tag.NUMBER), self.at(at).get(Tag.SCALE)))
+            at += 1
+        if all(scale is None for _, scale in values) and all(value is not None and value < 10 for value, _ in values):
+            if len(values) > _MAX_DIGITS:
+                return None
+            return Number(
+                int("".join(str(value) for value, _ in values)), at, False, len(values) if len(values) > 1 else 0
+            )
+        total, pending = 0, 0
+        for value, scale in values:
+            if scale is not None:
+                total, pending = total + max(pending, 1) * scale, 0
+            else:
+                pending = pending * 10 + value
+        return Number(total + pending, at)
+
+    def count(self, place: int) -> tuple[int, int, bool] | None:
+        """Read how many: the number, the place behind, whether it is vague ("a few")."""
+        if (number := self.number(place)) and not number.ordinal:
+            return number.value, number.after, False
+        if self.has(place, Tag.VAGUE):
+            value: int = self.at(place).get(Tag.VAGUE)
+            return value, self.skip(place + 1, Tag.OF, limit=1), value > 1
+        return None
+
+    def year(self, place: int, *, short: bool = False) -> tuple[int, int] | None:
+        """Read a year at *place*: four digits, words, or (*short*) two digits: the year and the place behind."""
+        quoted = self.at(place).folded == "'"
+        number = self.number(place + 1 if quoted else place)
+        if number is None or number.ordinal:
+            return None
+        if number.digits == 4 or (number.digits == 0 and 1900 <= number.value < 2100):
+            return (number.value, number.after) if 1900 <= number.value <= 2100 or self._is_dated(number) else None
+        if number.digits == 0 and 10 <= number.value <= 20 and not self.language.scriptless:
+            second = self.number(number.after)
+            if second and second.digits == 0 and not second.ordinal and 10 <= second.value <= 99:
+                return number.value * 100 + second.value, second.after
+        if number.digits == 2 and (short or quoted):
+            return self.full_year(number.value), number.after
+        return None
+
+    def _is_dated(self, number: Number) -> bool:
+        """Accept years far back where a month or a word for year stands beside them."""
+        return FIRST_YEAR <= number.value <= LAST_YEAR and self.language.scriptless
+
+    def full_year(self, two_digits: int) -> int:
+        """Complete a year of two digits: at most ten years ahead, else in the last century."""
+        century = self.now.year // 100 * 100
+        full = century + two_digits
+        return full if full <= self.now.year + 10 else full - 100
+
+
+_MAX_DIGITS = 4
+_MAX_WORDS = 10  # of a number: "nineteen hundred and ninety-nine" has five
+
+
+def _add(current: int, value: int, started: bool) -> int | None:
+    """Extend a number in words: "twenty" and "four"; None where they do not go together."""
+    if not started:
+        return value
+    rest = current % 100
+    if value >= 100:
+        return current + value if current % 1000 == 0 and current != value else None
+    if value >= 20:
+        if rest == 0:
+            return current + value
+        return current - 4 + 80 if rest == 4 and value == 20 else None
+    if value >= 10:
+        return current + value if rest in (0, 60, 80) else None
+    if value == 0:
+        return None
+    return current + value if current % 10 == 0 and rest != 10 else None

@@ -1,0 +1,266 @@
+"""Rules for time that is named from now: "yesterday", "last week", "the past 3 months", "Tuesday of last week".
+
+"Last week" is a calendar week; "the last N" units are rolling: from the midnight N units back until now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from infinite_memory.time_expressions.amounts import MAX_COUNT, Duration, Part, duration, fraction_behind
+from infinite_memory.time_expressions.cjk_dates import marked_date
+from infinite_memory.time_expressions.dates import longest, month_and_day
+from infinite_memory.time_expressions.durations import ago, before_day, since
+from infinite_memory.time_expressions.lexicon import Tag, Unit
+from infinite_memory.time_expressions.parser import Found, Reader
+from infinite_memory.time_expressions.periods import holiday_date, quarter, season
+from infinite_memory.time_expressions.spans import Date, Span, latest_weekend, settle, shift, unit_span, weekday_of_week
+from infinite_memory.time_expressions.vague import feeling
+
+
+def named_day(reader: Reader, place: int) -> Found | None:
+    """Read "today", "yesterday"."""
+    word = reader.at(place)
+    if not word.has(Tag.DAY):
+        return None
+    return Found(unit_span(reader.now, Unit.DAY, int(word.get(Tag.DAY))), place + 1, not word.has(Tag.WEAK))
+
+
+def relative_unit(reader: Reader, place: int) -> Found | None:
+    """Read "last week", "this month", "semana pasada", "the last 3 months", "10 previous weeks", "5 años pasados"."""
+    start = reader.skip(place, Tag.THE, limit=2)
+    back, at = _relative(reader, start)
+    if back is None:
+        return _unit_then_relative(reader, start)
+    if read := duration(reader, at):
+        return _rolling(reader, read[0], read[1]) if back <= 0 else None
+    what = reader.at(at)
+    if what.has(Tag.UNIT):
+        unit: Unit = what.get(Tag.UNIT)
+        if back == -1 and (behind := fraction_behind(reader, unit, at + 1)):
+            return _rolling(reader, [Part(1, unit), behind[0]], behind[1])  # "the past hour and a half"
+        if reader.has(at - 1, Tag.ROLLING) and back == -1 and unit >= Unit.DAY and unit is not Unit.WEEKEND:
+            return Found(since(reader, [Part(1, unit)]), at + 1)  # "the past week"
+        if found := _weekday_of_unit(reader, unit, back, at + 1):
+            return found
+        return _one_unit(reader, unit, back, at + 1, weak=what.has(Tag.WEAK))
+    if what.has(Tag.WEEKDAY):
+        return _relative_weekday(reader, place, back, at)
+    if what.has(Tag.MONTH):
+        return _relative_month(reader, int(what.get(Tag.MONTH)), back, at + 1)
+    return None
+
+
+def _relative(reader: Reader, place: int) -> tuple[int | None, int]:
+    """Read one or more relative words ("this past", "上上"): how far they lead, and the place behind."""
+    at, back = place, 0
+    while reader.has(at, Tag.RELATIVE) and at - place < 3:
+        back += int(reader.at(at).get(Tag.RELATIVE))
+        at = reader.skip(at + 1, Tag.OF, limit=1) if reader.language.scriptless else at + 1
+    return (back if at > place else None), at
+
+
+def _unit_then_relative(reader: Reader, place: int) -> Found | None:
+    read = duration(reader, place)
+    if read and reader.has(read[1], Tag.RELATIVE):
+        return _rolling(reader, read[0], read[1] + 1) if int(reader.at(read[1]).get(Tag.RELATIVE)) < 0 else None
+    count = reader.count(place)
+    if (
+        count
+        and count[0] <= MAX_COUNT
+        and reader.at(count[1]).get(Tag.RELATIVE) == -1
+        and reader.has(count[1] + 1, Tag.UNIT)
+    ):
+        return _rolling(reader, [Part(count[0], reader.at(count[1] + 1).get(Tag.UNIT), count[2])], count[1] + 2)
+    what = reader.at(place)
+    if reader.has(place + 1, Tag.RELATIVE) and not reader.has(place + 2, Tag.UNIT):
+        back = int(reader.at(place + 1).get(Tag.RELATIVE))
+        if what.has(Tag.UNIT) and not _opens_next(reader, place + 1):
+            if found := _weekday_of_unit(reader, what.get(Tag.UNIT), back, place + 2):
+                return found
+            return _one_unit(reader, what.get(Tag.UNIT), back, place + 2, weak=what.has(Tag.WEAK))
+        if what.has(Tag.WEEKDAY) and not _opens_next(reader, place + 1):
+            return _relative_weekday(reader, place, back, place, place + 2)
+        if what.has(Tag.MONTH) and not _opens_next(reader, place + 1):
+            return _relative_month(reader, int(what.get(Tag.MONTH)), back, place + 2)
+    return None
+
+
+def _opens_next(reader: Reader, place: int) -> bool:
+    """Tell whether the relative word at *place* belongs to what follows it."""
+    return reader.language.code in ("en", "de", "zh", "ja")
+
+
+def _one_unit(reader: Reader, unit: Unit, back: int, after: int, *, weak: bool) -> Found | None:
+    if unit <= Unit.HOUR:
+        if back != -1:
+            return None
+        now = reader.instant
+        strong = unit is Unit.HOUR or reader.lone
+        return Found(Span(shift(now, unit, -1), now, unit), after, strong)
+    if unit is Unit.FORTNIGHT and back < 0:
+        return Found(since(reader, [Part(1, unit)]), after)
+    if unit is Unit.WEEKEND and back == 0:
+        return Found(latest_weekend(reader.now), after)
+    return Found(unit_span(reader.now, unit, back), after, not weak or back <= 0)
+
+
+def bare_weekend(reader: Reader, place: int) -> Found | None:
+    """Read "the weekend"."""
+    at = reader.skip(place, Tag.THE, limit=1)
+    if reader.at(at).get(Tag.UNIT) is not Unit.WEEKEND:
+        return None
+    return Found(latest_weekend(reader.now), at + 1, at > place)
+
+
+def _rolling(reader: Reader, parts: Duration, after: int) -> Found | None:
+    if any(part.unit is Unit.WEEKEND for part in parts):
+        count = parts[0].count
+        first = unit_span(reader.now, Unit.WEEKEND, -count)
+        return Found(Span(first.start, reader.instant, Unit.WEEKEND), after)
+    return Found(since(reader, parts), after)
+
+
+def _weekday_of_unit(reader: Reader, unit: Unit, back: int, after: int) -> Found | None:
+    """Read the rest of "last week's Sunday", "previous week - Monday"."""
+    if unit is not Unit.WEEK:
+        return None
+    at = after + 1 if reader.is_dash(after) or reader.has(after, Tag.OF) or reader.at(after).folded == "," else after
+    at = reader.skip(at, Tag.ON, limit=1)
+    if not reader.has(at, Tag.WEEKDAY) or (at == after and reader.at(at).has(Tag.WEAK)):
+        return None
+    return Found(weekday_of_week(reader.now, int(reader.at(at).get(Tag.WEEKDAY)), back), at + 1)
+
+
+def _relative_weekday(reader: Reader, place: int, back: int, at: int, after: int | None = None) -> Found | None:
+    del place
+    weekday: int = reader.at(at).get(Tag.WEEKDAY)
+    after = at + 1 if after is None else after
+    day = reader.number(reader.skip(after, Tag.THE, limit=1))
+    if day and 1 <= day.value <= 31 and day.digits <= 2 and (day.ordinal or reader.has(after, Tag.WEEKDAY) is False):
+        behind = reader.skip(day.after, Tag.OF, limit=1)
+        if reader.has(behind, Tag.MONTH):
+            return Found(Date(month=reader.at(behind).get(Tag.MONTH), day=day.value), behind + 1)
+        if day.ordinal:
+            return Found(Date(day=day.value, weekday=weekday), day.after)
+    if reader.language.last_weekday_of_last_week and back < 0:
+        return Found(weekday_of_week(reader.now, weekday, back), after)
+    if back == 0:
+        this = weekday_of_week(reader.now, weekday, 0)
+        wall = reader.now
+        if this.start is not None and this.start <= wall:
+            return Found(this, after)
+        return Found(Date(weekday=weekday), after)
+    if back > 0:
+        return Found(weekday_of_week(reader.now, weekday, back), after)
+    span = settle(Date(weekday=weekday, shift=7 * (back + 1)), reader.now)
+    return Found(span, after) if span else None
+
+
+def _relative_month(reader: Reader, month: int, back: int, after: int) -> Found | None:
+    """ "Last September" is that of the year before, as the suites have it; "this August" the latest that has begun."""
+    day = reader.number(after)
+    if day and 1 <= day.value <= 31 and day.digits <= 2:
+        date = Date(reader.now.year + back if back else None, month, day.value)
+        return Found(date, day.after)
+    if back == 0:
+        return Found(Date(month=month), after)
+    return Found(Date(reader.now.year + back, month), after)
+
+
+def weekday_of_relative_week(reader: Reader, place: int) -> Found | None:
+    """Read "Tuesday of last week", "sunday from last week", "lundi cette semaine"."""
+    if not reader.has(place, Tag.WEEKDAY):
+        return None
+    at = reader.skip(reader.skip_sign(place + 1), Tag.OF, Tag.THE, limit=3)
+    weekday: int = reader.at(place).get(Tag.WEEKDAY)
+    read = duration(reader, at)
+    if read and len(read[0]) == 1 and read[0][0].unit is Unit.WEEK and reader.has(read[1], Tag.AGO):
+        return Found(weekday_of_week(reader.now, weekday, -read[0][0].count), read[1] + 1)  # "Thursday two weeks ago"
+    back, unit_at = _relative(reader, at)
+    if back is not None and reader.at(unit_at).get(Tag.UNIT) is Unit.WEEK:
+        return Found(weekday_of_week(reader.now, weekday, back), unit_at + 1)
+    if reader.at(at).get(Tag.UNIT) is Unit.WEEK:
+        back, after = _relative(reader, at + 1)
+        if back is not None:
+            return Found(weekday_of_week(reader.now, weekday, back), after)
+        if reader.has(at + 1, Tag.BEFORE) and reader.at(at + 2).get(Tag.RELATIVE) == -1:
+            return Found(weekday_of_week(reader.now, weekday, -2), at + 3)
+    return None
+
+
+def in_relative_year(reader: Reader, place: int) -> Found | None:
+    """Read "last year's May", "去年5月", "今年第一季度": a year word, then a date that lacks its year."""
+    back, at = _relative(reader, place)
+    if back is not None and reader.at(at).get(Tag.UNIT) is Unit.YEAR:
+        at += 1
+    elif reader.has(place, Tag.YEAR_WORD):
+        back, at = int(reader.at(place).get(Tag.YEAR_WORD)), place + 1
+    elif back is not None and reader.at(at).get(Tag.UNIT) is Unit.MONTH:
+        return _day_of_relative_month(reader, back, at + 1)
+    else:
+        return None
+    at = reader.skip(reader.skip_sign(at), Tag.OF, Tag.THE, limit=2)
+    found = longest(reader, at, (marked_date, month_and_day, quarter, season, holiday_date))
+    if found is None or not isinstance(found.node, Date) or found.node.year is not None:
+        return None
+    return Found(replace(found.node, year=reader.now.year + back), found.after)
+
+
+def _day_of_relative_month(reader: Reader, back: int, place: int) -> Found | None:
+    """Read the rest of "上个月5号"."""
+    day = reader.number(reader.skip(place, Tag.OF, limit=1))
+    if day is None or day.ordinal or not 1 <= day.value <= 31 or not reader.has(day.after, Tag.DAY_MARK):
+        return None
+    month = unit_span(reader.now, Unit.MONTH, back).start
+    return Found(Date(month.year, month.month, day.value), day.after + 1) if month else None
+
+
+def year_word(reader: Reader, place: int) -> Found | None:
+    """Read "一昨年", "前年"."""
+    word = reader.at(place)
+    if not word.has(Tag.YEAR_WORD):
+        return None
+    return Found(unit_span(reader.now, Unit.YEAR, int(word.get(Tag.YEAR_WORD))), place + 1)
+
+
+def earlier(reader: Reader, place: int) -> Found | None:
+    """Read "earlier today", "earlier this week": from the start of the unit until now."""
+    if not reader.has(place, Tag.EARLIER):
+        return None
+    found = named_day(reader, place + 1) or relative_unit(reader, place + 1)
+    if (
+        found is None
+        or not isinstance(found.node, Span)
+        or found.node.start is None
+        or found.node.start.tzinfo is not None
+    ):
+        return None
+    wall = reader.now
+    end = reader.instant if found.node.end is not None and found.node.end > wall else found.node.end
+    return Found(Span(found.node.start, end, found.node.grain), found.after)
+
+
+def unit_to_date(reader: Reader, place: int) -> Found | None:
+    """Read "year to date"."""
+    unit = reader.at(place).get(Tag.UNIT)
+    if unit not in (Unit.WEEK, Unit.MONTH, Unit.QUARTER, Unit.YEAR) or not reader.has(place + 1, Tag.TO):
+        return None
+    if not reader.has(place + 2, Tag.NOW) or reader.has(place + 2, Tag.DAY):
+        return None
+    return Found(Span(unit_span(reader.now, unit).start, reader.instant, unit), place + 3)
+
+
+RELATIVE_RULES = (
+    year_word,
+    unit_to_date,
+    named_day,
+    ago,
+    before_day,
+    relative_unit,
+    bare_weekend,
+    weekday_of_relative_week,
+    in_relative_year,
+    earlier,
+    feeling,
+)

@@ -1,0 +1,315 @@
+"""From a text to the one time it speaks of: which language, which words, and the range in UTC."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+from zoneinfo import ZoneInfo
+
+from infinite_memory.models import TimeRange
+from infinite_memory.normalization import normalize
+from infinite_memory.time_expressions.countries import get_country
+from infinite_memory.time_expressions.grammar import Grammar
+from infinite_memory.time_expressions.languages import CODES, lexicon
+from infinite_memory.time_expressions.lexemes import Lexeme, read_lexemes
+from infinite_memory.time_expressions.lexicon import Tag, Unit
+from infinite_memory.time_expressions.ordinal_endings import ANY_ENDING
+from infinite_memory.time_expressions.parser import Found
+from infinite_memory.time_expressions.spans import Span
+from infinite_memory.time_expressions.tokens import EXAMINED, Token, is_unspaced, tokenize
+from infinite_memory.time_expressions.unread import unread_parts
+
+if TYPE_CHECKING:
+    from infinite_memory.time_expressions.locales import LocaleHit
+
+_MAX_LONE = 24  # lexemes of a text that may be a time as a whole
+_MAX_STARTS = 40  # places where a time may begin; bounds the work on hostile text
+_MAX_STRANGE = 3  # lexemes of a time that may be a word or two of another language
+_MAX_STRANGE_LENGTH = 5  # letters
+_MIN_OTHERS = 2
+_KNOWN_SHARE = {
+    False: 0.6,
+    True: 0.3,
+}  # of the letters around it that make its language sure; English is told more easily
+_LIKELY = 0.75  # share of the best language's score that makes another worth trying
+_PROSE = 20  # characters of a text for each letter of its known words, beyond which it is in none of the languages
+_MAX_GUESSES = 2  # languages tried for such a text
+_LEADING = (Tag.IN, Tag.ON, Tag.OF, Tag.THE, Tag.FROM, Tag.AND)
+_STARTS_NOTHING = {Tag.COMMON, Tag.WEAK, Tag.LABEL, Tag.AND, Tag.OR, Tag.OF, Tag.COUNTER}
+_BOUNDS = (Tag.UNTIL, Tag.BEFORE, Tag.AFTER, Tag.SINCE)
+_LAST_HOUR = 24
+_JOINTS = ",;:-"
+_KANA = ("\u3041", "\u30ff")
+
+
+class Result(NamedTuple):
+    """The range, the words that named it, and the text without them."""
+
+    span: TimeRange
+    words: str
+    rest: str
+    anchored: bool
+    unread: tuple[str, ...] = ()
+
+
+class _Hit(NamedTuple):
+    span: Span
+    first: int
+    after: int
+    anchored: bool = False
+
+
+def search(text: str, now: dt.datetime, zone: ZoneInfo, language: str | None, *, whole: bool = False) -> Result | None:
+    """Find the time in *text*; see `find_time`."""
+    if now.tzinfo is None:
+        raise ValueError("now must be an aware datetime")
+    if language is not None and language not in CODES:
+        raise ValueError(f"{language!r} is not one of the languages {', '.join(CODES)}")
+    text = text if text.isascii() else normalize("NFC", text)
+    tokens = tokenize(text)
+    if not tokens:
+        return None
+    best: Result | None = None
+    for code in (language,) if language else likely_languages(tokens):
+        lexemes = read_lexemes(tokens, lexicon(code))
+        try:
+            hit = _find(lexemes, code, now, zone)
+            if hit and _is_bounded(lexemes, hit):
+                return None
+            if hit and language is None and _is_stranger(text, lexemes, hit, code):
+                continue
+            found = _result(text, lexemes, hit, zone) if hit else None
+        except (OverflowError, ValueError):  # beyond the years 1 to 9999: no memory lies there
+            continue
+        if found and (best is None or len(found.words) > len(best.words)):
+            best = found
+        if best and not best.rest:
+            break
+    if best is None and language is None:
+        best = _search_locales(text, now, zone)
+        if whole and (best is None or best.rest):
+            return _read_phrase(text, now, zone) or best
+    return best
+
+
+def _is_bounded(lexemes: list[Lexeme], hit: _Hit) -> bool:
+    """True if a bare number beside a day begins or ends at it: "until 5 yesterday" is not all of yesterday."""
+    if hit.span.grain < Unit.DAY or hit.span.start is None:
+        return False
+    for opener, number, edge in (
+        (hit.first - 2, hit.first - 1, hit.first - 3),
+        (hit.after, hit.after + 1, hit.after + 2),
+    ):
+        if opener < 0 or number >= len(lexemes) or not lexemes[opener].has(*_BOUNDS):
+            continue
+        is_over = number < hit.first or edge >= len(lexemes) or not lexemes[edge].folded.isalnum()
+        value = lexemes[number].value
+        if is_over and value is not None and value <= _LAST_HOUR:
+            return True
+    return False
+
+
+def _is_stranger(text: str, lexemes: list[Lexeme], hit: _Hit, code: str) -> bool:
+    """Tell whether a short time stands in a text of another language: "mai" is May in German, and "more" in Romanian.
+
+    The language is asked for only where few words of the text are known, so that questions in our languages need no model.
+    """
+    if hit.after - hit.first > (1 if code == "en" else _MAX_STRANGE) or lexicon(code).language.scriptless:
+        return False
+    if max(len(lexeme.folded) for lexeme in lexemes[hit.first : hit.after]) > _MAX_STRANGE_LENGTH:
+        return False  # "gestern" is no word of another language
+    others = [
+        lexeme for at, lexeme in enumerate(lexemes) if not hit.first <= at < hit.after and lexeme.folded.isalpha()
+    ]
+    known = sum(len(lexeme.folded) for lexeme in others if lexeme.meanings)
+    if len(others) < _MIN_OTHERS or known >= _KNOWN_SHARE[code == "en"] * sum(len(other.folded) for other in others):
+        return False
+    from infinite_memory.time_expressions.locales.detection import likelihood
+
+    return likelihood(text[:EXAMINED], code) is None
+
+
+def _search_locales(text: str, now: dt.datetime, zone: ZoneInfo) -> Result | None:
+    from infinite_memory.time_expressions.locales import search_locales  # a megabyte of words, which few texts need
+
+    return _located(search_locales, text, now, zone)
+
+
+def _read_phrase(text: str, now: dt.datetime, zone: ZoneInfo) -> Result | None:
+    from infinite_memory.time_expressions.locales import read_phrase  # a second of processor time, which few texts need
+
+    return _located(read_phrase, text.strip(" ?!.,"), now, zone)
+
+
+def _located(
+    read: Callable[[str, dt.datetime, dt.datetime], LocaleHit | None], text: str, now: dt.datetime, zone: ZoneInfo
+) -> Result | None:
+    """Return what *read* finds in *text*, in UTC."""
+    try:
+        hit = read(text, now.astimezone(zone).replace(tzinfo=None), now.astimezone(dt.UTC))
+        span = _range(hit.span, zone) if hit else None
+    except (OverflowError, ValueError):
+        return None
+    if hit is None or span is None:
+        return None
+    rest = _tidy(text[: hit.start], text[hit.end :])
+    return Result(span, text[hit.start : hit.end], rest, False, hit.unread)
+
+
+def likely_languages(tokens: list[Token]) -> list[str]:
+    """Order the languages worth trying, by script and by how many words of the text each knows."""
+    signs = {character for token in tokens for character in token.folded if not character.isascii()}
+    if any(_KANA[0] <= sign <= _KANA[1] for sign in signs):
+        return ["ja"]
+    if any(is_unspaced(sign) for sign in signs):
+        return ["zh", "ja"]
+    scores: list[tuple[int, int, str]] = []
+    folded = [token.folded for token in tokens[:200]]
+    endings = {  # of ordinals: the "er" of "1er mai" is no word of German
+        at
+        for at, token in enumerate(tokens[:200])
+        if token.glued and token.folded in ANY_ENDING and tokens[at - 1].folded.isdecimal()
+    }
+    for order, code in enumerate(code for code in CODES if code not in ("zh", "ja")):
+        known = lexicon(code)
+        score = sum(
+            len(word)
+            for at, word in enumerate(folded)
+            if word.isalpha() and at not in endings and known.knows(folded, at)
+        )
+        scores.append((-score, order, code))
+    scores.sort()
+    if not scores[0][0]:
+        return ["en", "de"]  # no word is known: figures, month first or day first
+    best = -scores[0][0]
+    likely = [code for score, _, code in scores if -score >= best * _LIKELY]
+    is_prose = best * _PROSE >= tokens[-1].end
+    return likely if is_prose else likely[:_MAX_GUESSES]
+
+
+def _find(lexemes: list[Lexeme], code: str, now: dt.datetime, zone: ZoneInfo) -> _Hit | None:
+    language = lexicon(code).language
+    country = get_country(zone.key)
+    wall, instant = now.astimezone(zone).replace(tzinfo=None), now.astimezone(dt.UTC)
+    if len(lexemes) <= _MAX_LONE and (
+        hit := _find_lone(Grammar(lexemes, language, wall, instant, lone=True, country=country))
+    ):
+        return hit
+    return _find_inside(Grammar(lexemes, language, wall, instant, country=country))
+
+
+def _find_lone(grammar: Grammar) -> _Hit | None:
+    """Take the whole text to be a time; signs around it and a leading preposition do not count."""
+    start = 0
+    while (
+        start < len(grammar.lexemes) and not grammar.at(start).folded[:1].isalnum() and grammar.at(start).folded != "'"
+    ):
+        start += 1
+    for _ in range(3):
+        found = grammar.range(start)
+        if found and grammar.language.scriptless:
+            found = replace(found, after=grammar.skip(found.after, Tag.IN, Tag.ON, limit=1))
+        if found and grammar.is_over(found.after) and not _is_number(grammar, start, found):
+            if not found.strong and _is_thing(grammar, start):
+                return None
+            span = grammar.settled(found)
+            return _Hit(span, start, found.after) if span else None
+        if not grammar.has(start, *_LEADING):
+            return None
+        start += 1
+    return None
+
+
+def _is_thing(grammar: Grammar, start: int) -> bool:
+    """Tell whether an article makes a thing of a word that may be a time: "the sun", "the march"."""
+    at = start if grammar.has(start, Tag.THE) else start - 1
+    word = grammar.at(at + 1)
+    return grammar.has(at, Tag.THE) and word.has(Tag.WEAK) and word.has(Tag.WEEKDAY, Tag.MONTH)
+
+
+def _is_number(grammar: Grammar, start: int, found: Found) -> bool:
+    """Tell whether a day of the month is all that was found, in digits or words: "12" is no time, "the 12th" is one."""
+    number = grammar.number(start)
+    return (
+        number is not None
+        and not number.ordinal
+        and number.after == found.after
+        and number.digits < 4
+        and number.value < 100
+    )
+
+
+def _is_counted(grammar: Grammar, at: int) -> bool:
+    """Tell whether a unit belongs to digits that were no count of it: "40000000 days ago" is not "days ago"."""
+    return grammar.has(at, Tag.UNIT) and grammar.at(at - 1).folded.isdigit()
+
+
+def _find_inside(grammar: Grammar) -> _Hit | None:
+    """Look for the time inside a sentence: the longest that needs no support or has it, the first of equals."""
+    best: _Hit | None = None
+    at = 0
+    starts = 0
+    while at < len(grammar.lexemes) and starts < _MAX_STARTS:
+        lexeme = grammar.at(at)
+        if (lexeme.value is None and lexeme.meanings.keys() <= _STARTS_NOTHING) or _is_counted(grammar, at):
+            at += 1
+            continue
+        if lexeme.has(Tag.ANCHOR):
+            start = at - 1 if grammar.has(at - 1, Tag.SINCE, Tag.FROM) else at
+            return _Hit(Span(None, grammar.instant), start, at + 1, True)
+        starts += 1
+        found = grammar.range(at)
+        if found is None or not (found.strong or grammar.is_supported(at)) or (span := grammar.settled(found)) is None:
+            at += 1
+            continue
+        if best is None or found.after - at > best.after - best.first:
+            best = _Hit(span, at, found.after)
+        at = found.after
+    return best
+
+
+def _result(text: str, lexemes: list[Lexeme], hit: _Hit, zone: ZoneInfo) -> Result:
+    first = hit.first
+    for _ in range(2):
+        before = lexemes[first - 1]
+        if first and (before.has(Tag.IN, Tag.ON, Tag.THE, Tag.FROM) or before.get(Tag.RELATIVE) == 0):
+            first -= 1
+    start, end = lexemes[first].start, lexemes[hit.after - 1].end
+    if hit.after < len(lexemes) and lexemes[hit.after].folded == "'s" and lexemes[hit.after].glued:
+        hit = hit._replace(after=hit.after + 1)
+    return Result(
+        _range(hit.span, zone),
+        text[start:end],
+        _tidy(text[:start], text[lexemes[hit.after - 1].end :]),
+        hit.anchored,
+        unread_parts(text, lexemes, first, hit.after),
+    )
+
+
+def _range(span: Span, zone: ZoneInfo) -> TimeRange:
+    return TimeRange(_in_utc(span.start, zone), _in_utc(span.end, zone))
+
+
+def _in_utc(at: dt.datetime | None, zone: ZoneInfo) -> dt.datetime | None:
+    """Turn local wall time to UTC; a wall time that the clock skips is the moment of the change."""
+    if at is None:
+        return None
+    return (at if at.tzinfo else at.replace(tzinfo=zone)).astimezone(dt.UTC)
+
+
+def _tidy(before: str, after: str) -> str:
+    """Join what stood around the time words, without doubled blanks or signs left alone."""
+    before, after = before.strip(), after.strip()
+    if not before or before[-1] in _JOINTS:
+        after = after.lstrip(_JOINTS + " ")
+    words = f"{before} {after}".split()
+    rest = ""
+    for word in words:
+        glue = "" if not rest or not any(character.isalnum() for character in word) else " "
+        rest += glue + word
+    return rest.strip(" ,;:-")
+
+
+__all__ = ["Result", "likely_languages", "search"]

@@ -1,0 +1,50 @@
+"""What words without edges are taken to mean: "recently", "the other day", "a while ago", "over the holidays"."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from infinite_memory.time_expressions.lexicon import Tag, Unit
+from infinite_memory.time_expressions.parser import Found, Reader
+from infinite_memory.time_expressions.spans import Span, add_months, unit_start
+
+
+def feeling(reader: Reader, place: int) -> Found | None:
+    """Read words without edges: "recently", "the other day". What each means is in `feeling_span`."""
+    opened = reader.has(place, Tag.AGO_OPENS) and reader.has(place + 1, Tag.FEELING)
+    place = place + 1 if opened else place
+    word = reader.at(place)
+    if not word.has(Tag.FEELING) or (word.has(Tag.WEAK) and not opened):
+        return None  # "un moment" is a time only in "il y a un moment"
+    span = feeling_span(word.get(Tag.FEELING), reader.now, reader.instant)
+    return Found(span, place + 1) if span else None
+
+
+def feeling_span(key: str, wall: dt.datetime, instant: dt.datetime) -> Span | None:
+    """Give the stretch that a vague word is taken to mean: rather too wide than too narrow, for ranking follows."""
+    today = unit_start(wall, Unit.DAY)
+    week = dt.timedelta(days=7)
+    if key == "just_now":
+        return Span(instant - dt.timedelta(hours=1), instant, Unit.HOUR)
+    if key == "so_far_today":
+        return Span(today, instant, Unit.DAY)
+    if key == "holidays":
+        return _holidays(today)
+    ends: dict[str, tuple[dt.datetime, dt.datetime]] = {
+        "recently": (today - 2 * week, instant),
+        "lately": (add_months(today, -1), instant),
+        "recent_months": (add_months(today, -6), instant),
+        "recent_years": (add_months(today, -60), instant),
+        "other_day": (today - week, today),
+        "other_week": (unit_start(today, Unit.WEEK) - 4 * week, unit_start(today, Unit.WEEK)),
+        "other_night": (today - week, today + dt.timedelta(hours=6)),
+        "while_ago": (add_months(today, -12), today - 2 * week),
+        "long_ago": (add_months(today, -120), add_months(today, -12)),
+    }
+    return Span(*ends[key], Unit.DAY) if key in ends else None
+
+
+def _holidays(today: dt.datetime) -> Span:
+    """Give the days around the turn of the year, 20 December to 6 January inclusive, the latest that have begun."""
+    year = today.year if (today.month, today.day) >= (12, 20) else today.year - 1
+    return Span(dt.datetime(year, 12, 20), dt.datetime(year + 1, 1, 7), Unit.DAY)
