@@ -10,6 +10,9 @@ import math
 from bisect import bisect
 from collections.abc import Sequence
 
+from infinite_memory.embedding.vocabulary import Reading
+from infinite_memory.text.tokenizer import tokenize
+
 SAME_TEXT = 0.99  # the question is what the memory says, but for case and white space
 
 _ZERO, _BY_COSINE, _BY_COVERAGE, _BY_RANK = -5.57, 7.18, 1.98, 1.07  # the fit that `confidence_in` tells of
@@ -17,6 +20,8 @@ _BY_LETTERS = 2.0  # chosen: the sets have too few codes and quotes to fit it
 _EVIDENCE = -8.0, -5.0, -3.0, -1.85, -0.6, 0.5, 1.5, 3.0, 5.5
 _CONFIDENCE = 0.0, 0.08, 0.3, 0.52, 0.58, 0.67, 0.8, 0.9, 0.99
 _NEAR_BY_WORDS = 0.15, 0.35  # the usual cosine of a hit with a given coverage, where there is no vector
+
+TRUSTED_CHARS = 10_000  # of a text are looked at for words that the model does not read
 
 _MIDDLE = 0.42  # cosine at which a hit is as likely wanted as not
 _STEEPNESS = 8.0
@@ -29,8 +34,28 @@ def confidence_of(score: float) -> float:
     return round(min(1.0, max(0.0, curve / top)), 4)
 
 
+def trust_in(reading: Reading, text: str) -> float:
+    """Return what a cosine is worth, 0 to 1, where the model reads only a part of the question: for the other words, whether *text*
+    has them.
+
+    Why: what a model does not read it takes for the same, so two texts of unknown words have a cosine of 1, and letters of a script
+    that it only spells .5 to .9, whatever they say.
+    """
+    asked = _whole_words(" ".join(reading.unread))
+    if not asked:
+        return reading.share
+    own = _whole_words(text[:TRUSTED_CHARS])
+    return reading.share + (1 - reading.share) * len(asked & own) / len(asked)
+
+
+def _whole_words(text: str) -> frozenset[str]:
+    """Collect the words of *text* by which it is told from others: of a script without blanks pairs of characters, not single ones."""
+    words = frozenset(tokenize(text))
+    return frozenset(word for word in words if len(word) > 1) or words
+
+
 def confidence_in(cosine: float | None, coverage: float, verbatim: float, rank: int) -> float:
-    """Tell how sure it is that a memory, or what was said right beside it, answers a question; 0 to 1, four decimals.
+    """Return how sure it is that a memory, or what was said right beside it, answers a question; 0 to 1, four decimals.
 
     The evidence is a logistic fit to two public sets of conversations with judged questions and to questions of one set put to the
     other, where nothing is right; the same for hybrid, semantic and text recalls. Two points of the curve over it have a meaning: a

@@ -9,7 +9,7 @@ both sets.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.models import MemoryId
@@ -17,9 +17,9 @@ from infinite_memory.models import MemoryId
 MEANING_SHARE = 0.6  # of meaning against words in a hybrid recall; 0.5 to 0.7 are alike
 TAG_LIFT = 0.3  # for bearing a tag that the question names; 0.2 to 0.4 are alike
 WINDOW_DISCOUNT = 0.06  # the best of n windows is a luckier draw than one: cosine less this for each e-fold of windows
-MOST_DISCOUNT = 0.12  # reached at eight windows; more was measured to change nothing where texts have that many, and hides longer ones
-LEAST_COSINE = 0.3  # a best cosine under this is noise and is not blown up to full size
-LEAST_COVERAGE = 0.3  # the same for words: a best match with less than this share of the question
+MAX_DISCOUNT = 0.12  # reached at eight windows; more was measured to change nothing where texts have that many, and hides longer ones
+MIN_COSINE = 0.3  # a best cosine under this is noise and is not blown up to full size
+MIN_COVERAGE = 0.3  # the same for words: a best match with less than this share of the question
 
 
 @dataclass(slots=True)
@@ -31,13 +31,62 @@ class Candidate:
     windows: int = 1
     words: float = 0.0
     coverage: float = 0.0
-    verbatim: float = 0.0
-    lifted: bool = False
+    exact_phrase: float = 0.0
+    boosted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """What a candidate's score is the sum of."""
+
+    meaning: float
+    words: float
+    tag: float
+    exact_phrase: float
+
+    @property
+    def total(self) -> float:
+        """The score itself."""
+        return round(self.meaning + self.words + self.tag + self.exact_phrase, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What brings the candidates of one search to one scale: their best cosine and their best words, and what each kind weighs."""
+
+    meaning_share: float
+    cosine_unit: float
+    words_unit: float
+
+    @classmethod
+    def of(cls, candidates: Sequence[Candidate], meaning_share: float) -> Scale:
+        """Take the measure of *candidates*; they may stand in any order."""
+        best_cosine = max((one.cosine for one in candidates if one.cosine is not None), default=0.0)
+        best_words = max(candidates, key=lambda one: one.words, default=None)
+        words_unit = 0.0
+        if best_words is not None and best_words.words > 0:
+            words_unit = best_words.words * max(1.0, MIN_COVERAGE / max(best_words.coverage, 1e-6))
+        return cls(meaning_share, max(best_cosine, MIN_COSINE), words_unit)
+
+    def parts(self, candidate: Candidate) -> ScoreParts:
+        """Return the parts of a candidate's score."""
+        return ScoreParts(*self._weighted(candidate))
+
+    def score(self, candidate: Candidate) -> float:
+        """Return the sum of a candidate's parts."""
+        return round(sum(self._weighted(candidate)), 9)
+
+    def _weighted(self, candidate: Candidate) -> tuple[float, float, float, float]:
+        meaning = max(0.0, candidate.cosine or 0.0) / self.cosine_unit
+        words = candidate.words / self.words_unit if self.words_unit else 0.0
+        # A letter-for-letter match is of words: it counts wherever words do.
+        letters = candidate.exact_phrase if self.meaning_share < 1 else 0.0
+        return self.meaning_share * meaning, (1 - self.meaning_share) * words, TAG_LIFT * candidate.boosted, letters
 
 
 def discounted(cosine: float, windows: int) -> float:
     """Take off what the best of several windows owes to their number."""
-    return cosine - min(MOST_DISCOUNT, WINDOW_DISCOUNT * math.log(max(1, windows)))
+    return cosine - min(MAX_DISCOUNT, WINDOW_DISCOUNT * math.log(max(1, windows)))
 
 
 def rank(candidates: Iterable[Candidate], meaning_share: float) -> list[tuple[Candidate, float]]:
@@ -47,21 +96,8 @@ def rank(candidates: Iterable[Candidate], meaning_share: float) -> list[tuple[Ca
         meaning_share: 1 for meaning alone, 0 for words alone.
     """
     known = list(candidates)
-    best_cosine = max((one.cosine for one in known if one.cosine is not None), default=0.0)
-    best_words = max(known, key=lambda one: one.words, default=None)
-    cosine_unit = max(best_cosine, LEAST_COSINE)
-    words_unit = 0.0
-    if best_words is not None and best_words.words > 0:
-        words_unit = best_words.words * max(1.0, LEAST_COVERAGE / max(best_words.coverage, 1e-6))
-    scored = [(one, _score(one, meaning_share, cosine_unit, words_unit)) for one in known]
+    scale = Scale.of(known, meaning_share)
+    scored = [(candidate, scale.score(candidate)) for candidate in known]
     scored.sort(key=lambda pair: pair[0].memory_id, reverse=True)
     scored.sort(key=lambda pair: -pair[1])
     return scored
-
-
-def _score(one: Candidate, meaning_share: float, cosine_unit: float, words_unit: float) -> float:
-    meaning = max(0.0, one.cosine or 0.0) / cosine_unit
-    words = one.words / words_unit if words_unit else 0.0
-    # A letter-for-letter match is of words: it counts wherever words do.
-    letters = one.verbatim if meaning_share < 1 else 0.0
-    return round(meaning_share * meaning + (1 - meaning_share) * words + TAG_LIFT * one.lifted + letters, 9)

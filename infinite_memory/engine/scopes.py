@@ -1,135 +1,167 @@
-"""The scopes by name: a cache over the store that every other part asks, and the rules for names.
-
-`Global` always exists and can only be emptied. `ALL` and `null` are reserved words, whatever their case.
-"""
+"""Scopes as a whole: made, listed, renamed, brought back from the archive, and one poured into another."""
 
 from __future__ import annotations
 
-import asyncio
-import difflib
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from infinite_memory.engine.clock import Clock
-from infinite_memory.errors import AlreadyExistsError, InvalidRequestError, ScopeArchivedError, ScopeNotFoundError
-from infinite_memory.models import Scope, ScopeId, fold
+from infinite_memory.engine.access import Access
+from infinite_memory.errors import InvalidRequestError, check_printable
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.models import Filter, Scope, ScopeId
 from infinite_memory.store.base import Store
+from infinite_memory.store.copies import retry_while_away
+from infinite_memory.store.scope_cache import ScopeCache, check_name, is_global
 
-GLOBAL = "Global"
-ALL = "ALL"
-RESERVED = frozenset({fold(ALL), "null"})
+PAGE = 1000  # memories brought back at a time
 
 
-class ScopeBook:
-    """Every scope, archived ones too. What another process changed arrives by `refresh`."""
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What pouring one scope into another moved."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
-        self._by_name: dict[str, Scope] = {}
-        self._by_id: dict[ScopeId, Scope] = {}
-        self._making = asyncio.Lock()
+    source: Scope
+    target: Scope
+    count: int
 
-    async def refresh(self) -> None:
-        """Read the scopes from the store."""
-        scopes = await self._store.list_scopes()
-        self._by_name = {fold(scope.name): scope for scope in scopes}
-        self._by_id = {scope.scope_id: scope for scope in scopes}
 
-    def all(self) -> list[Scope]:
-        """List every scope, archived ones too, oldest first."""
-        return list(self._by_id.values())
+class Scopes:
+    """The scopes that a caller may see."""
 
-    def archived_ids(self) -> frozenset[ScopeId]:
-        """Give the ids of archived scopes."""
-        return frozenset(scope.scope_id for scope in self._by_id.values() if scope.archived_at)
+    def __init__(self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache) -> None:
+        self._access, self._store, self._index, self._scopes = access, store, index, scopes
 
     def find_by_id(self, scope_id: ScopeId) -> Scope | None:
-        """Give the scope of that id, or None."""
-        return self._by_id.get(scope_id)
-
-    async def get(self, name: str) -> Scope:
-        """Give the scope of that name, archived or not.
-
-        Raises:
-            ScopeNotFoundError: there is none; carries the nearest names.
-        """
-        key = fold(name)
-        if key not in self._by_name:
-            await self.refresh()  # another process may have made it a moment ago
-        if key in self._by_name:
-            return self._by_name[key]
-        near = difflib.get_close_matches(key, list(self._by_name), n=3, cutoff=0.5)
-        raise ScopeNotFoundError(name, [self._by_name[one].name for one in near])
-
-    async def get_visible(self, names: Iterable[str], *, lenient: bool) -> tuple[Scope, ...]:
-        """Give the scopes of several names to read from, each once, in order.
-
-        Raises:
-            ScopeNotFoundError: one of them does not exist or is archived, and *lenient* does not leave it out.
-        """
-        found: dict[ScopeId, Scope] = {}
-        for name in names:
-            try:
-                scope = await self.get(name)
-                if scope.archived_at is not None:
-                    raise ScopeNotFoundError(name, archived=True)
-            except ScopeNotFoundError:
-                if not lenient:
-                    raise
-            else:
-                found[scope.scope_id] = scope
-        return tuple(found.values())
-
-    async def get_open(self, name: str, *, create: bool) -> Scope:
-        """Give the scope to store into; with *create* one that does not exist is made.
-
-        Raises:
-            ScopeArchivedError: it was put away.
-            ScopeNotFoundError: there is none, and none was to be made.
-        """
-        check_name(name)
-        try:
-            scope = await self.get(name)
-        except ScopeNotFoundError:
-            if not create:
-                raise
-            try:
-                scope = await self.create(name, "")
-            except AlreadyExistsError:  # somebody was faster
-                await self.refresh()
-                scope = await self.get(name)
-        if scope.archived_at:
-            raise ScopeArchivedError(scope.name)
-        return scope
+        """Return the scope of that id as it was last read, also one that is not seen: its id came from what is."""
+        return self._scopes.find_by_id(scope_id)
 
     async def create(self, name: str, description: str) -> Scope:
         """Make a scope.
 
         Raises:
-            ScopeExistsError: one of that name is there.
+            ScopeExistsError: one whose name folds to the same is there.
             InvalidRequestError: the name is reserved.
         """
-        check_name(name)
-        async with self._making:
-            scope = await self._store.create_scope(name.strip(), description, self._clock())
-        await self.refresh()
-        return scope
+        self._access.visibility.check_everything()
+        await self._index.sidecar()
+        return await self._scopes.create(name, description)
 
+    async def open(self, name: str) -> Scope:
+        """Return the scope of that name to store into, made if need be; waits for the database alone.
 
-def check_name(name: str, field: str = "scope") -> None:
-    """Refuse the reserved words.
+        Raises:
+            ScopeArchivedError: it is archived.
+        """
+        self._access.check_scope(name)
+        await self._index.connected()
+        return await self._scopes.get_open(name, create=self._access.creates(wanted=True))
 
-    Raises:
-        InvalidRequestError: *name* is one of them.
-    """
-    if fold(name) in RESERVED:
-        raise InvalidRequestError(field, f"{name!r} is reserved and cannot name a scope")
+    async def find(self, name: str) -> Scope | None:
+        """Return the scope of that name, archived or not; None where there is none. Waits for the database alone."""
+        self._access.check_scope(name)
+        await self._index.connected()
+        return await self._scopes.find(name)
 
+    async def list_all(self) -> list[Scope]:
+        """List every scope, archived ones too, oldest first."""
+        await self._index.sidecar()
+        await self._scopes.refresh()
+        return [scope for scope in self._scopes.all() if self._access.allows_name(scope.name)]
 
-def is_all(name: str) -> bool:
-    """Tell whether *name* is the word for every scope."""
-    return fold(name) == fold(ALL)
+    async def get(self, name: str) -> Scope:
+        """Return the scope of that name, archived or not.
 
+        Raises:
+            ScopeNotFoundError: there is none; carries the nearest names.
+        """
+        self._access.check_scope(name)
+        await self._index.sidecar()
+        return await self._scopes.get(name)
 
-def is_global(scope: Scope) -> bool:
-    """Tell whether *scope* is the one that always exists."""
-    return fold(scope.name) == fold(GLOBAL)
+    async def refresh(self) -> None:
+        """Read the scopes again, which another process may have changed; waits for the database alone."""
+        await self._index.connected()
+        await self._scopes.refresh()
+
+    async def find_by_ids(self, scope_ids: Sequence[ScopeId]) -> list[Scope]:
+        """Return those of the scopes that there are, in order; another process may have made one a moment ago."""
+        if any(self._scopes.find_by_id(one) is None for one in scope_ids):
+            await self._scopes.refresh()
+        return [scope for one in scope_ids if (scope := self._scopes.find_by_id(one)) is not None]
+
+    async def change(self, name: str, new_name: str | None, description: str | None) -> Scope:
+        """Rename or describe a scope.
+
+        Raises:
+            ScopeNotFoundError: there is none of that name.
+            ScopeExistsError: another scope has the new name.
+            InvalidRequestError: the new name is reserved, or Global would lose its own.
+        """
+        self._access.visibility.check_everything()
+        await self._index.sidecar()
+        scope = await self._scopes.get(name)
+        if new_name is not None:
+            check_name(new_name, "new_name")
+            check_printable(new_name, "new_name")
+            if is_global(scope):
+                raise InvalidRequestError("new_name", f"{scope.name} always exists and keeps its name")
+        changed = await self._store.change_scope(scope.scope_id, name=new_name, description=description)
+        await self._scopes.refresh()
+        return changed
+
+    async def merge(self, name: str, into: str, *, dry_run: bool = False) -> Merged:
+        """Move every memory of a scope into another, and remove the emptied one; ids, times and revisions stay.
+
+        Raises:
+            ScopeNotFoundError: one of them does not exist.
+            InvalidRequestError: they are the same, or it is Global that would go, or the target is archived.
+        """
+        self._access.visibility.check_everything()
+        await self._index.sidecar()
+        source, target = await self._scopes.get(name), await self._scopes.get(into)
+        if source.scope_id == target.scope_id:
+            raise InvalidRequestError("into", f"{target.name!r} is the same scope")
+        if is_global(source):
+            raise InvalidRequestError(
+                "scope", f"{source.name} always exists; its memories can be moved one by one only"
+            )
+        if target.archived_at is not None:
+            raise InvalidRequestError("into", f"{target.name!r} is archived; take it out first")
+        if dry_run:
+            live = (await self._store.count_live()).get(source.scope_id, 0)
+            return Merged(source, target, live + len(await self._store.deleted_ids([source.scope_id], None)))
+        async with self._store.copies.exclusive():
+            count = await self._store.copies.merge_scopes(source.scope_id, target.scope_id)
+            await retry_while_away(lambda: self._store.drop_scope(source.scope_id))
+            await retry_while_away(self._scopes.refresh)
+        await self._index.check()  # takes the new places over
+        self._index.scope_removed(source.scope_id)
+        self._index.scopes_changed()
+        return Merged(source, target, count)
+
+    async def restore(self, name: str) -> tuple[Scope, int]:
+        """Take an archived scope out again, with all that was in it; of one that is not archived (Global never is), bring back
+        what was softly forgotten in it.
+
+        Returns:
+            The scope, and how many memories are seen again by it.
+
+        Raises:
+            ScopeNotFoundError: there is none of that name.
+        """
+        self._access.visibility.check_everything()
+        sidecar = await self._index.sidecar()
+        scope = await self._scopes.get(name)
+        if scope.archived_at is not None:
+            scope = await self._store.set_scope_archived(scope.scope_id, None)
+            await self._scopes.refresh()
+            self._index.scopes_changed()
+            return scope, sidecar.count(Filter(scope_ids=frozenset({scope.scope_id})))
+        hidden = list((await self._store.deleted_ids({scope.scope_id}, None)).items())
+        count = 0
+        for start in range(0, len(hidden), PAGE):
+            restored = await self._store.undelete(dict(hidden[start : start + PAGE]))
+            memories = await self._store.fetch(dict.fromkeys(restored, scope.scope_id), vectors=True)
+            await self._index.on_written(list(memories.values()))
+            count += len(memories)
+        return scope, count

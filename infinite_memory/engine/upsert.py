@@ -1,8 +1,8 @@
 """Storing by content: what is the same by type, source and structured content is one memory, however often it is saved.
 
-The id of such a memory is made from its scope and a hash of its content, so of two processes that save the same thing at the
-same moment one adds it and the other meets it: tags are united, the higher confidence is kept, nothing is lost and no unique
-index is needed. A memory whose content was changed since keeps its id; the old content, saved again, then gets the next id of its
+The id of such a memory is made from its scope and a keyed hash of its content (`id_keys`), so of two processes that save the same
+thing at the same moment one adds it and the other meets it: tags are united, the higher confidence is kept, nothing is lost and no
+unique index is needed. A memory whose content was changed since keeps its id; the old content, saved again, then gets the next id of its
 hash.
 """
 
@@ -18,12 +18,21 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from infinite_memory.engine.parts import Changes, Draft, Kept
-from infinite_memory.engine.remember import Remembering, changed
+from infinite_memory.clock import Clock
+from infinite_memory.engine.access import Access
+from infinite_memory.engine.records import RecordMaker, changed
+from infinite_memory.engine.types import MemoryUpdate, NewMemory, StoreResult
 from infinite_memory.errors import AlreadyExistsError, MemoryChangedError, MemoryNotFoundError, StoreError
+from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, fold
+from infinite_memory.store.base import Store
+from infinite_memory.store.id_keys import IdKeys
+from infinite_memory.store.scope_cache import ScopeCache
 
-_TRIES = 20  # a memory that other processes change at the same moment is read and merged anew this often
+Locks = weakref.WeakValueDictionary[MemoryId, asyncio.Lock]
+"""Of the memories that are being saved by their content."""
+
+_TRIES = 20  # a memory that other processes change at the same moment is read and merged again this often
 _EXACT = 2.0**53  # up to here a float that is whole is that integer
 
 
@@ -39,7 +48,7 @@ class UpsertOutcome(enum.Enum):
 class Upserted:
     """The memory as it now stands, and what saving did."""
 
-    kept: Kept
+    kept: StoreResult
     outcome: UpsertOutcome
 
 
@@ -60,12 +69,17 @@ def _canonical(value: Any) -> Any:
     return value
 
 
-class Upserting(Remembering):
-    """The engine's method that stores by content."""
+class Upserts:
+    """Stores by content."""
 
-    _at_work: weakref.WeakValueDictionary[MemoryId, asyncio.Lock]
+    def __init__(
+        self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, records: RecordMaker,
+        clock: Clock, locks: Locks,
+    ) -> None:  # fmt: skip
+        self._access, self._store, self._index, self._scopes = access, store, index, scopes
+        self._records, self._clock, self._locks = records, clock, locks
 
-    async def upsert(self, draft: Draft, *, create_scope: bool = True) -> Upserted:
+    async def upsert(self, draft: NewMemory, *, create_scope: bool = True) -> Upserted:
         """Store a memory with structured content, or merge it into the one of the same type, source and content.
 
         Merging unites the tags, keeps the higher confidence, refreshes ``updated_at`` and changes nothing else. A memory that was
@@ -73,57 +87,65 @@ class Upserting(Remembering):
 
         Raises:
             ScopeNotFoundError: the scope does not exist and was not to be made.
-            ScopeArchivedError: the scope was put away.
+            ScopeArchivedError: the scope is archived.
             StoreUnavailableError: nothing was stored, as far as is known.
         """
-        await self.parts.index.sidecar()
-        scope = await self.parts.scopes.get_open(draft.scope, create=create_scope)
+        self._access.visibility.check_everything()
+        await self._index.sidecar()
+        scope = await self._scopes.get_open(draft.scope, create=create_scope)
         key = content_key(draft.type, draft.source, draft.structured)
-        lock = self._at_work.setdefault(_made_id(scope.scope_id, key, 0), asyncio.Lock())
+        keys = await self._index.id_keys.get()
+        lock = self._locks.setdefault(keys.ids(_place(scope.scope_id, key, 0))[0], asyncio.Lock())
         async with lock:
             for _ in range(_TRIES):
-                if (done := await self._try_upsert(draft, scope, key)) is not None:
+                if (done := await self._try_upsert(draft, scope, key, keys)) is not None:
                     return done
         raise StoreError("this memory is being saved by others all the time; try again")
 
-    async def _try_upsert(self, draft: Draft, scope: Scope, key: str) -> Upserted | None:
+    async def _try_upsert(self, draft: NewMemory, scope: Scope, key: str, keys: IdKeys) -> Upserted | None:
         """Store or merge once; None when another process was faster."""
+        free: MemoryId | None = None
         for number in itertools.count():
-            memory_id = _made_id(scope.scope_id, key, number)
-            found = await self.parts.store.fetch({memory_id: scope.scope_id}, deleted=None, vectors=True)
-            if memory_id not in found:
-                return await self._add(draft, scope, memory_id)
-            if _key_of(found[memory_id]) == key:
-                return await self._merge(found[memory_id], draft, scope)
+            ids = keys.ids(_place(scope.scope_id, key, number))
+            memories = await self._store.fetch(dict.fromkeys(ids, scope.scope_id), deleted=None, vectors=True)
+            for memory_id in ids:
+                if memory_id in memories and _key_of(memories[memory_id]) == key:
+                    return await self._merge(memories[memory_id], draft, scope)
+            if free is None and ids[0] not in memories:
+                free = ids[0]
+            if free is not None and not memories:
+                return await self._add(draft, scope, free)
         raise AssertionError  # itertools.count never ends
 
-    async def _add(self, draft: Draft, scope: Scope, memory_id: MemoryId) -> Upserted | None:
-        memory = dataclasses.replace(self._memory(draft, scope), memory_id=memory_id)
-        [(embedding, pending)] = await self._embed([memory])
+    async def _add(self, draft: NewMemory, scope: Scope, memory_id: MemoryId) -> Upserted | None:
+        memory = dataclasses.replace(self._records.make(draft, scope), memory_id=memory_id)
+        [(embedding, pending)] = await self._records.embed([memory])
         whole = dataclasses.replace(memory, embedding=embedding)
         try:
-            await self.parts.store.insert([whole])
+            await self._store.insert([whole])
         except AlreadyExistsError:
             return None
-        await self.parts.index.wrote([whole])
-        return Upserted(Kept(whole, scope, pending), UpsertOutcome.STORED)
+        await self._index.on_written([whole])
+        return Upserted(StoreResult(whole, scope, pending), UpsertOutcome.STORED)
 
-    async def _merge(self, old: MemoryRecord, draft: Draft, scope: Scope) -> Upserted | None:
+    async def _merge(self, old: MemoryRecord, draft: NewMemory, scope: Scope) -> Upserted | None:
         if old.deleted_at is not None:
-            await self.parts.store.undelete({old.memory_id: scope.scope_id})
+            await self._store.undelete({old.memory_id: scope.scope_id})
             return None  # read it again as it is now
         tags = _united(old.tags, draft.tags)
         confidence = max((one for one in (old.confidence, draft.confidence) if one is not None), default=None)
         says_more = len(tags) > len(old.tags) or confidence != old.confidence
-        new = changed(old, Changes(tags=tags if says_more else None, confidence=confidence))
-        now = max(floor_to_millisecond(self.parts.clock()), old.updated_at)
+        new = changed(old, MemoryUpdate(tags=tags if says_more else None, confidence=confidence))
+        now = max(floor_to_millisecond(self._clock()), old.updated_at)
         try:
-            stored = await self.parts.store.replace(dataclasses.replace(new, updated_at=now), revise=says_more)
+            stored = await self._store.replace(dataclasses.replace(new, updated_at=now), revise=says_more)
         except (MemoryNotFoundError, MemoryChangedError):
             return None
-        await self.parts.index.wrote([stored])
+        await self._index.on_written([stored])
         pending = None if stored.embedding is not None else "it is not embedded yet"
-        return Upserted(Kept(stored, scope, pending), UpsertOutcome.UPDATED if says_more else UpsertOutcome.DUPLICATE)
+        return Upserted(
+            StoreResult(stored, scope, pending), UpsertOutcome.UPDATED if says_more else UpsertOutcome.DUPLICATE
+        )
 
 
 def _united(tags: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
@@ -138,6 +160,6 @@ def _key_of(memory: MemoryRecord) -> str:
     return content_key(memory.type, memory.source, memory.structured)
 
 
-def _made_id(scope_id: ScopeId, key: str, number: int) -> MemoryId:
-    """Make an id of 24 hexadecimal digits; 96 bits of a hash do not meet by chance."""
-    return MemoryId(hashlib.sha256(f"{scope_id}/{key}/{number}".encode()).hexdigest()[:24])
+def _place(scope_id: ScopeId, key: str, number: int) -> str:
+    """Name what an id is made from; 96 bits of its hash do not meet by chance."""
+    return f"{scope_id}/{key}/{number}"

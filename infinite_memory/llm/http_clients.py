@@ -3,21 +3,35 @@
 Servers that speak OpenAI's are held to a JSON Schema where one is given; one that knows no ``response_format`` is asked without it
 from then on. A server that is busy (429, 503, 529) is asked again after the time it names, as long as that lies within the
 caller's own time limit.
-The key is read from its file at each request and is never in a message or a log.
+The key is read from its file at each request and is never in a message or a log. A server on this machine is asked directly, whatever
+proxies the environment names.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
+import ipaddress
+import logging
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from infinite_memory.errors import ConfigError, ModelRefusedError, ModelReplyError, ModelUnavailableError
-from infinite_memory.model_port.base import Turn
+from infinite_memory.errors import (
+    ConfigError,
+    InfiniteMemoryError,
+    ModelRefusedError,
+    ModelReplyError,
+    ModelUnavailableError,
+)
+from infinite_memory.llm.base import ChatMessage
 
 if TYPE_CHECKING:
     import httpx2
+
+log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
@@ -35,7 +49,7 @@ class HttpModel:
 
     def __init__(
         self, name: str, url: str, headers: Callable[[], Mapping[str, str]],
-        write: Callable[[str, Sequence[Turn], int], Json], read: Callable[[Json], str], timeout_s: float,
+        write: Callable[[str, Sequence[ChatMessage], int], Json], read: Callable[[Json], str], timeout_s: float,
         *, takes_schema: bool,
     ) -> None:  # fmt: skip
         self._name, self._url, self._headers, self._write, self._read = name, url, headers, write, read
@@ -46,25 +60,44 @@ class HttpModel:
         return self._name
 
     async def complete(
-        self, system: str, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, Any] | None = None
+        self, system: str, turns: Sequence[ChatMessage], *, max_tokens: int, schema: Mapping[str, Any] | None = None
     ) -> str:
-        import httpx2  # half a second to import, and most never ask a model
+        # In a thread: half a second to import, which most never need, and a tenth to read the certificates of a client.
+        await asyncio.to_thread(importlib.import_module, "httpx2")
+        import httpx2
 
         body = {"model": self._name} | self._write(system, turns, max_tokens)
 
         try:
-            async with asyncio.timeout(self._timeout_s), httpx2.AsyncClient(timeout=self._timeout_s) as client:
+            async with asyncio.timeout(self._timeout_s), await asyncio.to_thread(self._open) as client:
                 answer = await self._ask(client, body, schema)
+        except InfiniteMemoryError:
+            raise
         except TimeoutError:
             raise ModelUnavailableError(f"the model {self._name} did not answer within {self._timeout_s:g} s") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
             raise ModelUnavailableError(
                 f"the model {self._name} cannot be reached ({type(problem).__name__})"
             ) from problem
-        text = self._text_of(answer)
+        except Exception as exc:  # odd proxy or certificate variables, a key that no header can hold: of any class
+            log.warning("a model cannot be asked", exc_info=exc, extra={"event": "model_failed"})
+            raise ModelUnavailableError(
+                f"the model {self._name} cannot be asked ({type(exc).__name__}); look at the key, and at the proxy and "
+                "certificate variables in the environment of the daemon"
+            ) from None
+        text = self._get_text(answer)
         if not text.strip():
             raise ModelReplyError(f"the model {self._name} gave an empty answer")
         return text.strip()
+
+    def _open(self) -> httpx2.AsyncClient:
+        """Open a client; a model on this machine is asked directly, for a proxy would see the text and cannot reach it anyway."""
+        import httpx2
+
+        if not is_on_this_machine(self._url):
+            return httpx2.AsyncClient(timeout=self._timeout_s)
+        transport = httpx2.AsyncHTTPTransport(trust_env=self._url.casefold().startswith("https:"))
+        return httpx2.AsyncClient(timeout=self._timeout_s, trust_env=False, transport=transport)
 
     async def _ask(self, client: httpx2.AsyncClient, body: Json, schema: Mapping[str, Any] | None) -> Any:
         for left in reversed(range(TRIES)):
@@ -92,11 +125,32 @@ class HttpModel:
         except (ValueError, RecursionError):
             raise ModelReplyError(f"the model {self._name} sent no JSON") from None
 
-    def _text_of(self, answer: Any) -> str:
+    def _get_text(self, answer: Any) -> str:
         try:
             return self._read(answer)
         except (KeyError, IndexError, TypeError, AttributeError):
             raise ModelReplyError(f"the answer of the model {self._name} has not the form that was expected") from None
+
+
+def is_on_this_machine(url: str) -> bool:
+    """True if *url* names a loopback address, however it is written, or this machine by name."""
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".").casefold()
+    except ValueError:
+        return False
+    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761, section 6.3
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        try:
+            address = ipaddress.ip_address(
+                socket.inet_aton(host)
+            )  # 127.1, 0x7f000001: the system's resolver takes them
+        except (OSError, ValueError):
+            return False
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    return bool(mapped.is_loopback or mapped.is_unspecified)
 
 
 def of_openai(name: str, url: str, key_file: Path | None, timeout_s: float) -> HttpModel:
@@ -105,7 +159,7 @@ def of_openai(name: str, url: str, key_file: Path | None, timeout_s: float) -> H
     def headers() -> Mapping[str, str]:
         return {} if key_file is None else {"Authorization": f"Bearer {_key(key_file)}"}
 
-    def write(system: str, turns: Sequence[Turn], max_tokens: int) -> Json:
+    def write(system: str, turns: Sequence[ChatMessage], max_tokens: int) -> Json:
         messages = [{"role": "system", "content": system}, *_messages(turns)]
         return {"messages": messages, "max_tokens": max_tokens, "stream": False}
 
@@ -128,7 +182,7 @@ def of_anthropic(name: str, url: str | None, key_file: Path | None, timeout_s: f
         key = {} if key_file is None else {"x-api-key": _key(key_file)}
         return {"anthropic-version": ANTHROPIC_VERSION} | key
 
-    def write(system: str, turns: Sequence[Turn], max_tokens: int) -> Json:
+    def write(system: str, turns: Sequence[ChatMessage], max_tokens: int) -> Json:
         return {"system": system, "messages": _messages(turns), "max_tokens": max_tokens}
 
     def read(answer: Json) -> str:
@@ -147,7 +201,7 @@ def _response_format(schema: Mapping[str, Any]) -> Json:
     }
 
 
-def _messages(turns: Sequence[Turn]) -> list[Json]:
+def _messages(turns: Sequence[ChatMessage]) -> list[Json]:
     return [{"role": turn.role.value, "content": turn.text} for turn in turns]
 
 
@@ -159,8 +213,8 @@ def _key(file: Path) -> str:
     """
     try:
         lines = file.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"model.key_file {file} cannot be read ({type(problem).__name__})") from None
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"model.key_file {file} cannot be read ({type(exc).__name__})") from None
     if not lines or not lines[0].strip():
         raise ConfigError(f"model.key_file {file} is empty")
     return lines[0].strip()

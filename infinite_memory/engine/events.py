@@ -1,4 +1,4 @@
-"""Tells whoever asks that memories or scopes changed, whoever changed them. Fed by the index, which follows the store anyway."""
+"""Notifies subscribers that memories or scopes changed, whoever changed them. Fed by the index, which follows the store anyway."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from infinite_memory.engine import Engine
+from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import StoreError
 from infinite_memory.models import MemoryId
 from infinite_memory.store.base import Change, ChangeKind
@@ -24,7 +24,7 @@ class Event:
     scopes_changed: bool = False
 
 
-class Watch:
+class Events:
     """Passes the store's changes to listeners. Used from one event loop."""
 
     def __init__(self, engine: Callable[[], Awaitable[Engine]]) -> None:
@@ -33,8 +33,8 @@ class Watch:
         self._changes: asyncio.Queue[Change] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Tell *listener* of every change from now on; gives what ends that, and may be called twice."""
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call *listener* with every change from now on; returns what ends that, and may be called twice."""
         key = object()
         self._listeners[key] = listener
         if self._task is None:
@@ -45,13 +45,13 @@ class Watch:
 
         return remove
 
-    def note(self, change: Change) -> None:
+    def publish(self, change: Change) -> None:
         """Take a change that the index has followed."""
         if self._listeners:
             self._changes.put_nowait(change)
 
     def close(self) -> None:
-        """Tell nobody any more."""
+        """Notify nobody any more."""
         self._listeners.clear()
         if self._task is not None:
             self._task.cancel()
@@ -62,8 +62,8 @@ class Watch:
             change = await self._changes.get()
             try:
                 event = await _event(await self._engine(), change)
-            except StoreError as problem:
-                log.info("a change cannot be told: %s", problem, extra={"event": "change_not_told"})
+            except StoreError as exc:
+                log.info("a change cannot be told: %s", exc, extra={"event": "change_not_told"})
                 continue
             except Exception:
                 log.exception("a change cannot be told", extra={"event": "change_not_told"})
@@ -76,12 +76,12 @@ class Watch:
 
 
 async def _event(engine: Engine, change: Change) -> Event:
-    scopes = engine.parts.scopes
-    name = None
+    scope = None
     if change.scope_id is not None:
-        if scopes.find_by_id(change.scope_id) is None and change.kind is ChangeKind.WRITTEN:
-            await scopes.refresh()
-        scope = scopes.find_by_id(change.scope_id)
-        name = scope.name if scope else None
+        if change.kind is ChangeKind.WRITTEN:
+            scope = next(iter(await engine.scopes.find_by_ids([change.scope_id])), None)
+        else:
+            scope = engine.scopes.find_by_id(change.scope_id)
+    name = scope.name if scope else None
     is_list = change.kind in (ChangeKind.SCOPES_CHANGED, ChangeKind.SCOPE_REMOVED)
     return Event(change.memory_id, name, is_list)

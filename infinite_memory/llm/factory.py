@@ -6,8 +6,8 @@ from pathlib import Path
 
 from infinite_memory.config import ModelSettings
 from infinite_memory.errors import ConfigError
-from infinite_memory.model_port.base import ChatModel
-from infinite_memory.model_port.http_models import of_anthropic, of_openai
+from infinite_memory.llm.base import ChatModel
+from infinite_memory.llm.http_clients import of_anthropic, of_openai
 
 
 def configured_model(settings: ModelSettings) -> ChatModel | None:

@@ -1,4 +1,4 @@
-"""What the engine is made of, and the values that its callers hand in and get back."""
+"""The values that callers hand to the engine and get back from it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,12 @@ import datetime as dt
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infinite_memory.config import Config
-from infinite_memory.engine.clock import Clock, system_clock
-from infinite_memory.models import Filter, Match, MemoryId, MemoryRecord, Scope
+from infinite_memory.models import Filter, Match, MemoryDetails, MemoryId, MemoryRecord, Scope
 
 if TYPE_CHECKING:
-    from infinite_memory.embedding.reranker import Reranker
-    from infinite_memory.engine.embeddings import Embeddings
-    from infinite_memory.engine.index import Index
-    from infinite_memory.engine.scopes import ScopeBook
-    from infinite_memory.engine.uses import UseCounter
-    from infinite_memory.store.base import Store
+    from infinite_memory.engine.explanation import Explanation
 
 
 Progress = Callable[[int, int], None]
@@ -27,22 +19,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts that the engine's methods share."""
-
-    store: Store
-    index: Index
-    embeddings: Embeddings
-    scopes: ScopeBook
-    config: Config
-    clock: Clock = system_clock
-    backup_folder: Path | None = None
-    reranker: Reranker | None = None
-    uses: UseCounter | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
+class NewMemory(MemoryDetails):
     """A memory that is to be stored. ``scope`` is a name; ``occurred_at`` None means now.
 
     ``memory_id`` None means a new one; a contract whose clients choose ids gives one that is computed from theirs.
@@ -52,13 +29,6 @@ class Draft:
     scope: str
     source: str = "conversation"
     tags: tuple[str, ...] = ()
-    type: str | None = None
-    title: str | None = None
-    importance: float | None = None
-    confidence: float | None = None
-    status: str | None = None
-    speaker: str | None = None
-    conversation_id: str | None = None
     occurred_at: dt.datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     structured: Any = None
@@ -67,7 +37,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class MemoryUpdate(MemoryDetails):
     """What is to change of a stored memory; None leaves a part as it is, ``metadata`` keys set to None go.
 
     ``whole_metadata`` takes the place of all metadata, nulls in it included. ``no_longer`` names parts (type, confidence) that are
@@ -77,22 +47,15 @@ class Changes:
     text: str | None = None
     tags: tuple[str, ...] | None = None
     source: str | None = None
-    type: str | None = None
-    title: str | None = None
-    importance: float | None = None
-    confidence: float | None = None
-    speaker: str | None = None
-    conversation_id: str | None = None
     occurred_at: dt.datetime | None = None
     metadata: Mapping[str, Any] | None = None
     whole_metadata: Mapping[str, Any] | None = None
-    status: str | None = None
     owners: Mapping[str, str] | None = None
     no_longer: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoreResult:
     """A memory as it was stored. ``pending`` tells that its embedding is still to be made, and why."""
 
     memory: MemoryRecord
@@ -101,12 +64,16 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Ranked hits, best first, and the scopes that were searched. ``note`` tells what could not be used, and why."""
+class RecallResult:
+    """Ranked hits, best first, and the scopes that were searched. ``note`` tells what could not be used, and why.
+
+    ``explanations`` are those of the hits, where they were asked for.
+    """
 
     matches: tuple[Match, ...]
     scopes: tuple[Scope, ...]
     note: str | None = None
+    explanations: Mapping[MemoryId, Explanation] = field(default_factory=dict)
 
 
 class Mode(enum.Enum):
@@ -119,7 +86,7 @@ class Mode(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class MemoryPage:
     """A page of memories in the order that was asked for."""
 
     memories: tuple[MemoryRecord, ...]
@@ -128,8 +95,15 @@ class Listing:
     scopes: tuple[Scope, ...]
 
 
+class ForgetMode(enum.Enum):
+    """How far forgetting goes: hidden until it is restored, or removed for good."""
+
+    SOFT = "soft"
+    HARD = "hard"
+
+
 @dataclass(frozen=True, slots=True)
-class Target:
+class ForgetTarget:
     """What is to be forgotten; the parts that are given narrow (AND), at least one is.
 
     A target of ``scope`` alone is the scope itself.
@@ -144,7 +118,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class ForgetResult:
     """What was forgotten, or would be. ``removed_scope`` is set when the scope itself went (or was archived)."""
 
     memory_ids: tuple[MemoryId, ...]
@@ -154,12 +128,14 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ScopedFilter:
     """A filter as callers know it: scopes by name. ``scopes`` None means every scope that is not archived.
 
-    With ``lenient`` a scope that does not exist (any more) is left out instead of being an error.
+    With ``lenient`` a scope that does not exist (any more) is left out instead of being an error. With ``is_apart`` a search knows the
+    words and names of what passes and nothing else, so that it tells nothing about other memories.
     """
 
     scopes: tuple[str, ...] | None = None
     rest: Filter = field(default_factory=Filter)
     lenient: bool = False
+    is_apart: bool = False

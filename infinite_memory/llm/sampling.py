@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from infinite_memory.errors import ModelRefusedError, ModelReplyError, ModelUnavailableError
-from infinite_memory.model_port.base import Turn
+from infinite_memory.llm.base import ChatMessage
 
 Json = dict[str, Any]
 Sample = Callable[[Json], Awaitable[Json]]
@@ -25,10 +25,10 @@ class SampledModel:
         return "the client's own model"
 
     async def complete(
-        self, system: str, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, Any] | None = None
+        self, system: str, turns: Sequence[ChatMessage], *, max_tokens: int, schema: Mapping[str, Any] | None = None
     ) -> str:
         params = {
-            "messages": [{"role": one.role.value, "content": {"type": "text", "text": one.text}} for one in turns],
+            "messages": [{"role": turn.role.value, "content": {"type": "text", "text": turn.text}} for turn in turns],
             "systemPrompt": system,
             "includeContext": "none",
             "maxTokens": max_tokens,
@@ -40,7 +40,7 @@ class SampledModel:
         content = result.get("content")
         parts = content if isinstance(content, list) else [content]
         text = "".join(
-            str(one.get("text") or "") for one in parts if isinstance(one, dict) and one.get("type") == "text"
+            str(part.get("text") or "") for part in parts if isinstance(part, dict) and part.get("type") == "text"
         )
         if not text.strip():
             if result.get("stopReason") == "refusal":

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import enum
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from infinite_memory.errors import ModelReplyError
+from infinite_memory.errors import InfiniteMemoryError, ModelReplyError, ModelUnavailableError, without_surrogates
+
+log = logging.getLogger(__name__)
 
 
 class Role(enum.Enum):
@@ -19,7 +22,7 @@ class Role(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ChatMessage:
     """One thing that was said."""
 
     role: Role
@@ -34,7 +37,7 @@ class ChatModel(Protocol):
         """What it is called where people read it."""
 
     async def complete(
-        self, system: str, turns: Sequence[Turn], *, max_tokens: int, schema: Mapping[str, Any] | None = None
+        self, system: str, turns: Sequence[ChatMessage], *, max_tokens: int, schema: Mapping[str, Any] | None = None
     ) -> str:
         """Give the next thing the assistant says; never blank.
 
@@ -46,6 +49,31 @@ class ChatModel(Protocol):
             ModelRefusedError: it does not want to answer.
             ModelReplyError: what it sent is no answer.
         """
+
+
+async def ask_model(
+    model: ChatModel,
+    system: str,
+    turns: Sequence[ChatMessage],
+    *,
+    max_tokens: int,
+    schema: Mapping[str, Any] | None = None,
+) -> str:
+    """Ask *model*; whatever goes wrong is one of our errors, for a memory is stored and a chat answered without a model as well.
+
+    An unpaired surrogate in its answer, which no reply and no later question could hold, becomes U+FFFD.
+
+    Raises:
+        ModelError: as `ChatModel.complete`, or its library failed in a way of its own.
+        ConfigError: its key cannot be read.
+    """
+    try:
+        return without_surrogates(await model.complete(system, turns, max_tokens=max_tokens, schema=schema))
+    except InfiniteMemoryError:
+        raise
+    except Exception as exc:  # a library's own: its message may quote the key or the text
+        log.exception("a model failed", extra={"event": "model_failed"})
+        raise ModelUnavailableError(f"the model {model.name} cannot be used ({type(exc).__name__})") from None
 
 
 def read_object(text: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Iterable
 
-from infinite_memory.engine.clock import Clock
+from infinite_memory.clock import Clock
 from infinite_memory.errors import StoreError
 from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.base import Store
@@ -15,10 +15,10 @@ from infinite_memory.store.base import Store
 log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 30.0  # one write for many answers; what a crash loses of it is no harm
-MOST_KEPT = 20_000  # memories counted before they are written at once
+MAX_KEPT = 20_000  # memories counted before they are written at once
 
 
-class UseCounter:
+class UsageCounter:
     """The counts that are not yet written. Used from one event loop."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -27,14 +27,14 @@ class UseCounter:
         self._written_at = time.monotonic()
         self._writing: asyncio.Task[None] | None = None
 
-    def note(self, memories: Iterable[MemoryRecord]) -> None:
+    def record(self, memories: Iterable[MemoryRecord]) -> None:
         """Count memories that were answers."""
         for memory in memories:
             _, count = self._counts.get(memory.memory_id, (memory.scope_id, 0))
             self._counts[memory.memory_id] = memory.scope_id, count + 1
         rested = time.monotonic() - self._written_at > WRITE_EVERY_S
         idle = self._writing is None or self._writing.done()
-        if self._counts and idle and (rested or len(self._counts) > MOST_KEPT):
+        if self._counts and idle and (rested or len(self._counts) > MAX_KEPT):
             self._writing = asyncio.create_task(self.write(), name="uses")  # nobody waits for it
 
     async def close(self) -> None:
@@ -51,5 +51,5 @@ class UseCounter:
             return
         try:
             await self._store.uses.add(counts, self._clock())
-        except StoreError as problem:
-            log.info("uses were not counted: %s", problem, extra={"event": "uses_not_counted"})
+        except StoreError as exc:
+            log.info("uses were not counted: %s", exc, extra={"event": "uses_not_counted"})

@@ -8,40 +8,49 @@ named it changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from infinite_memory.index.base import VectorIndex
 from infinite_memory.models import CONVERSATION_PREFIXES, SPEAKER_PREFIXES
-from infinite_memory.sidecar.wording import STOP_WORDS
-from infinite_memory.sidecar.words import words_of
+from infinite_memory.text.stopwords import STOP_WORDS
+from infinite_memory.text.tokenizer import tokenize
 
-LONGEST_NAME = 4  # words
+MAX_NAME_LENGTH = 4  # words
+MANY_TAGS = 2000  # names that are learnt without a thread
 _TOKEN = re.compile(r"\S+")
 _Name = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedQuery:
     """A question understood: the keys of the tags that it names, and the text that is embedded in its place."""
 
     tag_keys: frozenset[str]
     embedded: str
 
 
-class Names:
+class EntityIndex:
     """The names that tags bear, by their words. A speaker is also known by the first of several names."""
 
     def __init__(self, tag_keys: Sequence[str]) -> None:
         self._keys: dict[_Name, set[str]] = {}
         self._persons: set[_Name] = set()
+        self.count = 0
+        self.add(tag_keys)
+
+    def add(self, tag_keys: Sequence[str]) -> None:
+        """Learn the names that more tags bear; `count` is the number of tags that are known."""
         for key in tag_keys:
             if not key.startswith(CONVERSATION_PREFIXES):
                 self._enter(key)
+        self.count += len(tag_keys)
 
     def _enter(self, key: str) -> None:
-        name = tuple(words_of(key.rpartition(":")[2]))
-        if not name or len(name) > LONGEST_NAME or all(word.isdigit() for word in name):
+        name = tuple(tokenize(key.rpartition(":")[2]))
+        if not name or len(name) > MAX_NAME_LENGTH or all(word.isdigit() for word in name):
             return
         is_person = key.startswith(SPEAKER_PREFIXES)
         for form in {name, name[:1]} if is_person else {name}:
@@ -49,7 +58,7 @@ class Names:
             if is_person:
                 self._persons.add(form)
 
-    def read(self, question: str, corrected: Mapping[str, str]) -> Asked:
+    def read(self, question: str, corrected: Mapping[str, str]) -> ParsedQuery:
         """Find what *question* names, its misspelt words taken for what they were meant for."""
         tokens = _TOKEN.findall(question)
         words = [_word(token) for token in tokens]
@@ -69,24 +78,56 @@ class Names:
             if not size or name not in self._persons:
                 left += shown[at : at + max(1, size)]
             at += max(1, size)
-        says_something = any(word not in STOP_WORDS for token in left for word in words_of(token))
-        return Asked(frozenset(keys), " ".join(left) if says_something else " ".join(shown) or question)
+        says_something = any(word not in STOP_WORDS for token in left for word in tokenize(token))
+        return ParsedQuery(frozenset(keys), " ".join(left) if says_something else " ".join(shown) or question)
 
     def _longest(self, tokens: Sequence[str], words: Sequence[str], at: int) -> int:
-        """Give the number of words from *at* on that are a name, 0 for none."""
-        for size in range(min(LONGEST_NAME, len(words) - at), 0, -1):
+        """Return the number of words from *at* on that are a name, 0 for none."""
+        for size in range(min(MAX_NAME_LENGTH, len(words) - at), 0, -1):
             name = tuple(words[at : at + size])
             if name in self._keys and (size > 1 or self._is_meant(tokens, name[0], at)):
                 return size
         return 0
 
     def _is_meant(self, tokens: Sequence[str], word: str, at: int) -> bool:
-        """Tell Will from "will": a word that says nothing names somebody only with a capital inside a sentence."""
+        """True if a word is meant as a name, Will and not "will": a stop word is one only with a capital inside a sentence."""
         return (word not in STOP_WORDS and len(word) > 1) or (at > 0 and tokens[at][:1].isupper())
 
 
+class EntityNames:
+    """The names in the tags of the index in use, learnt as tags come. Used from one event loop."""
+
+    def __init__(self) -> None:
+        self._names = EntityIndex(())
+        self._index: VectorIndex | None = None
+
+    async def learn(self, index: VectorIndex) -> None:
+        """Learn the names in the tags that came since the last question; they only grow."""
+        if self._index is not index:
+            self._names, self._index = EntityIndex(()), index
+        names, more = self._names, index.tags(self._names.count, MANY_TAGS + 1)
+        if len(more) > MANY_TAGS:
+            fresh = await asyncio.to_thread(_learn_all, index)
+            if self._names is names and fresh.count > names.count:  # else another question was faster
+                self._names = fresh
+        else:
+            names.add(more)
+
+    def read(self, question: str, corrected: Mapping[str, str]) -> ParsedQuery:
+        """Find what *question* names, by the tags that there are; *corrected* as in `EntityIndex.read`."""
+        return self._names.read(question, corrected)
+
+
+def _learn_all(index: VectorIndex) -> EntityIndex:
+    """Return the names in all tags."""
+    names = EntityIndex(())
+    while more := index.tags(names.count, MANY_TAGS):
+        names.add(more)
+    return names
+
+
 def _word(token: str) -> str:
-    words = words_of(token)
+    words = tokenize(token)
     return words[0] if len(words) == 1 else ""
 
 

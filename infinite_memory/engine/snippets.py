@@ -14,13 +14,13 @@ from infinite_memory.models import MemoryRecord, Window
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
-MOST_WINDOWS = 64  # windows, the nearest in meaning first, whose words are looked at: about 50,000 characters
+MAX_WINDOWS = 64  # windows, the nearest in meaning first, whose words are looked at: about 50,000 characters
 
 
 def best_window(
     memory: MemoryRecord, vector: Vectors | None, words_share: Callable[[str], float] | None, meaning_share: float
 ) -> Window | None:
-    """Give the window of *memory* that answers best; None for a text of one window or without a vector.
+    """Return the window of *memory* that answers best; None for a text of one window or without a vector.
 
     Args:
         memory: Read with its vectors.
@@ -33,7 +33,7 @@ def best_window(
     if memory.embedding is None or len(windows := memory.embedding.windows) < 2:
         return None
     near = np.zeros(len(windows)) if vector is None else memory.embedding.vectors @ vector.reshape(-1)
-    order = np.argsort(-near, kind="stable")[:MOST_WINDOWS]
+    order = np.argsort(-near, kind="stable")[:MAX_WINDOWS]
     if words_share is None:
         return windows[int(order[0])]
 

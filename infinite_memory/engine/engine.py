@@ -1,0 +1,120 @@
+"""What the product does. Knows no JSON, socket, MongoDB or FAISS; what it works with is handed in.
+
+`Engine` is the one door: a few use cases, each with the collaborators that it needs, over what one `Visibility` allows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from infinite_memory.clock import Clock, system_clock
+from infinite_memory.config import Config
+from infinite_memory.engine.access import Access
+from infinite_memory.engine.entity_mentions import EntityNames
+from infinite_memory.engine.forget import Forget
+from infinite_memory.engine.graph import Graph
+from infinite_memory.engine.layered_recall import LayeredRecall
+from infinite_memory.engine.maintenance import Maintenance
+from infinite_memory.engine.memories import Memories
+from infinite_memory.engine.owners import Owners, Tokens
+from infinite_memory.engine.recall import Recall
+from infinite_memory.engine.records import RecordMaker
+from infinite_memory.engine.scopes import Scopes
+from infinite_memory.engine.search import Searcher
+from infinite_memory.engine.stats import StatsService
+from infinite_memory.engine.upsert import Locks, Upserts
+from infinite_memory.engine.visibility import EVERYTHING, Visibility
+
+if TYPE_CHECKING:
+    from infinite_memory.embedding.reranker import Reranker
+    from infinite_memory.embedding.service import EmbeddingService
+    from infinite_memory.engine.usage import UsageCounter
+    from infinite_memory.index.sync import IndexSync
+    from infinite_memory.store.base import Store
+    from infinite_memory.store.scope_cache import ScopeCache
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the use cases are made with; known to the engine and to ``bootstrap.py``, which hands it in.
+
+    ``names`` and ``locks`` are what engines of several visibilities over the same memory share.
+    """
+
+    store: Store
+    index: IndexSync
+    embeddings: EmbeddingService
+    scopes: ScopeCache
+    config: Config
+    clock: Clock = system_clock
+    reranker: Reranker | None = None
+    uses: UsageCounter | None = None
+    names: EntityNames = field(default_factory=EntityNames)
+    locks: Locks = field(default_factory=Locks)
+
+
+class Engine:
+    """Every thing a caller may ask. Methods may run side by side on one event loop.
+
+    Attributes:
+        visibility: What the caller sees; every use case asks it.
+        memories: Storing, changing, reading and listing memories.
+        recall: Finding memories by a question.
+        layers: Finding by importance as well.
+        forget: Hiding and removing.
+        scopes: Scopes as a whole.
+        graph: Links between memories, and facts.
+        owners: Whose memories there are.
+        tokens: What lets clients in by HTTP.
+        maintenance: Purging, checking, compacting, repairing.
+        stats: Figures and health.
+    """
+
+    def __init__(self, services: Services, visibility: Visibility = EVERYTHING) -> None:
+        self.visibility = visibility
+        self._services = services
+        store, index, scopes, clock = services.store, services.index, services.scopes, services.clock
+        embeddings, config, uses = services.embeddings, services.config, services.uses
+        access = Access(visibility, store=store, index=index, scopes=scopes)
+        records = RecordMaker(store=store, embeddings=embeddings, clock=clock)
+        searcher = Searcher(
+            access=access, store=store, index=index, embeddings=embeddings, names=services.names,
+            settings=config.recall, reranker=services.reranker,
+        )  # fmt: skip
+        upserts = Upserts(
+            access=access, store=store, index=index, scopes=scopes, records=records, clock=clock, locks=services.locks
+        )
+        self.memories = Memories(
+            access=access, store=store, index=index, scopes=scopes, records=records, upserts=upserts
+        )
+        self.recall = Recall(
+            access=access, searcher=searcher, store=store, index=index, scopes=scopes, embeddings=embeddings, uses=uses
+        )
+        self.layers = LayeredRecall(access=access, searcher=searcher, index=index, clock=clock, uses=uses)
+        self.forget = Forget(access=access, recall=self.recall, store=store, index=index, scopes=scopes, clock=clock)
+        self.scopes = Scopes(access=access, store=store, index=index, scopes=scopes)
+        self.graph = Graph(access=access, store=store, index=index, scopes=scopes, clock=clock)
+        self.owners = Owners(access=access, store=store, index=index)
+        self.tokens = Tokens(access=access, store=store, index=index)
+        self.maintenance = Maintenance(
+            access=access, forget=self.forget, store=store, index=index, settings=config.retention, clock=clock
+        )
+        self.stats = StatsService(
+            access=access, memories=self.memories, maintenance=self.maintenance, store=store, index=index,
+            scopes=scopes, embeddings=embeddings, config=config,
+        )  # fmt: skip
+
+    def restricted(self, visibility: Visibility) -> Engine:
+        """Return an engine over the same memory for a caller who sees no more than *visibility*.
+
+        Raises:
+            ForbiddenError: this one sees less than everything already.
+        """
+        self.visibility.check_everything()
+        return Engine(self._services, visibility)
+
+    def now(self) -> dt.datetime:
+        """Return the instant by the engine's clock."""
+        return self._services.clock()

@@ -1,0 +1,120 @@
+"""Why a memory stands where it does in a recall: the parts of its score, what each word of the question adds, and what kept it out
+where it was not shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from infinite_memory.engine.ranking import Candidate, Scale, ScoreParts
+from infinite_memory.index.base import ParsedTextQuery, VectorIndex
+from infinite_memory.models import FILTERED_NUMBERS, FILTERED_TEXTS, Filter, MemoryId, MemoryRecord, ScopeId
+from infinite_memory.text.bm25 import K1, saturated
+from infinite_memory.text.stemmer import stem_words
+from infinite_memory.text.tokenizer import tokenize
+
+MAX_CHARS = 20_000  # of a text are looked at for the words that it has; the words of more take over a millisecond
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The parts of a result's score, which add up to it.
+
+    ``rank`` is its place among all candidates, from 1, before a re-ranker put them in another order by ``rerank_score`` (None
+    without one). ``by_word`` divides the words' part among the words of the question; ``cosine`` is the nearness in meaning itself.
+    """
+
+    parts: ScoreParts
+    rank: int
+    by_word: Mapping[str, float]
+    cosine: float | None
+    rerank_score: float | None = None
+
+
+class Explainer:
+    """Explains candidates of one search; *candidates* are all of them, in their order."""
+
+    def __init__(
+        self, query: str, wording: ParsedTextQuery | None, candidates: Sequence[Candidate], meaning_share: float
+    ) -> None:
+        self._scale = Scale.of(candidates, meaning_share)
+        self._ranks = {candidate.memory_id: (rank, candidate) for rank, candidate in enumerate(candidates, 1)}
+        self._terms = wording.terms if wording is not None else ()
+        words = tokenize(query) if self._terms else []
+        self._spelt: dict[str, str] = {}
+        for stem, word in zip(stem_words(words), words, strict=True):
+            self._spelt.setdefault(stem, word)
+
+    def explain(self, memory: MemoryRecord, rerank_score: float | None = None) -> Explanation:
+        """Return the parts of the score of a candidate that was read."""
+        rank, candidate = self._ranks[memory.memory_id]
+        parts = self._scale.parts(candidate)
+        return Explanation(parts, rank, self._by_word(memory.text, parts.words), candidate.cosine, rerank_score)
+
+    def _by_word(self, text: str, total: float) -> dict[str, float]:
+        """Divide the words' part by what each word weighs by BM25 in the text; empty where none of them stands in what is looked at."""
+        if not total:
+            return {}
+        counts = Counter(stem_words(tokenize(text[:MAX_CHARS])))
+        weights: dict[str, float] = {}
+        for term in self._terms:
+            if count := counts[term.word]:
+                word = self._spelt.get(term.word, term.word)
+                weights[word] = weights.get(word, 0.0) + term.idf * term.weight * saturated(count, K1)
+        whole = sum(weights.values())
+        return {word: total * weight / whole for word, weight in weights.items()} if whole else {}
+
+
+MAX_ABOVE = 5  # memories right above one that was not shown; the results themselves are known
+
+_PARTS = {
+    "tag_keys": "tags",
+    "time": "time_range",
+    **{by.part: by.request_name for by in (*FILTERED_TEXTS.values(), *FILTERED_NUMBERS.values())},
+}
+"""Parts of a filter, and what they are called in requests."""
+
+
+class Reason(enum.Enum):
+    """Why a memory is among the results, or is not."""
+
+    SHOWN = "shown"
+    UNKNOWN = "unknown"
+    DELETED = "deleted"
+    ARCHIVED = "archived"
+    FILTER = "filter"
+    NOT_EMBEDDED = "not_embedded"
+    NO_WORD = "no_word"
+    SAME_TEXT = "same_text"
+    CONFIDENCE = "confidence"
+    RANK = "rank"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What became of one memory in a recall.
+
+    ``failed`` names the parts of the filter that it does not pass, ``above`` the memories right above it, nearest last, or the one of the
+    same text that was shown in its place. ``explanation`` is there where it was a candidate.
+    """
+
+    reason: Reason
+    failed: tuple[str, ...] = ()
+    above: tuple[MemoryId, ...] = ()
+    explanation: Explanation | None = None
+    confidence: float | None = None
+    is_embedded: bool | None = None
+
+
+def find_failed(sidecar: VectorIndex, narrow: Filter, memory_id: MemoryId, scope_id: ScopeId) -> tuple[str, ...]:
+    """Name the parts of a filter that a memory does not pass."""
+    failed = [] if narrow.scope_ids is None or scope_id in narrow.scope_ids else ["scope"]
+    alone = Filter(memory_ids=frozenset({memory_id}), tags_mode=narrow.tags_mode)
+    for part, name in _PARTS.items():
+        value = getattr(narrow, part)
+        if value != getattr(Filter(), part) and not sidecar.count(dataclasses.replace(alone, **{part: value})):
+            failed.append(name)
+    return tuple(failed)

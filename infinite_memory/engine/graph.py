@@ -1,0 +1,107 @@
+"""The graph beside the texts: links between memories, and facts: what holds of a subject, since when, and what held before.
+
+Facts belong to a scope as memories do. Asserting another object of the same subject and predicate closes what held until now;
+nothing is ever overwritten, so the graph can be asked what it knew at any instant.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection
+
+from infinite_memory.clock import Clock
+from infinite_memory.engine.access import Access
+from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.models import Fact, FactId, Link, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond
+from infinite_memory.store.base import Store
+from infinite_memory.store.facts import Asserted
+from infinite_memory.store.scope_cache import ScopeCache
+
+
+class Graph:
+    """Links and facts. Facts are for who sees everything: they have no owners."""
+
+    def __init__(self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock) -> None:
+        self._access, self._store, self._index, self._scopes, self._clock = access, store, index, scopes, clock
+
+    async def link(self, source: MemoryRecord, target: MemoryRecord, relation: str) -> bool:
+        """Link two live memories; True if the link is new. Doing it again changes nothing.
+
+        Raises:
+            InvalidRequestError: both are the same memory.
+            MemoryNotFoundError: one of them is not seen.
+        """
+        for end in (source, target):
+            self._access.check(end)
+        if source.memory_id == target.memory_id:
+            raise InvalidRequestError("target_id", "a memory cannot be linked with itself")
+        link = Link(source.memory_id, target.memory_id, relation, floor_to_millisecond(self._clock()))
+        return await self._store.links.put(link, source.scope_id)
+
+    async def get_links(self, memory_id: MemoryId) -> list[Link]:
+        """List the links from and to a memory whose other end is live, oldest first.
+
+        Raises:
+            MemoryNotFoundError: it is none that the caller sees.
+        """
+        if not self._access.sees_everything and memory_id not in await self._live([memory_id]):
+            raise MemoryNotFoundError(memory_id)
+        links = await self._store.links.of([memory_id])
+        ends = {end for link in links for end in (link.from_id, link.to_id)} - {memory_id}
+        live = await self._live(ends) | {memory_id}
+        return [link for link in links if link.from_id in live and link.to_id in live]
+
+    async def _live(self, memory_ids: Collection[MemoryId]) -> set[MemoryId]:
+        """Return those of the memories that are live and seen."""
+        sidecar = await self._index.sidecar()
+        if self._access.sees_everything:
+            return set(sidecar.locate(memory_ids))
+        located: dict[MemoryId, ScopeId] = {}
+        for memory_id in memory_ids:
+            located |= await self._access.locate(memory_id)
+        return set(await self._access.fetch(located))
+
+    async def assert_fact(
+        self, scope: str, subject: str, predicate: str, object_: str,
+        *, confidence: float = 1.0, provenance: str | None = None,
+    ) -> Asserted:  # fmt: skip
+        """Let a triple hold from now on; the same object again only takes over confidence and provenance.
+
+        Raises:
+            ScopeNotFoundError: the scope does not exist.
+            ScopeArchivedError: the scope is archived.
+        """
+        self._access.visibility.check_everything()
+        await self._index.sidecar()
+        place = await self._scopes.get_open(scope, create=False)
+        now = floor_to_millisecond(self._clock())
+        fact = Fact(
+            FactId(""), place.scope_id, subject.strip(), predicate.strip(), object_, now, None, confidence, provenance
+        )
+        return await self._store.facts.put(fact)
+
+    async def get_facts(self, scope: str, subject: str, at: dt.datetime | None = None) -> list[Fact]:
+        """List what holds of *subject* now, or held *at* an instant, by predicate.
+
+        Raises:
+            ScopeNotFoundError: the scope does not exist or is archived.
+        """
+        self._access.visibility.check_everything()
+        place = await self._visible(scope)
+        return await self._store.facts.of_subject(place.scope_id, subject, at)
+
+    async def count_facts(self, scope: str | None = None) -> int:
+        """Count the facts that hold now, of one scope or of all.
+
+        Raises:
+            ScopeNotFoundError: the scope does not exist or is archived.
+        """
+        self._access.visibility.check_everything()
+        scope_ids = None if scope is None else [(await self._visible(scope)).scope_id]
+        return await self._store.facts.count(scope_ids)
+
+    async def _visible(self, scope: str) -> Scope:
+        await self._index.sidecar()
+        [found] = await self._scopes.get_visible([scope], lenient=False)
+        return found

@@ -1,0 +1,122 @@
+"""Recall in layers, as for a palace: who one is, what matters most, and what answers the question.
+
+Layer 0 is the scope's own description, layer 1 its weightiest memories whatever the question, layer 2 what is found by meaning and
+layer 3 the same for a search that spares no effort. A memory that answers the question stands in layer 2 or 3 also when it is among
+the weightiest, and before the other layers, so a question always gets all of its answers. All layers come from the searches and the
+one reading of a plain recall.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Set
+from dataclasses import dataclass
+
+from infinite_memory.clock import Clock
+from infinite_memory.engine.access import Access
+from infinite_memory.engine.confidence import confidence_in
+from infinite_memory.engine.importance import decay_at, importance_now
+from infinite_memory.engine.search import Ranked, Searcher, get_note
+from infinite_memory.engine.types import Mode, ScopedFilter
+from infinite_memory.engine.usage import UsageCounter
+from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
+
+WEIGHTIEST = 15  # memories of layer 1 at most
+IDENTITY, IMPORTANT, FOUND, DEEP = 0, 1, 2, 3  # the layers, by the numbers that a reply gives them
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A memory and its importance by now, 0.0 to 1.0."""
+
+    memory: MemoryRecord
+    importance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Layered:
+    """A memory of a layered recall; ``score`` is its nearness to the question, 0.0 to 1.0."""
+
+    memory: MemoryRecord
+    importance: float
+    score: float
+    layer: int
+
+
+@dataclass(frozen=True, slots=True)
+class LayeredFound:
+    """What a layered recall found: the scope, whose description is layer 0, and the results: what answers the question, best first
+    (layer 2 or 3), then layer 1. ``note`` as in `RecallResult`."""
+
+    scope: Scope
+    results: tuple[Layered, ...]
+    note: str | None = None
+
+
+class LayeredRecall:
+    """Finds by importance as well, among the memories that a caller may see."""
+
+    def __init__(
+        self, *, access: Access, searcher: Searcher, index: IndexSync, clock: Clock, uses: UsageCounter | None
+    ) -> None:
+        self._access, self._searcher, self._index = access, searcher, index
+        self._clock, self._uses = clock, uses
+
+    async def search(self, query: str, scope: str, k: int, *, deep: bool = False) -> LayeredFound:
+        """Recall in layers: up to *k* memories that answer *query*, then up to 15 weighty others, none of them twice.
+
+        With *deep* the question alone counts: there is no layer 1.
+
+        Raises:
+            EmbeddingError: the model cannot be used.
+            ScopeNotFoundError: the scope does not exist or is archived.
+        """
+        [place], search = await self._searcher.prepare(query, ScopedFilter((scope,)), Mode.HYBRID)
+        now = self._clock()
+        weighty = [] if deep else await self._heaviest(search.sidecar, search.narrow, WEIGHTIEST, now)
+        matches, ranked = await self._searcher.find_answers(query, search, k, beside=weighty)
+        answers = {match.memory.memory_id for match in matches}
+        if self._uses is not None:
+            # The weightiest are no answers: they come whatever is asked.
+            self._uses.record(match.memory for match in matches)
+        others = [ranked.memories[one] for one in weighty if one in ranked.memories and one not in answers]
+        scores = _scores(ranked, {memory.memory_id for memory in others}, len(matches))
+        layer = DEEP if deep else FOUND
+        return LayeredFound(
+            place,
+            (
+                *(
+                    Layered(match.memory, importance_now(match.memory, now), match.confidence, layer)
+                    for match in matches
+                ),
+                *(Layered(one, importance_now(one, now), scores[one.memory_id], IMPORTANT) for one in others),
+            ),
+            get_note(search, ranked),
+        )
+
+    async def most_important(self, scope: str, limit: int, where: Filter | None = None) -> list[Weighed]:
+        """List the memories of a scope that pass *where* by falling importance as of now, equal ones newer first.
+
+        Raises:
+            ScopeNotFoundError: the scope does not exist or is archived.
+        """
+        sidecar = await self._index.sidecar()
+        _, narrow = await self._access.resolve(ScopedFilter((scope,), where or Filter()))
+        now = self._clock()
+        ordered = await self._heaviest(sidecar, narrow, limit, now)
+        memories = await self._access.read(sidecar, ordered)
+        return [Weighed(memories[one], importance_now(memories[one], now)) for one in ordered if one in memories]
+
+    async def _heaviest(self, sidecar: VectorIndex, where: Filter, limit: int, now: dt.datetime) -> list[MemoryId]:
+        return await self._searcher.maybe_in_thread(sidecar, lambda: sidecar.top_by_weight(where, limit, decay_at(now)))
+
+
+def _scores(ranked: Ranked, wanted: Set[MemoryId], after: int) -> dict[MemoryId, float]:
+    """Return with which confidence some memories answer a question that *after* others answer better."""
+    candidates = (one for one in ranked.candidates if one.memory_id in wanted)
+    return {
+        one.memory_id: confidence_in(one.cosine, one.coverage, one.exact_phrase, place)
+        for place, one in enumerate(candidates, after)
+    }

@@ -1,0 +1,166 @@
+"""What keeps the memory sound and changes no user's words: purging, checking, compacting, rebuilding; and documents that cannot be
+read: looking for them, naming them, mending or removing them when told to."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from infinite_memory.clock import Clock
+from infinite_memory.config import RetentionSettings
+from infinite_memory.engine.access import Access
+from infinite_memory.engine.forget import Forget
+from infinite_memory.engine.types import Progress
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.store.base import Store
+from infinite_memory.store.repairs import Repaired, RepairOutcome
+from infinite_memory.store.set_aside import SetAsideDocument
+
+log = logging.getLogger(__name__)
+
+FIRST_LOOK_S = 10.0  # how long figures wait for the look that follows a start
+
+
+class Operation(enum.Enum):
+    """What `optimize` can be asked for, in the order in which all are done; none of these changes a user's words."""
+
+    PURGE_DELETED = "purge_deleted"
+    CHECK_SIDECAR = "check_sidecar"
+    COMPACT = "compact"  # last: it gives back the room of what was purged
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one maintenance operation did, or with a dry run would do, to ``count`` memories.
+
+    ``freed_bytes`` is what the database's files gave back to the disk (COMPACT only); ``note`` says what could not be done.
+    """
+
+    operation: Operation
+    count: int
+    said: str
+    freed_bytes: int | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What a repair did, or with a dry run would do. ``exported`` are the documents as Extended JSON."""
+
+    repaired: tuple[Repaired, ...]
+    exported: tuple[str, ...] = ()
+
+    def count(self, outcome: RepairOutcome) -> int:
+        """Return the number of documents of which this became."""
+        return sum(1 for one in self.repaired if one.outcome is outcome)
+
+
+class Maintenance:
+    """Looks after the memory as a whole, for who sees everything."""
+
+    def __init__(
+        self,
+        *,
+        access: Access,
+        forget: Forget,
+        store: Store,
+        index: IndexSync,
+        settings: RetentionSettings,
+        clock: Clock,
+    ) -> None:
+        self._access, self._forget = access, forget
+        self._store, self._index, self._settings, self._clock = store, index, settings, clock
+
+    async def optimize(self, operations: Sequence[Operation], *, dry_run: bool = False) -> list[Done]:
+        """Carry out maintenance in the order given; each entry of the result says what was really done."""
+        self._access.visibility.check_everything()
+        return [done for operation in operations for done in await self._optimize(operation, dry_run=dry_run)]
+
+    async def _optimize(self, operation: Operation, *, dry_run: bool) -> list[Done]:
+        if operation is Operation.PURGE_DELETED:
+            return [await self._purge_expired(dry_run=dry_run)]
+        if operation is Operation.CHECK_SIDECAR:
+            if dry_run:
+                return [Done(operation, 0, "would_check_sidecar")]
+            checked = await self._index.check()
+            return [Done(operation, checked.faults, f"checked_sidecar_repaired_{checked.faults}_entries")]
+        return [await self._compact_sidecar(dry_run=dry_run), await self._compact_database(dry_run=dry_run)]
+
+    async def _purge_expired(self, *, dry_run: bool) -> Done:
+        keep = dt.timedelta(days=self._settings.purge_deleted_days)
+        await self._index.sidecar()
+        expired = await self._store.deleted_ids(None, self._clock() - keep, pruned=False)
+        if (days := self._settings.purge_pruned_days) is not None:
+            before = self._clock() - dt.timedelta(days=days)
+            expired |= await self._store.deleted_ids(None, before, pruned=True)
+        if dry_run:
+            return Done(Operation.PURGE_DELETED, len(expired), f"would_purge_{len(expired)}_expired_deletions")
+        gone = await self._forget.purge(expired)
+        return Done(Operation.PURGE_DELETED, len(gone), f"purged_{len(gone)}_expired_deletions")
+
+    async def _compact_sidecar(self, *, dry_run: bool) -> Done:
+        rows = await self._index.compact(dry_run=dry_run)
+        report = f"would_compact_sidecar_dropping_{rows}_rows" if dry_run else f"compacted_sidecar_dropped_{rows}_rows"
+        return Done(Operation.COMPACT, rows, report)
+
+    async def _compact_database(self, *, dry_run: bool) -> Done:
+        files = await self._store.compact(dry_run=dry_run)
+        freed = files.total_bytes
+        report = f"would_compact_db_freeing_{freed}_bytes" if dry_run else f"compacted_db_freed_{freed}_bytes"
+        return Done(Operation.COMPACT, 0, report, freed, files.problem)
+
+    async def reindex(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Rebuild the sidecar from the store; returns the number of memories in it. *progress* as in `IndexSync.rebuild`."""
+        self._access.visibility.check_everything()
+        return await self._index.rebuild(progress=progress)
+
+    async def set_aside(self, *, look: bool = True) -> Sequence[SetAsideDocument]:
+        """List what is set aside.
+
+        Args:
+            look: Whether to look again first at what is small and at what was set aside.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        if not self._access.sees_everything:
+            return ()  # whose they are cannot be told of documents that cannot be read
+        await self._index.looked(FIRST_LOOK_S)
+        if look:
+            await self._index.look_at_documents()
+        return self._store.set_aside.documents()
+
+    async def repair(
+        self, *, mend: bool = False, remove: bool = False, export: bool = False, dry_run: bool = True,
+        offset: int = 0, limit: int | None = None, progress: Progress | None = None,
+    ) -> Repair:  # fmt: skip
+        """Look at every document, and mend or remove what is set aside.
+
+        Args:
+            export: Give the documents too, as they were.
+            offset, limit: Which of the documents, in their order; those before are taken as looked at by an earlier call.
+
+        Raises:
+            StoreError: the store cannot be read or written.
+        """
+        self._access.visibility.check_everything()
+        index, repairs = self._index, self._store.repairs
+        await index.looked(FIRST_LOOK_S)
+        if offset == 0:
+            await index.look_at_documents(everything=True)
+        documents = self._store.set_aside.documents()[offset:][:limit]
+        exported: list[str] = []
+        repaired: list[Repaired] = []
+        for number, document in enumerate(documents):
+            if export and (line := await repairs.extended_json(document)) is not None:
+                exported.append(line)
+            repaired.append(await repairs.repair(document, mend=mend, remove=remove, dry_run=dry_run))
+            if progress is not None:
+                progress(number + 1, len(documents))
+        if not dry_run and any(one.outcome is not RepairOutcome.LEFT for one in repaired):
+            await index.reload_repaired([one.document for one in repaired])
+            log.info("%d documents were repaired", len(repaired), extra={"event": "documents_repaired"})
+        return Repair(tuple(repaired), tuple(exported))

@@ -1,0 +1,339 @@
+"""Storing, changing, reading and listing memories: check the scope, embed, store, index; in that order.
+
+The document is durable before the sidecar knows it and before the caller is told. A model that fails loses nothing: the memory
+is stored without vectors, marked, and embedded later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime as dt
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+from infinite_memory.engine.access import Access
+from infinite_memory.engine.records import RecordMaker, changed
+from infinite_memory.engine.types import (
+    MemoryPage,
+    MemoryUpdate,
+    NewMemory,
+    ScopedFilter,
+    StoreResult,
+)
+from infinite_memory.engine.upsert import Upserted, Upserts
+from infinite_memory.errors import (
+    AlreadyExistsError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    MemoryChangedError,
+    MemoryNotFoundError,
+    NotFoundError,
+    StoreError,
+)
+from infinite_memory.index.embedding_backlog import embedded_text
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, TimeRange
+from infinite_memory.store.base import Store
+from infinite_memory.store.scope_cache import ScopeCache
+from infinite_memory.store.usage import Use
+
+# What is wrong with one memory, not with the store.
+_REFUSALS = (InvalidRequestError, AlreadyExistsError, NotFoundError)
+WRITE_TRIES = 20  # of a memory that others change at the same moment; each time one of them has succeeded
+
+
+class Memories:
+    """The memories that a caller may see, each by its id or in the order of time."""
+
+    def __init__(
+        self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, records: RecordMaker,
+        upserts: Upserts,
+    ) -> None:  # fmt: skip
+        self._access, self._store, self._index, self._scopes = access, store, index, scopes
+        self._records, self._upserts = records, upserts
+
+    async def store(self, new: NewMemory, *, create_scope: bool = True) -> StoreResult:
+        """Store one memory.
+
+        Raises:
+            ScopeNotFoundError: the scope does not exist and was not to be made.
+            ScopeArchivedError: the scope is archived.
+            StoreUnavailableError: nothing was stored, as far as is known.
+        """
+        [result] = await self.store_all([new], create_scope=create_scope)
+        return result
+
+    async def store_all(self, new: Sequence[NewMemory], *, create_scope: bool = True) -> list[StoreResult]:
+        """Store several memories, all or none; errors as in `store`.
+
+        A scope that was made for them stays when they fail: others may have stored into it by then, and removing it would take that
+        along.
+        """
+        self._access.check_new(new)
+        await self._index.connected()  # the index may still be loading: it learns of what is written meanwhile
+        create = self._access.creates(wanted=create_scope)
+        names = dict.fromkeys(one.scope for one in new)
+        scopes = {name: await self._scopes.get_open(name, create=create) for name in names}
+        return await self._keep(await self._records.make_all(new, scopes))
+
+    async def store_each(
+        self, new: Sequence[NewMemory], *, create_scope: bool = True
+    ) -> list[StoreResult | InfiniteMemoryError]:
+        """Store several memories, each for itself: in the place of one that failed stands its error.
+
+        Raises:
+            StoreUnavailableError: nothing was stored, as far as is known.
+        """
+        self._access.check_new(new)
+        create = self._access.creates(wanted=create_scope)
+        scopes: dict[str, Scope | InfiniteMemoryError] = {}
+        await self._index.connected()
+        for name in dict.fromkeys(one.scope for one in new):
+            try:
+                scopes[name] = await self._scopes.get_open(name, create=create)
+            except InfiniteMemoryError as exc:
+                scopes[name] = exc
+        good = [one for one in new if isinstance(scopes[one.scope], Scope)]
+        open_scopes = {name: scope for name, scope in scopes.items() if isinstance(scope, Scope)}
+        stored = iter(await self._keep_each(await self._records.make_all(good, open_scopes)) if good else [])
+        results: list[StoreResult | InfiniteMemoryError] = []
+        for one in new:
+            scope = scopes[one.scope]
+            results.append(next(stored) if isinstance(scope, Scope) else scope)
+        return results
+
+    async def upsert(self, new: NewMemory, *, create_scope: bool = True) -> Upserted:
+        """Store a memory with structured content, or merge it into the one of the same content; see `Upserts.upsert`."""
+        return await self._upserts.upsert(new, create_scope=create_scope)
+
+    async def update(
+        self, memory_id: MemoryId, changes: MemoryUpdate, *, check: Callable[[MemoryRecord], None] | None = None
+    ) -> StoreResult:
+        """Change parts of a memory; what it said before stays readable in its revisions.
+
+        Args:
+            check: Sees the memory that is about to be changed, and may raise; the change is made to that version or not at all.
+
+        Raises:
+            MemoryNotFoundError: there is no live memory of that id.
+            InvalidRequestError: the change would take the memory out of what the caller sees.
+        """
+        self._access.visibility.check_update(changes)
+        for _ in range(WRITE_TRIES):
+            old = await self.get(memory_id)
+            if check is not None:
+                check(old)
+            new = changed(old, changes)
+            if embedded_text(new) == embedded_text(old):
+                full = await self._store.fetch({memory_id: old.scope_id}, vectors=True)
+                new = dataclasses.replace(new, embedding=full[memory_id].embedding if memory_id in full else None)
+            record, pending = await self._records.update(old, new)
+            try:
+                stored = await self._store.replace(record, revise=True)
+            except MemoryChangedError:
+                continue
+            await self._index.on_written([stored])
+            return StoreResult(stored, self._scope_of(stored), pending)
+        raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
+
+    async def write_batch(
+        self,
+        new: Sequence[NewMemory],
+        changes: Mapping[MemoryId, MemoryUpdate],
+        check: Callable[[MemoryRecord], None],
+    ) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
+        """Store *new* memories and make *changes* in one step: all of it happens or nothing; what is softly deleted is live again.
+
+        Args:
+            check: Sees each memory that is about to be changed, and may raise.
+
+        Returns:
+            The new memories and the changed ones, each in the order given.
+
+        Raises:
+            MemoryNotFoundError: one that is to be changed is gone.
+            AlreadyExistsError: a new one has the id of a memory that is there.
+        """
+        self._access.visibility.check_everything()
+        await self._index.sidecar()
+        names = dict.fromkeys(one.scope for one in new)
+        scopes = {name: await self._scopes.get_open(name, create=True) for name in names}
+        records = [one.memory for one in await self._records.make_all(new, scopes)] if new else []
+        for _ in range(WRITE_TRIES):
+            after = [await self._after(memory_id, one, check) for memory_id, one in changes.items()]
+            try:
+                stored = await self._store.write_batch(records, after)
+            except MemoryChangedError:
+                continue
+            await self._index.on_written([*records, *stored])
+            return records, stored
+        raise StoreError("these memories are being changed by others all the time; try again")
+
+    async def restore(self, memory_id: MemoryId) -> MemoryRecord:
+        """Bring back a softly forgotten memory; one that is live is returned as it is.
+
+        Raises:
+            MemoryNotFoundError: it never was, or was removed for good.
+        """
+        await self._index.sidecar()
+        if not self._access.sees_everything and not await self._access.locate(memory_id):
+            raise MemoryNotFoundError(memory_id)
+        located = await self._store.locate([memory_id])
+        await self._store.undelete(located)
+        memories = await self._store.fetch(located, vectors=True)
+        if memory_id not in memories:
+            raise MemoryNotFoundError(memory_id)
+        await self._index.on_written([memories[memory_id]])
+        return memories[memory_id]
+
+    async def get(self, memory_id: MemoryId) -> MemoryRecord:
+        """Read one live memory.
+
+        Raises:
+            MemoryNotFoundError: there is none of that id, it was forgotten, or its scope is archived.
+        """
+        if not self._access.sees_everything:
+            await self._index.sidecar()
+        located = await self._access.locate(memory_id)
+        if located.get(memory_id) in self._scopes.archived_ids():
+            raise MemoryNotFoundError(memory_id)
+        memories = await self._access.fetch(located)
+        if memory_id not in memories:
+            raise MemoryNotFoundError(memory_id)
+        return memories[memory_id]
+
+    async def fetch(
+        self, scope: Scope, memory_ids: Sequence[MemoryId], *, deleted: bool | None
+    ) -> dict[MemoryId, MemoryRecord]:
+        """Read those of some memories that are in a scope; *deleted* as in `Store.fetch`."""
+        return await self._access.fetch(dict.fromkeys(memory_ids, scope.scope_id), deleted=deleted)
+
+    async def find_taken(self, scope: Scope, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord | None]:
+        """Return which of these ids are taken in a scope, live or hidden: by which memory, or None where that is not seen."""
+        memories = await self._store.fetch(dict.fromkeys(memory_ids, scope.scope_id), deleted=None)
+        return {one: memory if self._access.allows(memory) else None for one, memory in memories.items()}
+
+    async def find(
+        self, memory_ids: Sequence[MemoryId], *, deleted: bool | None = False
+    ) -> dict[MemoryId, MemoryRecord]:
+        """Read those of some memories that are seen, wherever they are; *deleted* as in `Store.fetch`."""
+        if deleted is False:
+            sidecar = await self._index.sidecar()
+            return await self._access.fetch(sidecar.locate(memory_ids))
+        return await self._access.fetch(await self._store.locate(memory_ids), deleted=deleted)
+
+    async def stream(self, scope: Scope) -> AsyncIterator[MemoryRecord]:
+        """Read every live memory of a scope, for who sees everything."""
+        self._access.visibility.check_everything()
+        async for memory in self._store.stream([scope.scope_id]):
+            yield memory
+
+    async def make_ids(self, content: str) -> list[MemoryId]:
+        """Return the ids that a memory of *content* may have, a new one's first; see `IdKeys.ids`."""
+        return (await self._index.id_keys.get()).ids(content)
+
+    async def history(self, memory_id: MemoryId) -> list[MemoryRecord]:
+        """List the earlier versions of a memory, oldest first.
+
+        Raises:
+            MemoryNotFoundError: it is none that the caller sees.
+        """
+        if not self._access.sees_everything:
+            await self.get(memory_id)
+        return await self._store.get_revisions(memory_id)
+
+    async def list_page(
+        self, where: ScopedFilter, limit: int, cursor: str | None = None, *, newest_first: bool = True
+    ) -> MemoryPage:
+        """List memories that pass *where* by the time they happened.
+
+        Raises:
+            ScopeNotFoundError: a scope of *where* does not exist.
+            InvalidRequestError: *cursor* is none of ours.
+        """
+        sidecar = await self._index.sidecar()
+        scopes, narrow = await self._access.resolve(where)
+        page = sidecar.list_page(narrow, limit, cursor, newest_first)
+        read = await self._access.read(sidecar, page.memory_ids)
+        memories = tuple(read[one] for one in page.memory_ids if one in read)
+        return MemoryPage(memories, page.total, page.next_cursor, scopes)
+
+    async def count(self, where: ScopedFilter) -> int:
+        """Count the memories that pass *where*.
+
+        Raises:
+            ScopeNotFoundError: a scope of *where* does not exist.
+        """
+        sidecar = await self._index.for_words()
+        _, narrow = await self._access.resolve(where)
+        if sidecar is self._index.partial and (words := self._index.words) is not None:
+            return words.count(narrow)  # the words know all of them while the rest is being rebuilt
+        return sidecar.count(narrow)
+
+    async def count_by_time(self, where: ScopedFilter, edges: Sequence[dt.datetime]) -> list[int]:
+        """Return how many memories pass *where* between each of *edges*, which rise, and the next.
+
+        Raises:
+            ScopeNotFoundError: a scope of *where* does not exist.
+        """
+        sidecar = await self._index.sidecar()
+        _, narrow = await self._access.resolve(where)
+        return await asyncio.to_thread(sidecar.count_by_time, narrow, edges)
+
+    async def find_use(self, memory_id: MemoryId) -> Use | None:
+        """Return how often a memory was an answer, and when last; None where it never was.
+
+        Raises:
+            MemoryNotFoundError: there is no live memory of that id.
+        """
+        await self.get(memory_id)
+        return await self._store.uses.find(memory_id)
+
+    async def last_conversation_start(self, before: dt.datetime) -> dt.datetime | None:
+        """Return when the newest conversation before *before* began; None when nothing was ever said."""
+        until = TimeRange(None, before)
+        newest = (await self.list_page(ScopedFilter(None, Filter(time=until)), 1)).memories
+        if not newest or newest[0].conversation_id is None:
+            return newest[0].occurred_at if newest else None
+        same = ScopedFilter(None, Filter(conversation_id=newest[0].conversation_id, time=until))
+        first = (await self.list_page(same, 1, newest_first=False)).memories
+        return (first or newest)[0].occurred_at
+
+    async def _after(
+        self, memory_id: MemoryId, changes: MemoryUpdate, check: Callable[[MemoryRecord], None]
+    ) -> MemoryRecord:
+        located = await self._store.locate([memory_id])
+        memories = await self._store.fetch(located, deleted=None, vectors=True)
+        if memory_id not in memories:
+            raise MemoryNotFoundError(memory_id)
+        old = memories[memory_id]
+        check(old)
+        new = dataclasses.replace(changed(old, changes), deleted_at=None, is_pruned=False)
+        record, _ = await self._records.update(old, new)
+        return record
+
+    async def _keep(self, made: Sequence[StoreResult]) -> list[StoreResult]:
+        memories = [one.memory for one in made]
+        await self._store.insert(memories)
+        await self._index.on_written(memories)
+        return list(made)
+
+    async def _keep_each(self, made: Sequence[StoreResult]) -> list[StoreResult | InfiniteMemoryError]:
+        """Store all at once; where the store refuses one of them, one by one."""
+        try:
+            return list(await self._keep(made))
+        except _REFUSALS:
+            pass
+        results: list[StoreResult | InfiniteMemoryError] = []
+        for one in made:
+            try:
+                results += await self._keep([one])
+            except InfiniteMemoryError as exc:
+                results.append(exc)
+        return results
+
+    def _scope_of(self, memory: MemoryRecord) -> Scope:
+        scope = self._scopes.find_by_id(memory.scope_id)
+        if scope is None:
+            raise MemoryNotFoundError(memory.memory_id)  # its scope was removed at this moment
+        return scope

@@ -1,0 +1,138 @@
+"""Makes records of what is to be stored or changed, with their vectors. Nothing is stored here.
+
+A model that fails loses nothing: the record has no vector then, and is embedded later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infinite_memory.clock import Clock
+from infinite_memory.embedding.service import EmbeddingService
+from infinite_memory.engine.types import MemoryUpdate, NewMemory, StoreResult
+from infinite_memory.errors import EmbeddingError
+from infinite_memory.index.embedding_backlog import embedded_text
+from infinite_memory.models import (
+    CONVERSATION_PREFIXES,
+    FIELDS,
+    SPEAKER_PREFIXES,
+    Embedding,
+    MemoryRecord,
+    Scope,
+    content_hash,
+    floor_to_millisecond,
+    get_details,
+    tagged_value,
+)
+from infinite_memory.store.base import Store
+
+LONG_CHARS = 64_000  # embedded after the reply: about sixty windows, two seconds of the model
+FEW_DRAFTS, FEW_CHARS = 20, 200_000  # made without a thread: hashing more would hold up the event loop
+
+
+class RecordMaker:
+    """Makes records. Used from one event loop."""
+
+    def __init__(self, *, store: Store, embeddings: EmbeddingService, clock: Clock) -> None:
+        self._store, self._embeddings, self._clock = store, embeddings, clock
+
+    async def make_all(self, drafts: Sequence[NewMemory], scopes: Mapping[str, Scope]) -> list[StoreResult]:
+        """Make records with their vectors, each for its scope by name."""
+        if len(drafts) <= FEW_DRAFTS and sum(len(draft.text) for draft in drafts) <= FEW_CHARS:
+            memories = [self.make(draft, scopes[draft.scope]) for draft in drafts]
+        else:
+            memories = await asyncio.to_thread(lambda: [self.make(draft, scopes[draft.scope]) for draft in drafts])
+        vectors = await self.embed(memories)
+        return [
+            StoreResult(dataclasses.replace(memory, embedding=embedding), scopes[draft.scope], pending)
+            for memory, (embedding, pending), draft in zip(memories, vectors, drafts, strict=True)
+        ]
+
+    async def embed(self, memories: Sequence[MemoryRecord]) -> list[tuple[Embedding | None, str | None]]:
+        """Embed memories, each with the reason where that is postponed."""
+        texts = [embedded_text(memory) for memory in memories]
+        short = [text for text in texts if len(text) <= LONG_CHARS]
+        try:
+            made = iter(await self._embeddings.embed_memories(short) if short else [])
+        except EmbeddingError as exc:
+            return [(None, str(exc))] * len(memories)
+        return [(next(made), None) if len(text) <= LONG_CHARS else (None, "its text is long") for text in texts]
+
+    def make(self, draft: NewMemory, scope: Scope) -> MemoryRecord:
+        """Make a record without a vector."""
+        now = floor_to_millisecond(self._clock())
+        happened = floor_to_millisecond(draft.occurred_at) if draft.occurred_at else now
+        return MemoryRecord(
+            memory_id=draft.memory_id or self._store.new_id(),
+            scope_id=scope.scope_id,
+            text=draft.text,
+            source=draft.source,
+            occurred_at=happened,
+            created_at=now,
+            updated_at=now,
+            tags=draft.tags,
+            **_details(draft),
+            owners=draft.owners,
+            metadata=draft.metadata,
+            structured=draft.structured,
+            occurrences=(happened,),
+            content_hash=content_hash(draft.text),
+        )
+
+    async def update(self, old: MemoryRecord, new: MemoryRecord) -> tuple[MemoryRecord, str | None]:
+        """Return *new*, embedded again where its words are others than those of *old*, and why that is postponed; as of now."""
+        pending = None
+        if embedded_text(new) != embedded_text(old):
+            [(embedding, pending)] = await self.embed([new])
+            new = dataclasses.replace(new, embedding=embedding)
+        now = floor_to_millisecond(self._clock())
+        return dataclasses.replace(new, content_hash=content_hash(new.text), updated_at=now), pending
+
+
+def _details(draft: NewMemory) -> dict[str, Any]:
+    """Return what is said about a new memory; tags may name its speaker and conversation."""
+    details = get_details(draft)
+    for name, prefixes in (("speaker", SPEAKER_PREFIXES), ("conversation_id", CONVERSATION_PREFIXES)):
+        details[name] = details.get(name) or tagged_value(draft.tags, prefixes)
+    return details
+
+
+_MERGED = ("occurred_at", "metadata")
+"""Fields that an update does not simply put in the place of what was there."""
+
+
+def changed(old: MemoryRecord, changes: MemoryUpdate) -> MemoryRecord:
+    """Apply *changes*; tags that name a speaker or conversation say so as they do when stored, and take it along when they go.
+
+    Structured content that the text was made from goes with the old text.
+    """
+    parts: dict[str, Any] = {
+        name: value
+        for name, described in FIELDS.items()
+        if described.is_mutable and name not in _MERGED and (value := getattr(changes, name)) is not None
+    }
+    if changes.tags is not None:
+        for name, prefixes in (("speaker", SPEAKER_PREFIXES), ("conversation_id", CONVERSATION_PREFIXES)):
+            if name in parts:
+                continue
+            if (named := tagged_value(changes.tags, prefixes)) or tagged_value(old.tags, prefixes) == getattr(
+                old, name
+            ):
+                parts[name] = named
+    if changes.occurred_at is not None:
+        parts["occurred_at"] = floor_to_millisecond(changes.occurred_at)
+        parts["occurrences"] = (parts["occurred_at"],)
+    if changes.whole_metadata is not None:
+        parts["metadata"] = changes.whole_metadata
+    if changes.metadata is not None:
+        merged = dict(old.metadata) | dict(changes.metadata)
+        parts["metadata"] = {key: value for key, value in merged.items() if value is not None}
+    for name in changes.no_longer:
+        if old.metadata.get(name) == getattr(old, name):
+            parts[name] = None
+    if changes.text is not None and changes.text != old.text:
+        parts["structured"] = None
+    return dataclasses.replace(old, **parts)

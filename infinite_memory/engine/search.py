@@ -1,0 +1,342 @@
+"""One search: read the question, gather candidates from meaning and from words, rank them, read the best.
+
+Candidates come from meaning (the sidecar's vectors) and from words (the text index); what one of them found is also
+scored by the other, so that the order does not depend on how deep each looked. A hit whose document is gone is
+dropped, and the room is filled with the next one: the store is the truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from infinite_memory.config import RecallSettings
+from infinite_memory.embedding.service import EmbeddingService
+from infinite_memory.embedding.vocabulary import READ, Reading
+from infinite_memory.engine.access import Access
+from infinite_memory.engine.confidence import SAME_TEXT, confidence_in, trust_in
+from infinite_memory.engine.entity_mentions import EntityIndex, EntityNames
+from infinite_memory.engine.ranking import MEANING_SHARE, Candidate, discounted, rank
+from infinite_memory.engine.snippets import best_window
+from infinite_memory.engine.types import Mode, ScopedFilter
+from infinite_memory.errors import EmbeddingError, SidecarNotReadyError
+from infinite_memory.index.base import Hit, ParsedTextQuery, Spelling, TextHit, TextIndex, VectorIndex
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.models import Filter, Match, MemoryId, MemoryRecord, Scope, TagsMode, content_hash
+from infinite_memory.store.base import Store
+from infinite_memory.text.offload import run_at_once_or_in_thread
+
+if TYPE_CHECKING:
+    from infinite_memory.embedding.reranker import Reranker
+    from infinite_memory.models import Vectors
+
+T = TypeVar("T")
+
+PATIENCE_S = 1.0  # a hybrid question waits so long for an index that is being rebuilt, before the words alone answer it
+OVERFETCH = 8  # hits asked for beyond k, so that a few repeated texts need no second search
+CANDIDATES = 50  # candidates of each kind; 30 and all of them rank alike
+LONG_CHARS = 500  # where no vector tells how many windows a text has, one of more characters may have several
+RERANKED = 50  # candidates that a re-ranker, where one is set, reads again
+RERANKED_CHARS = 4000  # of each; a cross-encoder reads some 500 tokens
+GROWTH_FACTOR = 4  # factor by which the search grows when collapsing left room
+LONG_QUERY_CHARS = 1000  # a question from which on reading its words takes more than a few milliseconds
+IN_THREAD = 20_000  # memories from which on searching would hold up the loop
+FEW_CANDIDATES = 200  # that are gathered at once
+
+_SHARES = {Mode.HYBRID: MEANING_SHARE, Mode.SEMANTIC: 1.0, Mode.TEXT: 0.0, Mode.FUZZY: 0.0}
+_SPELLINGS = {
+    Mode.HYBRID: Spelling.UNKNOWN,
+    Mode.SEMANTIC: Spelling.UNKNOWN,
+    Mode.TEXT: Spelling.EXACT,
+    Mode.FUZZY: Spelling.ALL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A question ready to be searched: what may be used of vector and words is there."""
+
+    sidecar: VectorIndex
+    text: TextIndex | None
+    vector: Vectors | None
+    wording: ParsedTextQuery | None
+    tag_keys: frozenset[str]
+    narrow: Filter
+    mode: Mode
+    note: str | None
+    reading: Reading = READ
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The best of a search, read; every candidate in order, and every memory read. ``exhausted`` where there are no more candidates.
+
+    ``note`` tells why the re-ranker that is set was not used, ``rerank_scores`` what it gave.
+    """
+
+    matches: list[Match]
+    candidates: list[Candidate]
+    memories: dict[MemoryId, MemoryRecord]
+    exhausted: bool
+    note: str | None = None
+    rerank_scores: Mapping[MemoryId, float] = dataclasses.field(default_factory=dict)
+
+
+class Searcher:
+    """Carries out searches over what one caller may see. Used from one event loop."""
+
+    def __init__(
+        self, *, access: Access, store: Store, index: IndexSync, embeddings: EmbeddingService, names: EntityNames,
+        settings: RecallSettings, reranker: Reranker | None,
+    ) -> None:  # fmt: skip
+        self._access, self._store, self._index, self._embeddings = access, store, index, embeddings
+        self._names, self._settings, self._reranker = names, settings, reranker
+
+    async def prepare(
+        self, query: str, where: ScopedFilter, mode: Mode, spelling: Spelling | None = None
+    ) -> tuple[tuple[Scope, ...], Search]:
+        """Resolve scopes, read the question's words and names, embed what is left of it.
+
+        While a lost sidecar is rebuilt the words alone are searched, where the mode allows it.
+        """
+        notes: list[str] = []
+        index = self._index
+        patience_s = PATIENCE_S if mode is Mode.HYBRID else 0.0
+        sidecar = await (index.sidecar() if mode is Mode.SEMANTIC else index.for_words(patience_s))
+        if is_partial := sidecar is index.partial:
+            notes.append("the index is being rebuilt: found by words alone")
+        scopes, narrow = await self._access.resolve(where)
+        text = self._index.words
+        if text is None and mode in (Mode.TEXT, Mode.FUZZY):
+            raise SidecarNotReadyError("the text index is still being built; try again in a moment")
+        if text is None and mode is Mode.HYBRID:
+            notes.append("the text index is still being built: found by meaning alone")
+        seen = await self._word_statistics(where, narrow)
+        is_long = len(query) > LONG_QUERY_CHARS
+        wording = None
+        if text is not None:
+            wording = await self.maybe_in_thread(
+                sidecar, lambda: text.read(query, spelling or _SPELLINGS[mode], seen), at_once=not is_long
+            )
+        names = await self._find_names(where, sidecar)
+        asked = await self.maybe_in_thread(
+            sidecar, lambda: names.read(query, wording.corrected if wording else {}), at_once=not is_long
+        )
+        vector = None
+        try:
+            vector = None if is_partial else await self._vector(asked.embedded, mode)
+        except EmbeddingError as exc:
+            if mode is Mode.SEMANTIC or text is None:
+                raise
+            notes.append(f"found by words alone: {exc}")
+        note = "; ".join(notes) or None
+        reading = READ if vector is None else await self._embeddings.reading(asked.embedded)
+        return scopes, Search(sidecar, text, vector, wording, asked.tag_keys, narrow, mode, note, reading)
+
+    async def _word_statistics(self, where: ScopedFilter, narrow: Filter) -> Filter | None:
+        """Return whose memories tell how rare words are and how they are spelt; None for everybody's, which is quicker."""
+        if self._access.sees_everything:
+            return narrow if where.is_apart else None
+        if not self._access.visibility.conceals:
+            return None
+        return (await self._access.resolve(ScopedFilter(None)))[1]
+
+    async def _find_names(self, where: ScopedFilter, sidecar: VectorIndex) -> EntityIndex | EntityNames:
+        """Return the names by which a question is read: those in the tags, and none where they are to be concealed."""
+        if self._access.visibility.conceals:
+            return EntityIndex(())
+        await self._names.learn(sidecar)
+        return EntityIndex(()) if where.is_apart else self._names
+
+    async def find_answers(
+        self, query: str, search: Search, k: int, beside: Sequence[MemoryId] = ()
+    ) -> tuple[list[Match], Ranked]:
+        """Return the best *k* matches, those of equal texts as one, and what they were taken from; for *beside* see `find_ranked`."""
+        wanted = k + OVERFETCH
+        while True:
+            ranked = await self.find_ranked(query, search, wanted, beside=beside)
+            collapsed = collapse(ranked.matches)
+            if len(collapsed) >= k or ranked.exhausted:
+                break
+            wanted *= GROWTH_FACTOR
+        return collapsed[:k], ranked
+
+    async def _vector(self, text: str, mode: Mode) -> Vectors | None:
+        embeddings, settings = self._embeddings, self._settings
+        if mode is Mode.SEMANTIC:
+            return await embeddings.embed_query(text)
+        if mode is Mode.HYBRID:
+            return await embeddings.embed_query(text, settings.model_wait_s)
+        return await embeddings.embed_query(text) if embeddings.state == "ready" else None  # for the confidence only
+
+    async def find_ranked(
+        self, query: str, search: Search, wanted: int, *, beside: Sequence[MemoryId] = (), alone: bool = False
+    ) -> Ranked:
+        """Rank the best *wanted* candidates and read them; in the same searches and the same reading also those of *beside*."""
+        pool = max(CANDIDATES, 2 * wanted)
+        candidates, exhausted = await self.maybe_in_thread(
+            search.sidecar,
+            lambda: _gather(search, pool, beside),
+            at_once=pool <= FEW_CANDIDATES and len(query) <= LONG_QUERY_CHARS,
+        )
+        share = get_meaning_share(search)
+        ordered = [one for one, _ in rank(candidates, share)]
+        reranker = None if alone or search.mode not in (Mode.HYBRID, Mode.SEMANTIC) else self._reranker
+        best = ordered[: wanted if reranker is None else max(wanted, RERANKED)]
+        found = await self._access.read(
+            search.sidecar, list(dict.fromkeys([*(one.memory_id for one in best), *beside]))
+        )
+        there = [one for one in enumerate(best) if one[1].memory_id in found]
+        judged = _judging(content_hash(query), search, alone=alone)
+        reads_texts = alone or search.reading.share < 1
+        sure = await run_at_once_or_in_thread(
+            (found[one.memory_id].text for _, one in there) if reads_texts else (),
+            lambda: [(one, judged(one, found[one.memory_id], place)) for place, one in there],
+        )
+        note: str | None = None
+        rerank_scores: dict[MemoryId, float] = {}
+        if reranker is not None:
+            try:
+                sure, rerank_scores = await _reranked(reranker, query, sure, found)
+            except EmbeddingError as exc:
+                note = f"in the order before re-ranking: {exc}"
+        matches: list[Match] = []
+        lowest = 1.0
+        for one, confidence in sure[:wanted]:
+            lowest = min(lowest, confidence)
+            matches.append(Match(found[one.memory_id], lowest, windows=one.windows))
+        return Ranked(matches, ordered, found, exhausted and len(ordered) <= wanted, note, rerank_scores)
+
+    async def with_windows(self, matches: Sequence[Match], search: Search) -> list[Match]:
+        """Add to long memories which stretch of them matched; only those are read with their vectors."""
+        long = [
+            match.memory.memory_id
+            for match in matches
+            if match.windows > 1 or (search.vector is None and len(match.memory.text) > LONG_CHARS)
+        ]
+        if not long:
+            return list(matches)
+        whole = await self._store.fetch(search.sidecar.locate(long), vectors=True)
+        share, words = _SHARES[search.mode], None
+        if search.text is not None and search.wording is not None and search.mode is not Mode.SEMANTIC:
+            words = search.wording.share
+
+        def told(match: Match) -> Match:
+            memory = whole.get(match.memory.memory_id)
+            if memory is None or memory.text != match.memory.text:
+                return match
+            return dataclasses.replace(match, window=best_window(memory, search.vector, words, share))
+
+        return await run_at_once_or_in_thread(
+            (one.text for one in whole.values()), lambda: [told(match) for match in matches]
+        )
+
+    async def maybe_in_thread(self, sidecar: VectorIndex, work: Callable[[], T], *, at_once: bool = True) -> T:
+        """Run *work*, in a thread where there are many memories, or where it is not *at_once* done."""
+        is_whole = sidecar is not self._index.partial  # of a part nobody knows yet how large the whole is
+        if at_once and is_whole and sum(sidecar.count_by_scope().values()) < IN_THREAD:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+def get_note(search: Search, ranked: Ranked) -> str | None:
+    """Return what could not be used of a search; None where everything was."""
+    return "; ".join(one for one in (search.note, ranked.note) if one) or None
+
+
+def get_meaning_share(search: Search) -> float:
+    """Return what meaning weighs against words in a search."""
+    return _SHARES[search.mode] if search.vector is not None else 0.0
+
+
+def _judging(said: str, search: Search, *, alone: bool) -> Callable[[Candidate, MemoryRecord, int], float]:
+    """Return what tells how sure it is that a candidate, read and at its place, answers a question whose content hash is *said*.
+
+    With *alone* what was said beside it does not count.
+    """
+
+    def confidence(one: Candidate, memory: MemoryRecord, place: int) -> float:
+        if memory.content_hash == said:
+            return SAME_TEXT
+        coverage = one.coverage
+        if alone and search.text is not None and search.wording is not None:
+            coverage = min(coverage, search.wording.share(memory.text))
+        cosine = one.cosine
+        if cosine is not None and search.reading.share < 1:
+            cosine *= trust_in(search.reading, memory.text)
+        return confidence_in(cosine, coverage, one.exact_phrase, place)
+
+    return confidence
+
+
+async def _reranked(
+    reranker: Reranker, query: str, sure: Sequence[tuple[Candidate, float]], found: Mapping[MemoryId, MemoryRecord]
+) -> tuple[list[tuple[Candidate, float]], dict[MemoryId, float]]:
+    """Put candidates in the order of a cross-encoder, and tell its scores. The confidences stay the same ones, and fall with the
+    new order."""
+    texts = [found[one.memory_id].text[:RERANKED_CHARS] for one, _ in sure]
+    scores = await asyncio.to_thread(reranker.scores, query, texts)
+    ordered = sorted(zip(scores, (one for one, _ in sure), strict=True), key=lambda pair: -pair[0])
+    falling = sorted((confidence for _, confidence in sure), reverse=True)
+    given = {one.memory_id: score for score, one in ordered}
+    return [(one, confidence) for (_, one), confidence in zip(ordered, falling, strict=True)], given
+
+
+def collapse(matches: Sequence[Match]) -> list[Match]:
+    """Make one match of those whose texts are equal after folding; the best stays and tells the others' times."""
+    by_text: dict[str, Match] = {}
+    for match in matches:
+        key = match.memory.content_hash
+        first = by_text.get(key)
+        if first is None:
+            by_text[key] = match
+        else:
+            by_text[key] = dataclasses.replace(first, repeated_at=(*first.repeated_at, *match.memory.occurrences))
+    return list(by_text.values())
+
+
+def _gather(search: Search, pool: int, beside: Sequence[MemoryId] = ()) -> tuple[list[Candidate], bool]:
+    """Collect candidates from meaning and words, and score each by both, *beside* too; tells whether the pools held all there is."""
+    sidecar, text, vector, wording, narrow = search.sidecar, search.text, search.vector, search.wording, search.narrow
+    # A filter for tags is narrow enough; without one, those who are named get a pool of their own.
+    named = None
+    if search.tag_keys and not narrow.tag_keys:
+        named = dataclasses.replace(narrow, tag_keys=search.tag_keys, tags_mode=TagsMode.ANY)
+    near: dict[MemoryId, Hit] = {}
+    worded: dict[MemoryId, TextHit] = {}
+    exhausted = True
+    for where in (narrow, named) if named is not None else (narrow,):
+        if vector is not None and search.mode in (Mode.HYBRID, Mode.SEMANTIC):
+            hits = sidecar.search(vector, pool, where)
+            exhausted &= len(hits) < pool
+            near |= {hit.memory_id: hit for hit in hits}
+        if text is not None and wording is not None and search.mode is not Mode.SEMANTIC:
+            found = text.search(wording, pool, where)
+            exhausted &= len(found) < pool
+            worded |= {hit.memory_id: hit for hit in found}
+    ids = near.keys() | worded.keys() | set(beside)
+    if vector is not None and (lacking := ids - near.keys()):
+        near |= {
+            hit.memory_id: hit for hit in sidecar.search(vector, len(lacking), Filter(memory_ids=frozenset(lacking)))
+        }
+    if text is not None and wording is not None and (lacking := ids - worded.keys()):
+        worded |= {
+            hit.memory_id: hit for hit in text.search(wording, len(lacking), Filter(memory_ids=frozenset(lacking)))
+        }
+    lifted: frozenset[MemoryId] = frozenset()
+    if search.tag_keys and ids:
+        bearing = Filter(memory_ids=frozenset(ids), tag_keys=search.tag_keys, tags_mode=TagsMode.ANY)
+        lifted = frozenset(sidecar.list_page(bearing, len(ids), None, newest_first=True).memory_ids)
+    return [_candidate(one, near.get(one), worded.get(one), one in lifted) for one in ids], exhausted
+
+
+def _candidate(memory_id: MemoryId, near: Hit | None, worded: TextHit | None, lifted: bool) -> Candidate:
+    made = Candidate(memory_id, boosted=lifted)
+    if near is not None:
+        made.cosine, made.windows = discounted(near.score, near.windows), near.windows
+    if worded is not None:
+        made.words, made.coverage, made.exact_phrase = worded.score, worded.coverage, worded.exact_phrase
+    return made

@@ -1,0 +1,207 @@
+"""Figures of the whole memory, whether its parts work, and a hint where the model does not fit the memories' language."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+
+from infinite_memory.config import Config
+from infinite_memory.embedding.service import EmbeddingService
+from infinite_memory.engine.access import Access
+from infinite_memory.engine.maintenance import FIRST_LOOK_S, Maintenance
+from infinite_memory.engine.memories import Memories
+from infinite_memory.engine.types import ScopedFilter
+from infinite_memory.errors import EmbeddingError, InfiniteMemoryError
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.models import Filter
+from infinite_memory.store.base import Store
+from infinite_memory.store.scope_cache import ScopeCache
+from infinite_memory.store.set_aside import SetAsideDocument
+
+NEWEST = 200  # memories looked at for their language
+TEXT_CHARS = 400  # characters of each
+MIN_COUNT = 20  # memories below which nothing is said
+FOREIGN_WORDS = 0.25  # share of words spelled out from which a memory counts as foreign
+MANY = 0.2  # share of such memories from which it is said
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Figures of the whole memory. Counts are of live memories in scopes that are not archived, unless named otherwise."""
+
+    total: int
+    by_scope: dict[str, int]
+    archived: dict[str, int]
+    conversations: int
+    soft_deleted: int
+    facts: int
+    pending: int
+    last_backup: str | None
+    size_bytes: int
+    server: str
+    deployment: str
+    model: str
+    model_state: str
+    model_failure: str | None
+    space: str | None
+    sidecar_state: str
+    sidecar_count: int
+    set_aside: int = 0
+    language_hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether each part works, with a word on each that does not; and the documents that are set aside."""
+
+    mongodb: str
+    model: str
+    sidecar: str
+    set_aside: tuple[SetAsideDocument, ...] = ()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong."""
+        return (self.mongodb, self.model, self.sidecar) == ("ok", "ok", "ok")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How the parts stand at this moment, without a look at the database. Counts are None until the index can be searched."""
+
+    model: str
+    prepared_percent: int | None
+    index: str
+    indexed: int | None
+    text_index: str
+    pending: int
+
+
+class StatsService:
+    """Counts what a caller may see, and looks at the parts."""
+
+    def __init__(
+        self, *, access: Access, memories: Memories, maintenance: Maintenance, store: Store, index: IndexSync,
+        scopes: ScopeCache, embeddings: EmbeddingService, config: Config,
+    ) -> None:  # fmt: skip
+        self._access, self._memories, self._maintenance = access, memories, maintenance
+        self._store, self._index, self._scopes = store, index, scopes
+        self._embeddings, self._config = embeddings, config
+
+    def state(self) -> State:
+        """Return how the parts stand; waits for nothing."""
+        embeddings, index = self._embeddings, self._index
+        percent = embeddings.prepared_percent if embeddings.state == "preparing" else None
+        return State(embeddings.state, percent, index.state, index.count(), index.words_state, index.count_pending())
+
+    @property
+    def pending_problem(self) -> str | None:
+        """Why memories wait for their vectors; None where none waits in vain."""
+        return self._index.pending_problem
+
+    async def collect(self) -> Stats:
+        """Count and measure. Counts come from the store, which is the truth; for who sees less than everything, of that alone."""
+        whole = await self._collect()
+        return whole if self._access.sees_everything else await self._seen(whole)
+
+    async def _collect(self) -> Stats:
+        sidecar = await self._index.sidecar()
+        counts = await self._store.count_live()
+        info = await self._store.info()
+        scopes = self._scopes.all()
+        live = {scope.name: counts.get(scope.scope_id, 0) for scope in scopes if scope.archived_at is None}
+        known = {scope.scope_id for scope in scopes}
+        indexed = sidecar.count_by_scope()
+        last = await self._store.get_meta("last_backup")
+        try:
+            space: str | None = self._embeddings.space
+        except EmbeddingError:
+            space = None
+        return Stats(
+            total=sum(live.values()),
+            by_scope=live,
+            archived={scope.name: counts.get(scope.scope_id, 0) for scope in scopes if scope.archived_at is not None},
+            conversations=sidecar.count_conversations(Filter()),
+            soft_deleted=await self._store.count_deleted(),
+            facts=await self._store.facts.count(),
+            pending=self._index.count_pending(),
+            language_hint=await self._language_hint(),
+            last_backup=last["at"] if last else None,
+            size_bytes=info.size_bytes,
+            server=info.server_version,
+            deployment=info.deployment,
+            model=self._config.embedding.model,
+            model_state=self._embeddings.state,
+            model_failure=self._embeddings.failure,
+            space=space,
+            sidecar_state=self._index.state,
+            sidecar_count=sum(count for scope_id, count in indexed.items() if scope_id in known),
+            set_aside=len(await self._maintenance.set_aside(look=False)),
+        )
+
+    async def _seen(self, whole: Stats) -> Stats:
+        """Count what is seen; what is left of the whole memory's figures is about its parts."""
+        sidecar = await self._index.sidecar()
+        scopes, narrow = await self._access.resolve(ScopedFilter(None))
+        by_scope = {
+            scope.name: sidecar.count(dataclasses.replace(narrow, scope_ids=frozenset({scope.scope_id})))
+            for scope in scopes
+        }
+        hidden = await self._store.deleted_ids([scope.scope_id for scope in scopes], None)
+        total = sum(by_scope.values())
+        return dataclasses.replace(
+            whole, total=total, by_scope=by_scope, archived={}, conversations=sidecar.count_conversations(narrow),
+            soft_deleted=len(await self._access.keep_allowed(hidden)), facts=0, set_aside=0, pending=0, last_backup=None,
+            size_bytes=0, sidecar_count=total,
+        )  # fmt: skip
+
+    async def _language_hint(self) -> str | None:
+        """Look at the newest memories; see `language_hint`."""
+        page = await self._memories.list_page(ScopedFilter(None), NEWEST)
+        shares = await self._embeddings.spelled_out([memory.text[:TEXT_CHARS] for memory in page.memories])
+        return language_hint(shares, self._config.embedding.model)
+
+    async def health(self, *, look: bool = True) -> Health:
+        """Try each part; never raises.
+
+        Args:
+            look: Whether to look at documents too, which takes longer; for those who ask now and then.
+        """
+
+        async def tried(work: Awaitable[object]) -> str:
+            try:
+                await work
+            except InfiniteMemoryError as exc:
+                return str(exc)
+            return "ok"
+
+        mongodb, sidecar = await tried(self._store.ping()), await tried(self._index.sidecar())
+        set_aside = await self._quietly_looked() if look and (mongodb, sidecar) == ("ok", "ok") else None
+        return Health(mongodb, await tried(self._embeddings.ready()), sidecar, tuple(set_aside or ()))
+
+    async def _quietly_looked(self) -> Sequence[SetAsideDocument] | None:
+        """List what is set aside, or None while the store cannot be read."""
+        try:
+            async with asyncio.timeout(FIRST_LOOK_S * 2):
+                return await self._maintenance.set_aside()
+        except (InfiniteMemoryError, TimeoutError):
+            return None
+
+
+def language_hint(shares: Sequence[float | None], model: str) -> str | None:
+    """Return the hint for the statistics; None where there is nothing to say.
+
+    Args:
+        shares: For each memory looked at, the share of its words that the model's vocabulary lacks; None where it tells nothing.
+    """
+    told = [share for share in shares if share is not None]
+    foreign = sum(share > FOREIGN_WORDS for share in told)
+    if len(told) < MIN_COUNT or foreign < MANY * len(told):
+        return None
+    return (
+        f"{foreign} of the {len(told)} newest memories that tell are in words that the vocabulary of {model} lacks, as another"
+        " language is: they are found by their words, hardly by meaning. A model for several languages (embedding.model)"
+        " embeds them anew in the background."
+    )
