@@ -14,7 +14,6 @@ import dataclasses
 import datetime as dt
 import hashlib
 import json
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +32,7 @@ from langgraph.store.base import (
     get_text_at_path,
 )
 
+from infinite_memory.normalization import normalize
 from infinite_memory.sdk.errors import MissingError
 from infinite_memory.sdk.memory import Memory
 from infinite_memory.sdk.results import MemoryItem
@@ -41,9 +41,9 @@ Namespace = tuple[str, ...]
 
 WHOLE = ["$"]
 INDEXED = "langgraph:indexed"
-MOST = 1000  # results of one request
+MAX_COUNT = 1000  # results of one request
 _SOURCE = "langgraph"
-_LEAST_CANDIDATES = 50  # of a search with a filter, which is checked here
+_MIN_CANDIDATES = 50  # of a search with a filter, which is checked here
 
 
 class InfiniteMemoryStore(BaseStore):
@@ -77,8 +77,8 @@ class InfiniteMemoryStore(BaseStore):
         last = {(op.namespace, op.key): at for at, op in enumerate(ops) if isinstance(op, PutOp)}
         # Reads see the store as it was before the batch, as those of LangGraph's own stores do.
         results: list[Result] = [None if isinstance(op, PutOp) else self._read(op) for op in ops]
-        for at in last.values():
-            op = ops[at]
+        for index in sorted(last.values()):  # in the order of the batch, which is that of their times
+            op = ops[index]
             assert isinstance(op, PutOp)
             self._put(op)
         return results
@@ -98,11 +98,32 @@ class InfiniteMemoryStore(BaseStore):
         raise TypeError(f"{type(op).__name__} is no operation of a store")
 
     def _put(self, op: PutOp) -> None:
-        found = self._find(op.namespace, op.key)
-        for extra in found[1:] if op.value is not None else found:
-            self._memory.delete(extra.memory_id, hard=True)
-        if op.value is None:
+        """Carry out a put or a deletion. What somebody else removes meanwhile is no error: a put is then stored as a new item."""
+        while True:
+            found = self._find(op.namespace, op.key)
+            for extra in found[1:] if op.value is not None else found:
+                self._remove(extra)
+            if op.value is None:
+                return
+            try:
+                self._write(op, found[0] if found else None)
+            except MissingError as exc:
+                _check_gone(exc)
+                continue  # deleted beside us
             return
+
+    def _remove(self, memory: MemoryItem) -> None:
+        try:
+            self._memory.delete(memory.memory_id, hard=True)
+        except MissingError as exc:
+            _check_gone(exc)
+
+    def _write(self, op: PutOp, old: MemoryItem | None) -> None:
+        """Store an item, over *old* where it is there.
+
+        Raises:
+            MissingError: *old* is gone.
+        """
         texts = self._texts(op)
         content = "\n".join(texts) or f"{'/'.join(op.namespace)}/{op.key}"
         tags = [
@@ -113,10 +134,10 @@ class InfiniteMemoryStore(BaseStore):
         ]
         kept = {
             "namespace": list(op.namespace), "key": op.key, "value": json.dumps(op.value, ensure_ascii=False),
-            "put_at": dt.datetime.now(dt.UTC).isoformat(),
+            "put_at": _put_time(old).isoformat(),
         }  # fmt: skip
-        if found:
-            self._memory.update(found[0].memory_id, content, tags=tags, metadata=kept)
+        if old is not None:
+            self._memory.update(old.memory_id, content, tags=tags, metadata=kept)
         else:
             self._memory.add(content, scope=self._scope, tags=tags, metadata=kept | {"source": _SOURCE})
 
@@ -131,7 +152,7 @@ class InfiniteMemoryStore(BaseStore):
     def _find(self, namespace: Namespace, key: str) -> list[MemoryItem]:
         """Find the memories of one item, the newest first: one, unless two were written at the same moment."""
         same = [one for one in self._all([_own_tag(namespace, key)]) if _place(one) == (namespace, key)]
-        return sorted(same, key=lambda one: (_put_at(one), one.memory_id), reverse=True)
+        return sorted(same, key=lambda one: (_updated_at(one), one.memory_id), reverse=True)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         wanted = op.offset + op.limit
@@ -158,9 +179,9 @@ class InfiniteMemoryStore(BaseStore):
         if not op.query:
             yield from self._all(tags)
             return
-        limit = wanted if not op.filter else max(4 * wanted, _LEAST_CANDIDATES)
+        limit = wanted if not op.filter else max(4 * wanted, _MIN_CANDIDATES)
         while True:
-            limit = min(limit, MOST)
+            limit = min(limit, MAX_COUNT)
             found = self._nearest(op.query, [*tags, INDEXED], limit)
             for (
                 one
@@ -168,7 +189,7 @@ class InfiniteMemoryStore(BaseStore):
                 yield from self._of_its_text(one, [*tags, INDEXED])
             if len(found) < limit:
                 return
-            if limit == MOST:  # no search gives more: the rest follows by age
+            if limit == MAX_COUNT:  # no search gives more: the rest follows by age
                 yield from self._all([*tags, INDEXED])
                 return
             limit = 4 * limit
@@ -176,8 +197,8 @@ class InfiniteMemoryStore(BaseStore):
     def _nearest(self, query: str, tags: Sequence[str], limit: int) -> Sequence[MemoryItem]:
         try:
             return self._memory.search(query, scope=self._scope, tags=tags, limit=limit)
-        except MissingError as problem:
-            _check_no_scope(problem)
+        except MissingError as exc:
+            _check_no_scope(exc)
             return ()
 
     def _of_its_text(self, hit: MemoryItem, tags: Sequence[str]) -> Iterator[MemoryItem]:
@@ -197,8 +218,14 @@ class InfiniteMemoryStore(BaseStore):
         """Give every item that bears the tags, newest first; a scope that is not there yet has none."""
         try:
             yield from (one for one in self._memory.iterate(scope=self._scope, tags=tags) if "put_at" in one.metadata)
-        except MissingError as problem:
-            _check_no_scope(problem)
+        except MissingError as exc:
+            _check_no_scope(exc)
+
+
+def _check_gone(exc: MissingError) -> None:
+    """Raise *exc* again unless it says that a memory, or its whole scope, is not there any more."""
+    if exc.code not in ("MEMORY_NOT_FOUND", "SCOPE_NOT_FOUND"):
+        raise exc
 
 
 def _check_no_scope(problem: MissingError) -> None:
@@ -256,7 +283,7 @@ def _prefix_tags(namespace: Namespace) -> list[str]:
 
 def _text_tag(text: str) -> str:
     """Tag what is the same text to a search: case, Unicode form and white space do not count."""
-    return f"langgraph:text:{_digest(unicodedata.normalize('NFC', text).casefold().split())}"
+    return f"langgraph:text:{_digest(normalize('NFC', text).casefold().split())}"
 
 
 def _digest(parts: Sequence[str]) -> str:
@@ -276,12 +303,23 @@ def _put_at(memory: MemoryItem) -> dt.datetime:
     return dt.datetime.fromisoformat(memory.metadata["put_at"])
 
 
+def _put_time(old: MemoryItem | None) -> dt.datetime:
+    """Return the time of a put: now, but later than the one before, whatever the clock was set to meanwhile."""
+    now = dt.datetime.now(dt.UTC)
+    return now if old is None else max(now, _updated_at(old) + dt.timedelta(microseconds=1))
+
+
+def _updated_at(memory: MemoryItem) -> dt.datetime:
+    """Return when an item was put last: the putter's clock, but never before the memory's own time, which is the daemon's."""
+    return max(_put_at(memory), memory.timestamp)
+
+
 def _item(memory: MemoryItem) -> Item:
     namespace, key = _place(memory)
-    times = {"created_at": memory.timestamp, "updated_at": _put_at(memory)}
+    times = {"created_at": memory.timestamp, "updated_at": _updated_at(memory)}
     return Item(value=_value(memory), key=key, namespace=namespace, **times)
 
 
 def _search_item(memory: MemoryItem) -> SearchItem:
     namespace, key = _place(memory)
-    return SearchItem(namespace, key, _value(memory), memory.timestamp, _put_at(memory), memory.confidence)
+    return SearchItem(namespace, key, _value(memory), memory.timestamp, _updated_at(memory), memory.confidence)

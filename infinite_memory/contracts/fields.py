@@ -1,7 +1,7 @@
 """The fields of a request: how one is described and checked, and an object of them once they are.
 
-Rules that all contracts share live here: null means "not given", and unknown fields are named in a warning. What values a
-field takes is the business of its kind (`kinds`).
+Rules that all contracts share live here: null, and "" for an optional field, mean "not given"; unknown fields are named in a warning,
+and refused by commands that destroy or replace. What values a field takes is the business of its kind (`kinds`).
 """
 
 from __future__ import annotations
@@ -17,28 +17,46 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from infinite_memory.config import LimitsSettings
-from infinite_memory.errors import InvalidRequestError, shown
+from infinite_memory.errors import InvalidRequestError, truncated_repr
 
 Json = dict[str, Any]
 
-MOST_NAMED = 50
+MAX_NAMED = 50
 """Unknown fields of one object that get a warning each: a line has room for a million, and each takes 20 microseconds."""
 
 
 @dataclass(slots=True)
-class Checking:
-    """What checking a request needs to know, and the warnings it gathers."""
+class ValidationContext:
+    """What checking a request needs to know, and the warnings it gathers.
+
+    ``strict`` refuses unknown fields at every depth: a command that destroys or replaces must not be carried out without the ``dry_run``
+    or ``limit`` that somebody believed it to have.
+    """
 
     limits: LimitsSettings
     zone: ZoneInfo
     warnings: list[str] = dataclasses.field(default_factory=list)
+    strict: bool = False
+
+    def with_strict(self, strict: bool) -> ValidationContext:
+        """Return the same rules with *strict*; the warnings are shared."""
+        return dataclasses.replace(self, strict=strict)
+
+    def without_warnings(self) -> ValidationContext:
+        """Return the same rules with a list of warnings that nobody reads."""
+        return dataclasses.replace(self, warnings=[])
 
 
 class Fields:
-    """The checked fields of one object of a request; a field that was not given has its default."""
+    """The checked fields of one object of a request; a field that was not given has its default.
 
-    def __init__(self, path: str, values: Mapping[str, Any], free: Mapping[str, Any]) -> None:
-        self.path, self._values, self.free = path, values, free
+    ``empty`` names the fields that came as "" and count as not given.
+    """
+
+    def __init__(
+        self, path: str, values: Mapping[str, Any], free: Mapping[str, Any], empty: Sequence[str] = ()
+    ) -> None:
+        self.path, self._values, self.free, self.empty = path, values, free, tuple(empty)
 
     def __contains__(self, name: str) -> bool:
         return self._values.get(name) is not None
@@ -100,7 +118,7 @@ class Field:
     required: bool = False
     default: Any = None
 
-    def parse(self, value: Any, path: str, checking: Checking) -> Any:
+    def parse(self, value: Any, path: str, checking: ValidationContext) -> Any:
         """Check *value*, which is not null, and bring it to its own type.
 
         Raises:
@@ -108,18 +126,22 @@ class Field:
         """
         raise NotImplementedError
 
-    def takes(self, value: Any) -> bool:
+    def accepts(self, value: Any) -> bool:
         """Tell whether *value* is meant for this field, where an object also keeps free keys; else it is a free key of that name."""
         return True
+
+    def is_empty(self, value: Any, checking: ValidationContext) -> bool:
+        """True if *value* is the "" by which clients leave out an optional field."""
+        return value == "" and not self.required
 
     def schema(self) -> Json:
         """Describe the field as JSON Schema."""
         raise NotImplementedError
 
-    def absent(self, path: str, checking: Checking) -> Any:
+    def missing_value(self, path: str, checking: ValidationContext) -> Any:
         """Give what stands for a field that was not given."""
         if self.required:
-            raise InvalidRequestError(path, f"is required: {self.about[0].lower()}{self.about[1:]}")
+            raise missing_field(path, self.about)
         return self.default
 
     def described(self) -> Json:
@@ -128,52 +150,67 @@ class Field:
         return self.schema() | {"description": self.about} | default
 
 
+def missing_field(path: str, about: str) -> InvalidRequestError:
+    """Return the error for a required field that was not given; *about* continues the sentence."""
+    starts_a_word = about[1:2].islower() or not about[1:2].isalpha()  # "UUID of ..." keeps its capitals
+    return InvalidRequestError(path, f"is required: {about[:1].lower() if starts_a_word else about[:1]}{about[1:]}")
+
+
 def parse_fields(
-    fields: Sequence[Field],
-    values: Mapping[str, Any],
-    path: str,
-    checking: Checking,
-    *,
-    free: bool = False,
-    refuses_slips: bool = False,
+    fields: Sequence[Field], values: Mapping[str, Any], path: str, checking: ValidationContext, *, free: bool = False
 ) -> Fields:
     """Check an object of a request against its fields.
 
     Unknown keys become ``Fields.free`` where they are allowed, and a warning elsewhere: a misspelt ``tag`` must not pass
-    silently. With ``refuses_slips`` what looks like a misspelt field is refused.
+    silently. Where *checking* is strict they are refused.
 
     Raises:
-        InvalidRequestError: a field is missing or wrong.
+        InvalidRequestError: a field is missing or wrong, or unknown where that is refused.
     """
     prefix = f"{path}." if path else ""
     known = {field.name: field for field in fields}
     others = {
-        name: value for name, value in values.items() if name not in known or (free and not known[name].takes(value))
+        name: value for name, value in values.items() if name not in known or (free and not known[name].accepts(value))
     }
     if not free:
-        for name in islice(others, MOST_NAMED if refuses_slips else 0):
-            if nearest_field(name, list(known)) is not None:
-                path_of_slip = prefix + shown(name)[1:-1]
-                raise InvalidRequestError(path_of_slip, f"is not known here; {unknown_field(name, list(known))}")
+        if checking.strict:
+            refuse_unknown(list(islice(others, 1)), list(known), prefix)
         checking.warnings += ignored_fields(list(others), list(known), prefix)
-    parsed = {}
+    parsed, empty = {}, []
     for name, field in known.items():
         value = None if name in others else values.get(name)
         at = prefix + name
-        parsed[name] = field.absent(at, checking) if value is None else field.parse(value, at, checking)
+        if value is not None and field.is_empty(value, checking):
+            empty.append(name)
+            value = None
+        parsed[name] = field.missing_value(at, checking) if value is None else field.parse(value, at, checking)
         if parsed[name] is None and value is not None:
-            parsed[name] = field.absent(at, checking)
-    return Fields(path, parsed, others if free else {})
+            parsed[name] = field.missing_value(at, checking)
+    return Fields(path, parsed, others if free else {}, empty)
+
+
+def refuse_unknown(names: Sequence[str], known: Sequence[str], prefix: str = "") -> None:
+    """Refuse the first of the unknown fields *names* of a command that destroys or replaces.
+
+    Raises:
+        InvalidRequestError: there is one; says which field may be meant.
+    """
+    if names:
+        raise InvalidRequestError(
+            prefix + truncated_repr(names[0])[1:-1], f"is not known here; {unknown_field(names[0], known)}"
+        )
 
 
 def ignored_fields(names: Sequence[str], known: Sequence[str], prefix: str = "") -> list[str]:
-    """Say that unknown fields were ignored: of each of the first `MOST_NAMED` what may be meant, of the others how many they are."""
+    """Say that unknown fields were ignored: of each of the first `MAX_NAMED` what may be meant, of the others how many they are."""
     said = [
-        f"{prefix}{shown(name)[1:-1]} is not known and was ignored; {unknown_field(name, known)}"
-        for name in names[:MOST_NAMED]
+        f"{prefix}{truncated_repr(name)[1:-1]} is not known and was ignored; {unknown_field(name, known)}"
+        for name in names[:MAX_NAMED]
     ]
-    if (more := len(names) - MOST_NAMED) > 0:
-        said.append(f"{prefix}{shown(names[MOST_NAMED])[1:-1]} and {more - 1:,} more are not known and were ignored")
+    if (more := len(names) - MAX_NAMED) > 0:
+        said.append(
+            f"{prefix}{truncated_repr(names[MAX_NAMED])[1:-1]} and {more - 1:,} more are not known and were ignored"
+        )
     return said
 
 

@@ -7,16 +7,15 @@
 - emphasis: 1 where the text says that it matters or how somebody is (always, never, must, allergic, prefers, deadline, ...), else 0;
 - detail: its number of different words, of 12, at most 1.
 
-A ``metadata.importance`` between 0 and 1 wins over the formula.
+An importance that came with the memory (``metadata.importance``, 0 to 1) wins over the formula.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from infinite_memory.contracts.agentmem.table import MemoryType
-from infinite_memory.sidecar.words import words_of
+from infinite_memory.text.tokenizer import tokenize
 
 KIND: Mapping[MemoryType, float] = {
     MemoryType.CORE: 1.0,
@@ -29,8 +28,8 @@ KIND: Mapping[MemoryType, float] = {
     MemoryType.CONTEXTUAL: 0.4,
     MemoryType.WORKING: 0.2,
 }
-LIKING = frozenset(
-    words_of(
+PREFERENCE_WORDS = frozenset(
+    tokenize(
         """
         prefer prefers preferred preference like likes love loves favorite favourite enjoy enjoys hate hates dislike dislikes avoid
         avoids bevorzugt mag lieber hasst prefiere gusta odia préfère aime déteste prefere gosta odeia
@@ -40,7 +39,7 @@ LIKING = frozenset(
 """Words that tell what somebody likes or not."""
 
 WEIGHT = frozenset(
-    words_of(
+    tokenize(
         """
         always never must important critical urgent remember deadline allergic allergy birthday password emergency required immer nie
         niemals muss wichtig allergisch siempre nunca debe importante toujours jamais doit sempre deve
@@ -53,17 +52,16 @@ ENOUGH_WORDS = 12
 _KIND_SHARE, _EMPHASIS_SHARE, _DETAIL_SHARE = 0.6, 0.2, 0.2
 
 
-def importance_of(text: str, kind: MemoryType, metadata: Mapping[str, Any]) -> float:
-    """Weigh a memory, 0.0 to 1.0."""
-    given = metadata.get("importance")
-    if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= 1:
-        return round(float(given), 2)
-    words = set(words_of(text))
-    emphasis = 1.0 if words & (LIKING | WEIGHT) else 0.0
+def compute_importance(text: str, kind: MemoryType, provided: float | None = None) -> float:
+    """Weigh a memory, 0.0 to 1.0; *provided* is what its sender says of it."""
+    if provided is not None:
+        return round(float(provided), 2)
+    words = set(tokenize(text))
+    emphasis = 1.0 if words & (PREFERENCE_WORDS | WEIGHT) else 0.0
     detail = min(1.0, len(words) / ENOUGH_WORDS)
     return round(_KIND_SHARE * KIND[kind] + _EMPHASIS_SHARE * emphasis + _DETAIL_SHARE * detail, 2)
 
 
-def tells_liking(text: str) -> bool:
+def states_preference(text: str) -> bool:
     """Tell whether *text* says what somebody likes or not."""
-    return bool(LIKING & set(words_of(text)))
+    return bool(PREFERENCE_WORDS & set(tokenize(text)))

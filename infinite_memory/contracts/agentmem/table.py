@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import enum
+from collections import OrderedDict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from infinite_memory.contracts.agentmem.conversations import Conversations
 from infinite_memory.contracts.base import Table
-from infinite_memory.contracts.fields import Checking, Field, Fields
-from infinite_memory.contracts.kinds import ChoiceField, NameField
-from infinite_memory.contracts.native.table import Session
-from infinite_memory.engine import Engine
-from infinite_memory.model_port.base import ChatModel
+from infinite_memory.contracts.field_types import ChoiceField, NameField
+from infinite_memory.contracts.fields import Field
+from infinite_memory.contracts.session import RequestContext
+from infinite_memory.llm.base import ChatMessage, ChatModel, Role
 
 SCOPE = "AgentMem"
 """The engine's scope that holds every memory of this contract."""
 
 ID_CHARS = 200
+
+Key = tuple[str, str | None, str | None]
+"""User, agent and session; the session is None where the client names none."""
+
+MAX_TURNS = 20  # of one conversation
+MAX_CONVERSATIONS = 1000
 
 
 class MemoryType(enum.Enum):
@@ -53,14 +59,32 @@ class SearchType(enum.Enum):
     HYBRID = "hybrid"
 
 
+class Conversations:
+    """The newest turns of the newest conversations, so that a turn can refer to the one before. Kept in the process only, and for a while.
+
+    Why not among the memories: what somebody once typed is not a fact about them, and would be found as one.
+    """
+
+    def __init__(self) -> None:
+        self._turns: OrderedDict[Key, deque[ChatMessage]] = OrderedDict()
+
+    def turns(self, key: Key) -> Sequence[ChatMessage]:
+        """Give what was said, oldest first."""
+        return tuple(self._turns.get(key, ()))
+
+    def add(self, key: Key, said: str, answered: str) -> None:
+        """Keep a question and its answer."""
+        turns = self._turns.setdefault(key, deque(maxlen=MAX_TURNS))
+        turns += (ChatMessage(Role.USER, said), ChatMessage(Role.ASSISTANT, answered))
+        self._turns.move_to_end(key)
+        while len(self._turns) > MAX_CONVERSATIONS:
+            self._turns.popitem(last=False)
+
+
 @dataclass(slots=True)
-class AgentMemCall:
+class AgentMemCall(RequestContext):
     """One tool call on its way. ``model`` is the language model that may be asked, None for none."""
 
-    engine: Engine
-    session: Session
-    fields: Fields
-    checking: Checking
     model: ChatModel | None
     conversations: Conversations
 

@@ -9,22 +9,24 @@ docs://...              documents for agents (`documents`)
 from __future__ import annotations
 
 import json
-from uuid import UUID
 
 from infinite_memory.contracts.fields import Json
-from infinite_memory.contracts.laravel.documents import DOCUMENTS, document_resources
-from infinite_memory.contracts.laravel.failures import not_found
-from infinite_memory.contracts.laravel.places import UUID_OWNER, memory_id_of, view_of
-from infinite_memory.contracts.laravel.replies import index_out, memory_out, versions_out
-from infinite_memory.contracts.laravel.searching import newest
-from infinite_memory.contracts.native.table import Session
-from infinite_memory.contracts.when import instant_out
-from infinite_memory.engine import Engine
-from infinite_memory.errors import MemoryNotFoundError, NotFoundError, shown
+from infinite_memory.contracts.laravel.access import UUID_OWNER, find_visible, make_view
+from infinite_memory.contracts.laravel.errors import not_found
+from infinite_memory.contracts.laravel.search import newest
+from infinite_memory.contracts.laravel.serializers import serialize_index_entry, serialize_memory, serialize_versions
+from infinite_memory.contracts.laravel.static_content import DOCUMENTS, document_resources
+from infinite_memory.contracts.laravel.table import UUID_FORM, Caller
+from infinite_memory.contracts.mcp import noted_contents
+from infinite_memory.contracts.session import ClientSession
+from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.visibility import Visibility
+from infinite_memory.errors import NotFoundError, truncated_repr
 from infinite_memory.models import MemoryRecord
 
 INDEX = "memory://index"
-INDEX_MOST = 50
+MAX_INDEX_ENTRIES = 50
 _JSON = "application/json"
 _HISTORY = "/history"
 
@@ -40,7 +42,7 @@ def list_resources() -> list[Json]:
     index = {
         "uri": INDEX,
         "name": "memory-index",
-        "description": f"The {INDEX_MOST} newest memories, for discovery: no content",
+        "description": f"The {MAX_INDEX_ENTRIES} newest memories, for discovery: no content",
         "mimeType": _JSON,
     }
     return [index, *document_resources()]
@@ -53,43 +55,44 @@ def document(uri: str) -> list[Json] | None:
     return [{"uri": uri, "mimeType": "text/markdown", "text": DOCUMENTS[uri][2]}]
 
 
-async def read_resource(engine: Engine, session: Session, uri: str) -> list[Json]:
+async def read_resource(engine: Engine, session: ClientSession, uri: str) -> list[Json]:
     """Read the index, a memory or its history.
 
     Raises:
         RpcError: there is no such memory that the caller may see.
         NotFoundError: the address is none of ours.
     """
-    view = view_of(session.laravel.organization, session.laravel.user, None)
+    caller = Caller.of(session)
+    view = make_view(caller.organization, caller.user, None)
     if uri == INDEX:
-        return _contents(uri, [index_out(one) for one in await newest(engine, view, INDEX_MOST)])
+        return _contents(uri, [serialize_index_entry(one) for one in await newest(engine, view, MAX_INDEX_ENTRIES)])
     name = uri.removeprefix("memory://")
     uuid = _uuid(name.removesuffix(_HISTORY))
     if name == uri or uuid is None:
-        raise NotFoundError(shown(uri))
-    try:
-        memory = await engine.get(memory_id_of(uuid))
-    except MemoryNotFoundError:
-        raise not_found(uuid) from None
-    if not view.shows(memory):
+        raise NotFoundError(truncated_repr(uri))
+    memory = await find_visible(engine, view, uuid)
+    if memory is None:
         raise not_found(uuid)
     if name.endswith(_HISTORY):
-        return _contents(uri, versions_out(memory, await engine.history(memory.memory_id)))
-    return _contents(uri, memory_out(memory, links=await _links(engine, memory)))
+        earlier = await engine.memories.history(
+            memory.memory_id
+        )  # some of it may have been said while the memory was somebody's own
+        return _contents(uri, serialize_versions(memory, [one for one in earlier if view.allows(one)]))
+    return _contents(uri, serialize_memory(memory, links=await _links(engine, memory, view)))
 
 
-async def _links(engine: Engine, memory: MemoryRecord) -> list[Json]:
-    """Write the links from and to a memory."""
-    links = await engine.links_of(memory.memory_id)
-    sidecar = await engine.parts.index.sidecar()
+async def _links(engine: Engine, memory: MemoryRecord, view: Visibility) -> list[Json]:
+    """Write the links from and to a memory, as far as their other ends are visible."""
+    links = await engine.graph.get_links(memory.memory_id)
     ends = {end for link in links for end in (link.from_id, link.to_id)}
-    found = await engine.parts.store.fetch(sidecar.locate(ends))
+    ends_read = await engine.memories.find(list(ends))
+    found = {one: end for one, end in ends_read.items() if view.allows(end)}
     return [
         {
             "source_id": found[link.from_id].owners.get(UUID_OWNER),
             "target_id": found[link.to_id].owners.get(UUID_OWNER),
             "relation_type": link.relation,
-            "created_at": instant_out(link.created_at),
+            "created_at": format_instant(link.created_at),
         }
         for link in links
         if link.from_id in found and link.to_id in found
@@ -97,11 +100,8 @@ async def _links(engine: Engine, memory: MemoryRecord) -> list[Json]:
 
 
 def _contents(uri: str, value: Json | list[Json]) -> list[Json]:
-    return [{"uri": uri, "mimeType": _JSON, "text": json.dumps(value, ensure_ascii=False)}]
+    return noted_contents([{"uri": uri, "mimeType": _JSON, "text": json.dumps(value, ensure_ascii=False)}])
 
 
 def _uuid(text: str) -> str | None:
-    try:
-        return str(UUID(text))
-    except ValueError:
-        return None
+    return text.lower() if UUID_FORM.fullmatch(text) else None

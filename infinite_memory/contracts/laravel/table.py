@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
-from uuid import UUID
 
 from infinite_memory.contracts.base import Table
-from infinite_memory.contracts.fields import Checking, Field, Fields, Json
-from infinite_memory.contracts.kinds import (
-    AnyField,
-    ChoiceField,
-    IntegerField,
-    NameField,
-    ObjectField,
-    TextField,
-)
+from infinite_memory.contracts.field_types import AnyField, ChoiceField, IntegerField, NameField, ObjectField, TextField
+from infinite_memory.contracts.fields import Field, Json, ValidationContext
+from infinite_memory.contracts.laravel.spec import SPEC
 from infinite_memory.contracts.metadata import MetadataField
-from infinite_memory.contracts.native.table import Session
-from infinite_memory.engine import Engine
+from infinite_memory.contracts.session import ClientSession, RequestContext
 from infinite_memory.errors import InvalidRequestError
 
 SCOPE = "Laravel"
 """The engine's scope that holds every memory of this contract."""
 
 NAME_CHARS = 200
+UUID_FORM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 RELATION_CHARS = 64
 
 
@@ -64,14 +58,28 @@ class MemoryType(enum.Enum):
     RISK = "risk"
 
 
-@dataclass(slots=True)
-class LaravelCall:
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """For whom a client speaks: the contract's settings."""
+
+    organization: str | None = None
+    user: str | None = None
+
+    @classmethod
+    def of(cls, session: ClientSession) -> Caller:
+        """Return whose session it is."""
+        return cls(**session.contracts.get(SPEC.section, {}))
+
+
+class LaravelCall(RequestContext):
     """One tool call on its way."""
 
-    engine: Engine
-    session: Session
-    fields: Fields
-    checking: Checking
+    __slots__ = ()
+
+    @property
+    def caller(self) -> Caller:
+        """For whom the client speaks."""
+        return Caller.of(self.session)
 
 
 TABLE: Table[LaravelCall] = Table()
@@ -79,15 +87,12 @@ TABLE: Table[LaravelCall] = Table()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UuidField(Field):
-    """A UUID, written in any case; brought to the usual form."""
+    """A UUID in its usual form with hyphens; the case of its digits does not count (RFC 9562, section 4)."""
 
-    def parse(self, value: object, path: str, checking: Checking) -> str:
-        try:
-            if isinstance(value, str):
-                return str(UUID(value.strip()))
-        except ValueError:
-            pass
-        raise InvalidRequestError.wrong(path, value, "a UUID such as 550e8400-e29b-41d4-a716-446655440000")
+    def parse(self, value: object, path: str, checking: ValidationContext) -> str:
+        if isinstance(value, str) and UUID_FORM.fullmatch(value):
+            return value.lower()
+        raise InvalidRequestError.invalid_value(path, value, "a UUID such as 550e8400-e29b-41d4-a716-446655440000")
 
     def schema(self) -> Json:
         return {"type": "string", "format": "uuid"}
@@ -115,7 +120,7 @@ def status() -> Field:
 
 CONTENT = TextField(name="current_content", about="What is to be remembered: one concept", limit="text_bytes")
 TITLE = TextField(name="title", about="One short sentence, at most 12 words", limit="query_chars")
-REPOSITORY = NameField(name="repository", about="Slug of the repository it belongs to", max_chars=NAME_CHARS)
+REPOSITORY = NameField(name="repository", about="Slug of the repository it belongs to", max_chars=NAME_CHARS, new=True)
 METADATA = MetadataField(name="metadata", about="Up to five flat keys and values")
 
 
@@ -125,7 +130,7 @@ def importance() -> Field:
 
 
 WRITE_FIELDS: tuple[Field, ...] = (
-    NameField(name="organization", about="Slug of the organization", required=True, max_chars=NAME_CHARS),
+    NameField(name="organization", about="Slug of the organization", required=True, max_chars=NAME_CHARS, new=True),
     scope_type(required=True),
     memory_type(required=True),
     TextField(name="current_content", about=CONTENT.about, required=True, limit="text_bytes"),

@@ -9,11 +9,12 @@ mem://by-type/{type}?limit=   the newest of a type
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from infinite_memory.contracts.fields import Json
-from infinite_memory.engine.watch import Event
-from infinite_memory.errors import InvalidRequestError, NotFoundError, shown
+from infinite_memory.contracts.mcp import ANYTHING, parse_query
+from infinite_memory.engine.events import Event
+from infinite_memory.errors import InvalidRequestError, NotFoundError, truncated_repr
 
 JSON = "application/json"
 DEFAULT_LIMIT = 20
@@ -34,11 +35,15 @@ TEMPLATES: list[Json] = [
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address, taken apart and decoded; ``name`` is empty for ``recent``, ``limit`` as it was written."""
+    """An address, taken apart and decoded; ``name`` is empty for ``recent``, ``limit`` as it was written.
+
+    ``warnings`` name what stands behind the question mark and means nothing there.
+    """
 
     kind: str
     name: str
     limit: str | None
+    warnings: tuple[str, ...] = ()
 
 
 def parse_address(uri: str) -> Address:
@@ -49,14 +54,14 @@ def parse_address(uri: str) -> Address:
     """
     try:
         parts = urlsplit(uri)
-        asked = parse_qs(parts.query, keep_blank_values=True).get("limit")
+        limit, warnings = parse_query(parts.query, has_limit=parts.netloc != "item")
     except ValueError:
-        raise NotFoundError(shown(uri)) from None
-    name = unquote(parts.path.removeprefix("/")).strip()
+        raise NotFoundError(truncated_repr(uri)) from None
+    name = unquote(parts.path.removeprefix("/"))
     named = parts.netloc in ("item", "by-tags", "by-type")
-    if parts.scheme != "mem" or named is not bool(name) or not (named or parts.netloc == "recent"):
-        raise NotFoundError(shown(uri))
-    return Address(parts.netloc, name, asked[-1] if asked else None)
+    if parts.scheme != "mem" or named is not bool(name.strip()) or not (named or parts.netloc == "recent"):
+        raise NotFoundError(truncated_repr(uri))
+    return Address(parts.netloc, name, limit, warnings)
 
 
 def split_tags(name: str) -> tuple[str, ...]:
@@ -81,9 +86,15 @@ class MemoryChange:
     def is_list(self) -> bool:
         return False
 
-    def touches(self, uri: str) -> bool:
-        try:
-            address = parse_address(uri)
-        except NotFoundError:
-            return False
-        return address.kind != "item" or address.name == self.event.memory_id
+    @property
+    def topics(self) -> list[str]:
+        return [ANYTHING, *([f"item {self.event.memory_id}"] if self.event.memory_id is not None else [])]
+
+
+def get_topic(uri: str) -> str | None:
+    """Return the topic of an address, as in `MemoryChange.topics`; None if it is none of ours."""
+    try:
+        address = parse_address(uri)
+    except NotFoundError:
+        return None
+    return f"item {address.name}" if address.kind == "item" else ANYTHING

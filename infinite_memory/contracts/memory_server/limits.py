@@ -11,6 +11,7 @@ from infinite_memory.errors import ConfigError
 
 QUERY_CHARS = 1000
 TAG_CHARS = 100
+CONTENT_LEVELS = 64  # as many as the store keeps
 
 
 @dataclass(frozen=True, slots=True)

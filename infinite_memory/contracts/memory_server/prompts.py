@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from infinite_memory.contracts.fields import Json
-from infinite_memory.errors import InvalidRequestError, shown
+from infinite_memory.errors import InvalidRequestError, truncated_repr
 
 _PROJECT: Json = {"name": "project", "description": "Only this project (its tag is project:<name>)", "required": False}
 
@@ -27,7 +27,7 @@ def get_prompt(name: str, given: Mapping[str, str]) -> Json:
     found = next((one for one in PROMPTS if one["name"] == name), None)
     if found is None:
         known = ", ".join(one["name"] for one in PROMPTS)
-        raise InvalidRequestError("name", f"{shown(name)} is not a prompt; known: {known}")
+        raise InvalidRequestError("name", f"{truncated_repr(name)} is not a prompt; known: {known}")
     text = _recall(given) if name == "memory_recall" else _save(given)
     return {
         "description": found["description"],

@@ -10,67 +10,80 @@ from dataclasses import dataclass
 from typing import Any
 
 from infinite_memory.contracts.base import Reply, Table
-from infinite_memory.contracts.fields import Checking, Fields, Json
-from infinite_memory.contracts.kinds import (
-    AnyField,
-    IntegerField,
-    NumberField,
-    TagsField,
-    TextField,
-    check_limit,
+from infinite_memory.contracts.field_types import AnyField, IntegerField, NumberField, TagsField, TextField, check_limit
+from infinite_memory.contracts.fields import Json, ValidationContext
+from infinite_memory.contracts.json_text import read_json_text
+from infinite_memory.contracts.mcp import NOTICE, parse_limit, with_notice
+from infinite_memory.contracts.memory_server.limits import CONTENT_LEVELS, QUERY_CHARS, MemoryServerLimits
+from infinite_memory.contracts.memory_server.serializers import (
+    format_content,
+    format_line,
+    serialize_item,
+    serialize_link,
 )
-from infinite_memory.contracts.memory_server.limits import QUERY_CHARS, MemoryServerLimits
-from infinite_memory.contracts.memory_server.records import item_out, line_out, link_out, text_of
-from infinite_memory.contracts.native.table import Session
-from infinite_memory.contracts.when import instant_out
-from infinite_memory.engine import Engine
-from infinite_memory.engine.parts import Draft, Where
-from infinite_memory.engine.scopes import GLOBAL
-from infinite_memory.errors import InvalidRequestError, LimitExceededError, shown
+from infinite_memory.contracts.metadata import measure_depth
+from infinite_memory.contracts.session import ClientSession, RequestContext
+from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.engine.types import NewMemory, ScopedFilter
+from infinite_memory.errors import InvalidRequestError, LimitExceededError, truncated_repr
 from infinite_memory.models import Filter, MemoryRecord, TagsMode, tag_key
+from infinite_memory.store.scope_cache import GLOBAL
 
 TAG = re.compile(r"[a-z0-9:_-]{1,100}")
 TAG_PATTERN = "^[a-z0-9:_-]{1,100}$"
 
 
 @dataclass(slots=True)
-class Call:
+class CommandContext(RequestContext):
     """One tool call on its way."""
 
-    engine: Engine
-    session: Session
     limits: MemoryServerLimits
-    fields: Fields
-    checking: Checking
 
 
-TABLE: Table[Call] = Table()
+TABLE: Table[CommandContext] = Table()
 
 
 class PlainTagsField(TagsField):
     """Tags of ``[a-z0-9:_-]`` only; anything else is refused, not folded."""
 
-    def parse(self, value: Any, path: str, checking: Checking) -> tuple[str, ...]:
+    def parse(self, value: Any, path: str, checking: ValidationContext) -> tuple[str, ...]:
         for at, tag in enumerate(value if isinstance(value, list) else ()):
             if isinstance(tag, str) and not TAG.fullmatch(tag):
-                raise InvalidRequestError.wrong(f"{path}[{at}]", tag, f"a tag that matches {TAG_PATTERN}")
+                raise InvalidRequestError.invalid_value(f"{path}[{at}]", tag, f"a tag that matches {TAG_PATTERN}")
         tags = super().parse(value, path, checking)
         for tag in tags:
             if not TAG.fullmatch(tag):
-                raise InvalidRequestError.wrong(path, tag, f"a tag that matches {TAG_PATTERN}")
+                raise InvalidRequestError.invalid_value(path, tag, f"a tag that matches {TAG_PATTERN}")
         return tags
 
     def schema(self) -> Json:
         return {"type": "array", "items": {"type": "string", "pattern": TAG_PATTERN}}
 
 
+class ContentField(AnyField):
+    """Structured content; an object that came as JSON text is the object, so that saving it again is met."""
+
+    def parse(self, value: Any, path: str, checking: ValidationContext) -> Any:
+        if isinstance(value, str) and not value.strip():
+            raise InvalidRequestError(
+                path, "is blank; an object, or a text with at least one visible character, was expected"
+            )
+        try:
+            return read_json_text(value, dict, path, checking)
+        except InvalidRequestError:
+            return value  # a text that only begins like an object
+
+
 class ClampedField(IntegerField):
     """A whole number of at least ``low``; above the limit it is lowered to it."""
 
-    def parse(self, value: Any, path: str, checking: Checking) -> int:
+    def parse(self, value: Any, path: str, checking: ValidationContext) -> int:
         most = int(getattr(checking.limits, self.limit or ""))
         number = super(ClampedField, dataclasses.replace(self, limit=None)).parse(value, path, checking)
         return min(number, most)
+
+    def expected(self, high: int) -> str:
+        return f"a whole number of at least {self.low:,}"
 
     def schema(self) -> Json:
         return {"type": "integer", "minimum": self.low}
@@ -90,13 +103,13 @@ _TAGS = PlainTagsField(name="tags", about="Only memories that bear one of these 
     "memory_create",
     TextField(name="type", about="What kind of memory: note, decision, runbook, todo, or a word of yours", required=True,
               limit="query_chars"),
-    AnyField(name="content", about="What to remember, as a JSON object; wrap plain text as {\"text\": ...}", required=True),
+    ContentField(name="content", about="What to remember, as a JSON object; wrap plain text as {\"text\": ...}", required=True),
     TextField(name="source", about="Where it comes from", required=True, limit="query_chars"),
     PlainTagsField(name="tags", about="Tags for finding it again, as project:alpha or topic:etl"),
     NumberField(name="confidence", about="How sure it is, 0 to 1", required=True, low=0, high=1),
     title="Save a memory", idempotent=True,
 )  # fmt: skip
-async def memory_create(call: Call) -> Reply:
+async def memory_create(call: CommandContext) -> Reply:
     """Save a memory. The same type, source and content saved again is the same memory, whatever the order of keys: its tags are
     united and the higher confidence is kept. Use it for what will matter later: decisions, interfaces, fixes that worked."""
     fields = call.fields
@@ -104,10 +117,12 @@ async def memory_create(call: Call) -> Reply:
     size = len(json.dumps(content, ensure_ascii=False, separators=(",", ":")))
     if size > call.limits.content_chars:
         raise LimitExceededError("content", size, call.limits.content_chars, "characters of JSON")
-    text = text_of(content)
+    if (depth := measure_depth(content)) > CONTENT_LEVELS:
+        raise LimitExceededError("content", depth, CONTENT_LEVELS, "levels")
+    text = format_content(content)
     check_limit("text_bytes", text, "content", call.checking.limits)
-    done = await call.engine.upsert(
-        Draft(
+    done = await call.engine.memories.upsert(
+        NewMemory(
             text=text,
             scope=call.session.active_scope,
             source=fields.text("source").strip(),
@@ -119,12 +134,12 @@ async def memory_create(call: Call) -> Reply:
         create_scope=call.session.auto_create,
     )
     memory = done.kept.memory
-    item = item_out(memory) | {
+    item = serialize_item(memory) | {
         "confidence": memory.confidence,
-        "updatedAt": instant_out(memory.updated_at),
+        "updatedAt": format_instant(memory.updated_at),
         "outcome": done.outcome.value,
     }
-    said = f"{done.outcome.value}: {line_out(memory)} confidence={memory.confidence}"
+    said = f"{done.outcome.value}: {format_line(memory)} confidence={memory.confidence}"
     if done.kept.pending is not None:
         said += f"\nIt is found by meaning once it is embedded ({done.kept.pending})."
     return _result(call, said, [item], [memory])
@@ -137,12 +152,12 @@ async def memory_create(call: Call) -> Reply:
     _TYPE, _TAGS, limit_field(),
     title="Search memories", read_only=True, idempotent=True,
 )  # fmt: skip
-async def memory_search(call: Call) -> Reply:
+async def memory_search(call: CommandContext) -> Reply:
     """Find memories by meaning, best first. The result has ids and links; read a memory whole with resources/read. Use it before
     answering what may depend on earlier work."""
-    found = await call.engine.recall(call.fields.text("query"), where_of(call), _limit(call))
-    items = [item_out(match.memory) | {"similarity": match.confidence} for match in found.matches]
-    lines = [line_out(match.memory, match.confidence) for match in found.matches]
+    found = await call.engine.recall.search(call.fields.text("query"), make_filter(call), _limit(call))
+    items = [serialize_item(match.memory) | {"similarity": match.confidence} for match in found.matches]
+    lines = [format_line(match.memory, match.confidence) for match in found.matches]
     said = _found(lines) + (f"\nNote: {found.note}" if found.note is not None else "")
     reply = _result(call, said, items, [match.memory for match in found.matches])
     if found.note is not None:
@@ -155,48 +170,40 @@ async def memory_search(call: Call) -> Reply:
     _TYPE, _TAGS, limit_field(),
     title="List memories", read_only=True, idempotent=True,
 )  # fmt: skip
-async def memory_list(call: Call) -> Reply:
+async def memory_list(call: CommandContext) -> Reply:
     """List memories by type and tags, newest first, without searching."""
     most = call.fields.integer("limit") if "limit" in call.fields else call.limits.max_limit
-    listing = await call.engine.list_memories(where_of(call), most)
-    lines = [line_out(memory) for memory in listing.memories]
-    reply = _result(call, _found(lines), [item_out(memory) for memory in listing.memories], listing.memories)
+    listing = await call.engine.memories.list_page(make_filter(call), most)
+    lines = [format_line(memory) for memory in listing.memories]
+    reply = _result(call, _found(lines), [serialize_item(memory) for memory in listing.memories], listing.memories)
     reply["structuredContent"]["total"] = listing.total
     return reply
 
 
-def where_of(call: Call) -> Where:
+def make_filter(call: CommandContext) -> ScopedFilter:
     """Turn the fields into a filter over the active scope and Global; several tags mean any of them."""
     kind = call.fields.find_text("type")
     return where(call.session, kind, call.fields["tags"] or ())
 
 
-def where(session: Session, kind: str | None, tags: Sequence[str]) -> Where:
+def where(session: ClientSession, kind: str | None, tags: Sequence[str]) -> ScopedFilter:
     """Make a filter over the active scope and Global."""
     rest = Filter(
         tag_keys=frozenset(map(tag_key, tags)), tags_mode=TagsMode.ANY, type=kind.strip() if kind is not None else None
     )
-    return Where(tuple(dict.fromkeys((session.active_scope, GLOBAL))), rest, lenient=True)
+    return ScopedFilter(tuple(dict.fromkeys((session.active_scope, GLOBAL))), rest, lenient=True)
 
 
 def find_limit(text: str | None, limits: MemoryServerLimits, default: int) -> int:
     """Read the limit of an address: as a tool's, or *default* without one.
 
     Raises:
-        InvalidRequestError: it is no number of at least 1.
+        InvalidRequestError: it is no whole number of at least 1.
     """
-    if text is None:
-        return min(default, limits.max_limit)
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 1 <= number < float("inf"):
-        raise InvalidRequestError.wrong("limit", text, f"a whole number from 1 to {limits.max_limit}")
-    return int(min(number, limits.max_limit))
+    return parse_limit(text, min(default, limits.max_limit), limits.max_limit)
 
 
-def _limit(call: Call) -> int:
+def _limit(call: CommandContext) -> int:
     return call.fields.integer("limit") if "limit" in call.fields else call.limits.default_limit
 
 
@@ -208,12 +215,15 @@ def _found(lines: Sequence[str]) -> str:
     )
 
 
-def _result(call: Call, said: str, items: list[Json], memories: Sequence[MemoryRecord]) -> Reply:
+def _result(call: CommandContext, said: str, items: list[Json], memories: Sequence[MemoryRecord]) -> Reply:
     structured: Json = {"items": items}
+    if memories:
+        structured = with_notice(structured)
+        said = f"{NOTICE}\n{said}"
     if call.checking.warnings:
         structured["warnings"] = call.checking.warnings
-        said += "".join(f"\nWarning: {shown(one)[1:-1]}" for one in call.checking.warnings)
+        said += "".join(f"\nWarning: {truncated_repr(warning)[1:-1]}" for warning in call.checking.warnings)
     return {
-        "content": [{"type": "text", "text": said}, *(link_out(memory) for memory in memories)],
+        "content": [{"type": "text", "text": said}, *(serialize_link(memory) for memory in memories)],
         "structuredContent": structured,
     }

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import enum
-from pathlib import Path
 
+from infinite_memory.backup.restore import Wish
+from infinite_memory.backup.retention import scheduled_backup
+from infinite_memory.backup.service import Backup, Listed
 from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.field_types import ChoiceField, FlagField, NameField, TextField
 from infinite_memory.contracts.fields import Json
-from infinite_memory.contracts.kinds import ChoiceField, FlagField, NameField, TextField
-from infinite_memory.contracts.native.table import TABLE, Call
-from infinite_memory.errors import InvalidRequestError
-from infinite_memory.lifecycle.backup import Backup, Backups, Listed
-from infinite_memory.lifecycle.export import ExportFormat, export
-from infinite_memory.lifecycle.importers import FORMATS
-from infinite_memory.lifecycle.importing import import_older, import_path
-from infinite_memory.lifecycle.restore import Restoring
-from infinite_memory.lifecycle.rotation import scheduled_backup
+from infinite_memory.contracts.native.table import TABLE, CommandContext
+from infinite_memory.errors import InvalidRequestError, without_surrogates
 from infinite_memory.store.copies import RestoreMode
+from infinite_memory.transfer.export import ExportFormat
+from infinite_memory.transfer.formats import FORMATS, Refused
+from infinite_memory.transfer.importer import Imported
 
 ImportFormat = enum.Enum("ImportFormat", {one.name: one.name for one in FORMATS})  # type: ignore[misc]
 
 _FILE = TextField(
     name="file", about="Name of a backup as `list_backups` gives it, or a path", required=True, limit="query_chars"
+)
+
+_ALLOW_UNLOCKED = FlagField(
+    name="allow_unlocked", about="Take a backup that is not locked though this memory's backups are", default=False
 )
 
 
@@ -30,27 +33,29 @@ _FILE = TextField(
     FlagField(name="scheduled", about="Count it as a scheduled one, and remove scheduled ones that are too old", default=False),
     title="Back up",
 )  # fmt: skip
-async def backup_memory(call: Call) -> Reply:
+async def backup_memory(call: CommandContext) -> Reply:
     """Write everything into one backup file, and read it back before saying so. Earlier backups are never overwritten."""
-    backups = Backups.of(call.engine.parts)
+    backups = (await call.administration()).open_backups()
     if not call.fields.flag("scheduled"):
-        return _backup_out(await backups.create(progress=call.progress))
-    made, removed = await scheduled_backup(call.engine.parts, backups, call.session.zone, call.progress)
-    return _backup_out(made) | {"removed": [one.name for one in removed]}
+        return serialize_backup(await backups.create(progress=call.progress))
+    made, removed = await scheduled_backup(backups, call.session.zone, call.progress)
+    return serialize_backup(made) | {"removed": [one.name for one in removed]}
 
 
 @TABLE.command("list_backups", title="List backups", read_only=True, idempotent=True)
-async def list_backups(call: Call) -> Reply:
+async def list_backups(call: CommandContext) -> Reply:
     """List the backups in the backup folder, oldest first. `verify_backup` tells whether one is whole."""
-    backups = Backups.of(call.engine.parts)
-    return {"backups": [_listed_out(one) for one in await backups.list_all()], "folder": str(backups.folder)}
+    backups = (await call.administration()).open_backups()
+    return {"backups": [serialize_listed(one) for one in await backups.list_all()], "folder": str(backups.folder)}
 
 
-@TABLE.command("verify_backup", _FILE, title="Verify a backup", read_only=True, idempotent=True)
-async def verify_backup(call: Call) -> Reply:
-    """Read a whole backup and check every part of it. One that is damaged, cut off or of a newer version is an error that
-    says where."""
-    return {"whole": True} | _backup_out(await Backups.of(call.engine.parts).verify(call.fields.text("file")))
+@TABLE.command("verify_backup", _FILE, _ALLOW_UNLOCKED, title="Verify a backup", read_only=True, idempotent=True)
+async def verify_backup(call: CommandContext) -> Reply:
+    """Read a whole backup and check every part and every document of it. One that is damaged, cut off, of a newer version or
+    that a restore would not take is an error that says where."""
+    name, allow_unlocked = call.fields.text("file"), call.fields.flag("allow_unlocked")
+    backups = (await call.administration()).open_backups()
+    return {"whole": True} | serialize_backup(await backups.verify(name, allow_unlocked=allow_unlocked))
 
 
 @TABLE.command(
@@ -63,21 +68,25 @@ async def verify_backup(call: Call) -> Reply:
         choices=RestoreMode,
     ),
     NameField(name="scope", about="Restore only this scope of the backup, as a new scope"),
-    NameField(name="as_scope", about="Name of that new scope; default: its own"),
+    NameField(name="as_scope", about="Name of that new scope; default: its own", new=True),
+    FlagField(name="dry_run", about="Only check everything and tell what would change", default=False),
+    _ALLOW_UNLOCKED,
     title="Restore a backup",
     destructive=True,
 )
-async def restore_backup(call: Call) -> Reply:
+async def restore_backup(call: CommandContext) -> Reply:
     """Restore a backup, all of it or nothing. Into an empty memory it needs no mode; over existing memories say replace or
-    merge. Use it only when the user asks for it."""
+    merge. With dry_run it only tells what would be restored, replaced and removed. Use it only when the user asks for it."""
     fields = call.fields
-    report = await Restoring.of(call.engine.parts).restore(
-        fields.text("file"),
+    wish = Wish(
         fields["mode"],
-        only_scope=fields.find_text("scope"),
-        as_scope=fields.find_text("as_scope"),
-        progress=call.progress,
+        fields.find_text("scope"),
+        fields.find_text("as_scope"),
+        dry_run=fields.flag("dry_run"),
+        allow_unlocked=fields.flag("allow_unlocked"),
     )
+    restoring = (await call.administration()).open_restoring()
+    report = await restoring.restore(fields.text("file"), wish, call.progress)
     reply: Reply = {
         "backup_file": report.file.name,
         "mode": report.mode.value,
@@ -85,7 +94,11 @@ async def restore_backup(call: Call) -> Reply:
         "restored_scopes": report.done.scopes,
         "skipped_memories": report.done.skipped,
         "dropped_scopes": report.done.dropped_scopes,
+        "replaced_memories": report.done.replaced,
+        "removed_memories": report.done.removed,
     }
+    if report.dry_run:
+        reply["dry_run"] = True
     if report.saved is not None:
         reply["saved_before"] = report.saved.file.name
     return reply
@@ -98,14 +111,11 @@ async def restore_backup(call: Call) -> Reply:
     FlagField(name="include_deleted", about="Whether softly forgotten memories are in it too", default=False),
     title="Export", idempotent=True,
 )  # fmt: skip
-async def export_memory(call: Call) -> Reply:
+async def export_memory(call: CommandContext) -> Reply:
     """Write what is remembered into a new file that other programs and people can read: JSON Lines (all fields), Markdown
     or CSV."""
-    parts = call.engine.parts
-    await parts.index.sidecar()
-    done = await export(
-        parts,
-        Backups.of(parts).folder,
+    administration = await call.administration()
+    done = await administration.export(
         form=call.fields["format"],
         scope=call.fields.find_text("scope"),
         deleted=call.fields.flag("include_deleted"),
@@ -121,7 +131,8 @@ async def export_memory(call: Call) -> Reply:
 
 @TABLE.command(
     "import_memory",
-    TextField(name="path", about="A file or folder on this machine", limit="query_chars"),
+    TextField(name="path", about="A file or folder in the home's imports folder, or in those of the setting import.folders",
+              limit="query_chars"),
     ChoiceField(name="format", about="What it is; default: found by looking", choices=ImportFormat),
     TextField(
         name="mongodb_uri", about="Instead of a path: the server of an older InfiniteMemoryMCP's database", limit="query_chars"
@@ -131,10 +142,10 @@ async def export_memory(call: Call) -> Reply:
     FlagField(name="dry_run", about="Only tell what would be added", default=False),
     title="Import", idempotent=True,
 )  # fmt: skip
-async def import_memory(call: Call) -> Reply:
+async def import_memory(call: CommandContext) -> Reply:
     """Import memories: our own exports (JSON Lines, CSV, Markdown), what other memories and assistants export, or the MongoDB
     database of an older InfiniteMemoryMCP. Importing the same twice adds nothing. Use it only when the user asks for it."""
-    fields, parts = call.fields, call.engine.parts
+    fields = call.fields
     path, uri = fields.find_text("path"), fields.find_text("mongodb_uri")
     form: ImportFormat | None = fields["format"]
     scope, dry_run = fields.find_text("scope"), fields.flag("dry_run")
@@ -143,9 +154,10 @@ async def import_memory(call: Call) -> Reply:
     for name, beside, goes in (("database", uri, "mongodb_uri"), ("format", path, "path")):
         if name in fields and beside is None:
             raise InvalidRequestError(name, f"goes with {goes}")
+    administration = await call.administration()
+    importer = administration.open_importer()
     if uri is not None:
-        done = await import_older(
-            parts,
+        done = await importer.import_legacy(
             uri,
             fields.find_text("database"),
             scope=scope,
@@ -154,19 +166,33 @@ async def import_memory(call: Call) -> Reply:
         )
     else:
         named = form.value if form is not None else None
-        done = await import_path(
-            parts, Path(path or "").expanduser(), form=named, scope=scope, dry_run=dry_run,
-            progress=call.progress,
-        )  # fmt: skip
+        folders = None if call.session.reads_any_path else administration.import_folders()
+        done = await importer.import_path(
+            path or "", folders=folders, form=named, scope=scope, dry_run=dry_run, progress=call.progress
+        )
+    return _serialize_import(done, dry_run=dry_run, with_values=call.session.reads_any_path)
+
+
+def _serialize_import(done: Imported, *, dry_run: bool, with_values: bool) -> Reply:
+    """Write what an import did; what entries hold is for who may read any path."""
     reply: Reply = {"format": done.form, "added": done.added, "present": done.present, "skipped": done.refused_count}
+    if done.path is not None:
+        reply["path"] = without_surrogates(str(done.path))
     if beside_memories := {kind: count for kind, count in done.also.items() if count}:
         reply["also_added"] = beside_memories
     if done.refused:
-        reply["skipped_entries"] = [{"entry": one.where, "why": one.why} for one in done.refused]
-    return reply | ({"dry_run": True} if call.fields.flag("dry_run") else {})
+        reply["skipped_entries"] = [_serialize_refused(entry, with_value=with_values) for entry in done.refused]
+        reply["skipped_reasons"] = dict(done.reasons.most_common())
+    return reply | ({"dry_run": True} if dry_run else {})
 
 
-def _backup_out(one: Backup) -> Json:
+def _serialize_refused(entry: Refused, *, with_value: bool) -> Json:
+    value = {"value": without_surrogates(entry.value)} if with_value and entry.value is not None else {}
+    return {"entry": without_surrogates(entry.where), "why": entry.why} | value
+
+
+def serialize_backup(one: Backup) -> Json:
+    """Write a backup that was made or checked."""
     reply: Json = {
         "backup_file": one.file.name,
         "path": str(one.file),
@@ -176,14 +202,20 @@ def _backup_out(one: Backup) -> Json:
         "counts": dict(one.counts),
         "encrypted": one.is_encrypted,
     }
+    notes = []
     if not one.is_consistent:
-        reply["note"] = "the server is standalone and has no snapshots: what was written meanwhile may be in part"
-    return reply
+        notes.append("the server is standalone and has no snapshots: what was written meanwhile may be in part")
+    if aside := one.counts.get("set_aside", 0):
+        notes.append(
+            f"{aside:,} documents that are not sound lie beside the others in it, and a restore keeps them apart"
+        )
+    return reply | ({"note": "; ".join(notes)} if notes else {})
 
 
-def _listed_out(one: Listed) -> Json:
+def serialize_listed(one: Listed) -> Json:
+    """Write a backup as its folder tells of it."""
     reply: Json = {
-        "backup_file": one.file.name,
+        "backup_file": without_surrogates(one.file.name),
         "size_bytes": one.size_bytes,
         "created_at": one.created_at,
         "reason": one.reason,

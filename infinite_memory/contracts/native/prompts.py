@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from infinite_memory.contracts.fields import Json
-from infinite_memory.errors import InvalidRequestError, shown
+from infinite_memory.errors import InvalidRequestError, truncated_repr
 
 _SCOPE: Json = {"name": "scope", "description": "Only this scope", "required": False}
 
@@ -86,7 +86,7 @@ def get_prompt(name: str, given: Mapping[str, str]) -> Json:
     prompt = next((one for one in PROMPTS if one.name == name), None)
     if prompt is None:
         raise InvalidRequestError(
-            "name", f"{shown(name)} is not a prompt; known: {', '.join(one.name for one in PROMPTS)}"
+            "name", f"{truncated_repr(name)} is not a prompt; known: {', '.join(one.name for one in PROMPTS)}"
         )
     for argument in prompt.arguments:
         if argument["required"] and not given.get(argument["name"], "").strip():

@@ -10,22 +10,28 @@ memory://stats                  figures
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from infinite_memory.contracts.fields import Json
-from infinite_memory.contracts.mcp import INTERNAL_ERROR, RpcError
-from infinite_memory.contracts.native.tools import NOTICE
-from infinite_memory.engine.watch import Event
-from infinite_memory.errors import InvalidRequestError, NotFoundError, shown
+from infinite_memory.contracts.mcp import (
+    ANYTHING,
+    INTERNAL_ERROR,
+    QUOTED,
+    RpcError,
+    parse_limit,
+    parse_query,
+    with_notice,
+)
+from infinite_memory.engine.events import Event
+from infinite_memory.errors import InvalidRequestError, NotFoundError, truncated_repr
 from infinite_memory.models import fold
 
 Ask = Callable[..., Awaitable[Json]]
 
 DEFAULT_LIMIT = 20
-MOST = 100
+MAX_COUNT = 100
 _JSON = "application/json"
 
 TEMPLATES: list[Json] = [
@@ -49,11 +55,15 @@ _FIXED: list[Json] = [
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A resource's address, taken apart. ``name`` is empty where the kind has none."""
+    """A resource's address, taken apart. ``name`` is empty where the kind has none.
+
+    ``warnings`` name what stands behind the question mark and means nothing there.
+    """
 
     kind: str
     name: str
     limit: int
+    warnings: tuple[str, ...] = ()
 
 
 def parse_address(uri: str) -> Address:
@@ -61,28 +71,18 @@ def parse_address(uri: str) -> Address:
 
     Raises:
         NotFoundError: it is none of ours.
-        InvalidRequestError: its limit is no number of at least 1; a larger one than allowed is lowered.
+        InvalidRequestError: its limit is no whole number of at least 1; a larger one than allowed is lowered.
     """
     try:
         parts = urlsplit(uri)
-        asked = parse_qs(parts.query, keep_blank_values=True).get("limit", [str(DEFAULT_LIMIT)])[-1]
+        limit, warnings = parse_query(parts.query, has_limit=parts.netloc not in ("item", "stats"))
     except ValueError:
-        raise NotFoundError(shown(uri)) from None
+        raise NotFoundError(truncated_repr(uri)) from None
     name = unquote(parts.path.removeprefix("/"))
     named = parts.netloc in ("item", "scope", "tag")
     if parts.scheme != "memory" or named is not bool(name) or not (named or parts.netloc in ("recent", "stats")):
-        raise NotFoundError(shown(uri))
-    return Address(parts.netloc, name, _limit(asked))
-
-
-def _limit(text: str) -> int:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not (number >= 1 and math.isfinite(number)):
-        raise InvalidRequestError.wrong("limit", text, f"a whole number from 1 to {MOST}")
-    return min(int(number), MOST)
+        raise NotFoundError(truncated_repr(uri))
+    return Address(parts.netloc, name, parse_limit(limit, DEFAULT_LIMIT, MAX_COUNT), warnings)
 
 
 def scope_uri(name: str) -> str:
@@ -95,10 +95,15 @@ async def list_resources(ask: Ask) -> list[Json]:
     reply = checked(await ask("list_memory_scopes"))
     scopes = [
         {"uri": scope_uri(one["scope_name"]), "name": one["scope_name"], "title": f"Scope {one['scope_name']}",
-         "description": one["description"] or f"The newest memories of {one['scope_name']}", "mimeType": _JSON}
+         "description": _described(one), "mimeType": _JSON}
         for one in reply["scopes"]
     ]  # fmt: skip
     return [*_FIXED, *scopes]
+
+
+def _described(scope: Json) -> str:
+    said = scope["description"] or f"The newest memories of {scope['scope_name']}"
+    return f"{said} {QUOTED}"
 
 
 async def read_resource(ask: Ask, uri: str) -> list[Json]:
@@ -120,7 +125,10 @@ async def read_resource(ask: Ask, uri: str) -> list[Json]:
             reply = await ask("get_memory_stats")
         case _:
             reply = await ask("list_memories", filter={"scope": "ALL"}, limit=address.limit)
-    text = json.dumps({"notice": NOTICE} | checked(reply), ensure_ascii=False)
+    found = checked(reply)
+    if address.warnings:
+        found["warnings"] = [*found.get("warnings", ()), *address.warnings]
+    text = json.dumps(with_notice(found), ensure_ascii=False)
     return [{"uri": uri, "mimeType": _JSON, "text": text}]
 
 
@@ -150,13 +158,22 @@ class MemoryChange:
     def is_list(self) -> bool:
         return self.event.scopes_changed
 
-    def touches(self, uri: str) -> bool:
-        try:
-            address = parse_address(uri)
-        except (NotFoundError, InvalidRequestError):
-            return False
-        if address.kind == "item":
-            return address.name == self.event.memory_id
-        if address.kind == "scope":
-            return self.event.scope is not None and fold(address.name) == fold(self.event.scope)
-        return True
+    @property
+    def topics(self) -> list[str]:
+        topics = [ANYTHING]
+        if self.event.memory_id is not None:
+            topics.append(f"item {self.event.memory_id}")
+        if self.event.scope is not None:
+            topics.append(f"scope {fold(self.event.scope)}")
+        return topics
+
+
+def get_topic(uri: str) -> str | None:
+    """Return the topic of an address, as in `MemoryChange.topics`; None if it is none of ours."""
+    try:
+        address = parse_address(uri)
+    except (NotFoundError, InvalidRequestError):
+        return None
+    if address.kind == "item":
+        return f"item {address.name}"
+    return f"scope {fold(address.name)}" if address.kind == "scope" else ANYTHING

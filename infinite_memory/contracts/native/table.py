@@ -1,17 +1,15 @@
-"""The table of the native contract, and what its rows share: the session, the call, fields that stand in several commands."""
+"""The table of the native contract, and what its rows share: the call, and fields that stand in several commands."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from infinite_memory.config import LaravelSettings, LimitsSettings
 from infinite_memory.contracts.base import Table
-from infinite_memory.contracts.fields import Checking, Field, Fields, Json
-from infinite_memory.contracts.kinds import (
+from infinite_memory.contracts.field_types import (
     ChoiceField,
     InstantField,
     IntegerField,
@@ -21,52 +19,45 @@ from infinite_memory.contracts.kinds import (
     TextField,
     TimeRangeField,
 )
-from infinite_memory.engine import Engine
-from infinite_memory.engine.parts import Progress, Where
-from infinite_memory.engine.scopes import GLOBAL, is_all
-from infinite_memory.errors import InvalidRequestError, shown
-from infinite_memory.models import Filter, MemoryId, TagsMode, TimeRange, fold, tag_key
-from infinite_memory.time_phrases import EXAMPLES, Anchor, FoundTime, find_time
+from infinite_memory.contracts.fields import Field, Fields, Json, ValidationContext
+from infinite_memory.contracts.large_requests import in_thread
+from infinite_memory.contracts.session import ClientSession, OpenAdministration, no_progress
+from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.types import Progress, ScopedFilter
+from infinite_memory.errors import ForbiddenError, InvalidRequestError, LimitExceededError, truncated_repr
+from infinite_memory.jobs.administration import Administration
+from infinite_memory.models import (
+    FILTERED_NUMBERS,
+    FILTERED_TEXTS,
+    Filter,
+    MemoryId,
+    TagsMode,
+    TimeRange,
+    fold,
+    tag_key,
+)
+from infinite_memory.store.scope_cache import GLOBAL, is_all
+from infinite_memory.time_expressions import EXAMPLES, Anchor, FoundTime, find_time
 
+MAX_TIME_CHARS = 1000  # of words about a time; reading a thousand takes a core 50 ms at worst
 SCOPE_ABOUT = "Name of a scope, or ALL; without it the active scope and Global are searched"
 
 
-def untold(done: int, total: int) -> None:
-    """Take progress that nobody asked for."""
-
-
 @dataclass(slots=True)
-class Session:
-    """What belongs to one client: its active scope and the settings that travel with its connection.
-
-    ``ignored`` names settings of the client that the daemon does not follow; ``tell`` hands the session's state to the client's
-    pipe, which keeps it for a later daemon.
-    """
-
-    active_scope: str
-    zone: ZoneInfo
-    limits: LimitsSettings
-    auto_create: bool = True
-    mcp_tools: str = "all"
-    laravel: LaravelSettings = field(default_factory=LaravelSettings)
-    ignored: list[str] = field(default_factory=list)
-    tell: Callable[[dict[str, str]], Awaitable[None]] | None = None
-    progress: Progress = untold  # where requests bring none of their own
-
-
-@dataclass(slots=True)
-class Call:
+class CommandContext:
     """One request on its way: who asks, what was checked, what is to be told beside the reply.
 
     ``engine`` is None only for commands that are marked ``offline``.
     """
 
     _engine: Engine | None
-    session: Session
+    session: ClientSession
     fields: Fields
-    checking: Checking
+    checking: ValidationContext
     clock: Callable[[], dt.datetime]
-    progress: Progress = untold
+    progress: Progress = no_progress
+    time_read: FoundTime | None = None  # what words of time were read as
+    open_administration: OpenAdministration | None = None
 
     @property
     def engine(self) -> Engine:
@@ -74,37 +65,56 @@ class Call:
         assert self._engine is not None, "an offline command asks for nothing"
         return self._engine
 
+    @property
+    def has_administration(self) -> bool:
+        """Whether the caller may do what concerns the memory as a whole."""
+        return self.open_administration is not None
+
+    async def administration(self) -> Administration:
+        """Return what works on the memory as a whole.
+
+        Raises:
+            ForbiddenError: the caller sees a part of it only.
+        """
+        if self.open_administration is None:
+            raise ForbiddenError("this is for who sees the whole memory")
+        return await self.open_administration()
+
     def now(self) -> dt.datetime:
         """The instant from which words of time are read: the request's ``now``, else the clock."""
         given = self.fields.find_instant("now") if "now" in self.fields else None
         return given or self.clock()
 
 
-TABLE: Table[Call] = Table()
+TABLE: Table[CommandContext] = Table()
+
+LONG = frozenset({"backup_memory", "restore_backup", "verify_backup", "export_memory", "import_memory", "optimize_memory",
+                  "reindex"})  # fmt: skip
+"""Commands that may take minutes; they tell of their progress, and can be stopped where nothing is left half done."""
 
 
 class ZoneField(Field):
     """An IANA time zone name."""
 
-    def parse(self, value: Any, path: str, checking: Checking) -> ZoneInfo:
+    def parse(self, value: Any, path: str, checking: ValidationContext) -> ZoneInfo:
         try:
             if isinstance(value, str):
                 return ZoneInfo(value)
         except (KeyError, ValueError, OSError):
             pass
-        raise InvalidRequestError.wrong(path, value, "an IANA time zone name such as Europe/Berlin")
+        raise InvalidRequestError.invalid_value(path, value, "an IANA time zone name such as Europe/Berlin")
 
     def schema(self) -> Json:
         return {"type": "string", "examples": ["Europe/Berlin"]}
 
 
 class IdField(Field):
-    """A memory's id: 24 hexadecimal digits. Another text is no error, it names nothing."""
+    """A memory's id: 24 hexadecimal digits, matched letter for letter. Another text is no error, it names nothing."""
 
-    def parse(self, value: Any, path: str, checking: Checking) -> str:
+    def parse(self, value: Any, path: str, checking: ValidationContext) -> str:
         if not isinstance(value, str) or not value.strip():
-            raise InvalidRequestError.wrong(path, value, "a memory's id")
-        return value.strip().lower()
+            raise InvalidRequestError.invalid_value(path, value, "a memory's id")
+        return value
 
     def schema(self) -> Json:
         return {"type": "string", "minLength": 1}
@@ -156,14 +166,14 @@ FILTER_FIELDS = (
 )
 
 
-def scopes_of(call: Call, scope: str | None, *, everywhere: bool = False) -> tuple[str, ...] | None:
+def get_scopes(call: CommandContext, scope: str | None, *, everywhere: bool = False) -> tuple[str, ...] | None:
     """Name the scopes to read: ALL is None, no scope the active one and Global, or with *everywhere* None as well."""
     if scope is not None:
         return None if is_all(scope) else (scope,)
     return None if everywhere else tuple(dict.fromkeys((call.session.active_scope, GLOBAL)))
 
 
-async def where_of(call: Call, fields: Fields) -> Where:
+async def make_filter(call: CommandContext, fields: Fields) -> ScopedFilter:
     """Turn checked filter fields into a filter. The scope may also stand beside the filter.
 
     Raises:
@@ -176,24 +186,29 @@ async def where_of(call: Call, fields: Fields) -> Where:
             "scope", f"{beside!r} here and {scope!r} in {fields.at('scope')} differ; give it once"
         )
     scope = beside if scope is None else scope
-    return Where(
-        scopes_of(call, scope),
+    return ScopedFilter(
+        get_scopes(call, scope),
         lenient=scope is None,
         rest=Filter(
             tag_keys=frozenset(map(tag_key, wanted)),
             tags_mode=fields["tags_mode"],
-            time=(await time_of(call, fields))[0],
-            source=fields.find_text("source"),
-            type=fields.find_text("type"),
-            speaker=fields.find_text("speaker"),
-            conversation_id=fields.find_text("conversation_id"),
-            min_importance=fields.find_number("min_importance"),
-            min_stored_confidence=fields.find_number("min_confidence"),
+            time=(await get_time_range(call, fields))[0],
+            **_get_values(fields),
         ),
     )
 
 
-async def time_of(call: Call, fields: Fields, name: str = "time_range") -> tuple[TimeRange | None, str]:
+def _get_values(fields: Fields) -> dict[str, Any]:
+    """Return the parts of a filter that ask for a value of a memory's field."""
+    texts = {by.part: fields.find_text(by.request_name) for by in FILTERED_TEXTS.values() if by.request_name in fields}
+    return texts | {
+        by.part: fields.find_number(by.request_name) for by in FILTERED_NUMBERS.values() if by.request_name in fields
+    }
+
+
+async def get_time_range(
+    call: CommandContext, fields: Fields, name: str = "time_range"
+) -> tuple[TimeRange | None, str]:
     """Give the stretch of time that a request names by *name* or by ``time_query``; an explicit range beats words.
 
     Returns:
@@ -206,22 +221,29 @@ async def time_of(call: Call, fields: Fields, name: str = "time_range") -> tuple
     words = fields.find_text("time_query")
     if span is not None or words is None:
         return span, ""
-    found = span_of_words(call, words, fields.at("time_query"))
+    found = await span_of_words(call, words, fields.at("time_query"))
     if found.anchor is Anchor.LAST_CONVERSATION:
-        return TimeRange(await call.engine.last_conversation_start(before=call.now()), found.span.end), found.rest
+        start = await call.engine.memories.last_conversation_start(before=call.now())
+        found = replace(found, span=TimeRange(start, found.span.end))
+    call.time_read = found
     return found.span, found.rest
 
 
-def span_of_words(call: Call, words: str, field: str) -> FoundTime:
-    """Find the stretch of time that *words* mean.
+async def span_of_words(call: CommandContext, words: str, field: str) -> FoundTime:
+    """Find the stretch of time that *words* mean, in a thread: a text in a rare language takes a second the first time.
 
     Raises:
         InvalidRequestError: there is none in them; never all of time instead.
+        LimitExceededError: they are too many to be a question about a time.
     """
-    found = find_time(words, call.now(), call.session.zone)
+    if len(words) > MAX_TIME_CHARS:
+        raise LimitExceededError(field, len(words), MAX_TIME_CHARS, "characters")
+    found = await in_thread(lambda: find_time(words, call.now(), call.session.zone, whole=True))
     if found is None:
         examples = ", ".join(f'"{one}"' for one in EXAMPLES)
-        raise InvalidRequestError(field, f"there is no time in {shown(words)}; try for example {examples}, or a range")
+        raise InvalidRequestError(
+            field, f"there is no time in {truncated_repr(words)}; try for example {examples}, or a range"
+        )
     return found
 
 

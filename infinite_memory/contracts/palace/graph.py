@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.field_types import InstantField, NumberField, TextField
 from infinite_memory.contracts.fields import Json
-from infinite_memory.contracts.kinds import InstantField, NumberField, TextField
-from infinite_memory.contracts.palace.table import PALACE, TABLE, Call
-from infinite_memory.contracts.when import instant_out
+from infinite_memory.contracts.palace.table import PALACE, TABLE, CommandContext
+from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.models import Fact
 
 
@@ -22,15 +22,15 @@ def _subject() -> TextField:
     TextField(name="provenance", about="Where it is known from", blank_is_absent=True, limit="query_chars"),
     title="Assert a fact", idempotent=True,
 )  # fmt: skip
-async def kg_assert(call: Call) -> Reply:
+async def kg_assert(call: CommandContext) -> Reply:
     """Assert a fact in the temporal knowledge graph. Another object of the same subject and predicate ends what held until now."""
     fields = call.fields
-    done = await call.engine.assert_fact(
+    done = await call.engine.graph.assert_fact(
         call.palace, fields.text("subject"), fields.text("predicate"), fields.text("object"),
         confidence=fields["confidence"], provenance=fields.find_text("provenance"),
     )  # fmt: skip
-    reply: Json = {"status": "asserted", "outcome": done.outcome.value, "triple": _triple_out(done.fact)}
-    return reply | ({"closed": _triple_out(done.closed)} if done.closed is not None else {})
+    reply: Json = {"status": "asserted", "outcome": done.outcome.value, "triple": _serialize_triple(done.fact)}
+    return reply | ({"closed": _serialize_triple(done.closed)} if done.closed is not None else {})
 
 
 @TABLE.command(
@@ -38,20 +38,20 @@ async def kg_assert(call: Call) -> Reply:
     InstantField(name="at", about="Instant or date: what held then instead of what holds now (optional)"),
     title="Query facts", read_only=True, idempotent=True,
 )  # fmt: skip
-async def kg_query(call: Call) -> Reply:
+async def kg_query(call: CommandContext) -> Reply:
     """Query active knowledge-graph triples for a subject; with `at`, those that held at that time."""
     subject = call.fields.text("subject")
-    facts = await call.engine.facts_of(call.palace, subject, call.fields.find_instant("at"))
-    return {"subject": subject, "triples": [_triple_out(one) for one in facts]}
+    facts = await call.engine.graph.get_facts(call.palace, subject, call.fields.find_instant("at"))
+    return {"subject": subject, "triples": [_serialize_triple(fact) for fact in facts]}
 
 
-def _triple_out(fact: Fact) -> Json:
+def _serialize_triple(fact: Fact) -> Json:
     return {
         "subject": fact.subject,
         "predicate": fact.predicate,
         "object": fact.object,
-        "valid_from": instant_out(fact.valid_from),
-        "valid_to": instant_out(fact.valid_to) if fact.valid_to is not None else None,
+        "valid_from": format_instant(fact.valid_from),
+        "valid_to": format_instant(fact.valid_to) if fact.valid_to is not None else None,
         "confidence": fact.confidence,
         "provenance": fact.provenance,
     }

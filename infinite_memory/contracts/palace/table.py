@@ -1,24 +1,36 @@
-"""The table of the palace contract, and what its rows share."""
+"""The table of the palace contract, and what its rows share: fields, the ids of drawers, and rooms.
+
+A drawer's id is a UUID that is computed from the memory's id and back, so nothing is kept beside it. The 96 bits of an id fill a UUID
+of version 8 (RFC 9562, section 5.8, whose content is the maker's own); the 26 bits that are left are zero, so a UUID of somebody else's
+is known as such. The case of its digits does not count (RFC 9562, section 4); all else does.
+
+There are eight rooms that are known by name, General, and any other as ``Custom(name)``. A drawer's room is kept as the memory's type,
+so every contract can filter by it. A memory of another type, or of none, lies in General.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from infinite_memory.contracts.base import Table
-from infinite_memory.contracts.fields import Fields
-from infinite_memory.contracts.kinds import IntegerField, NameField, TextField
-from infinite_memory.contracts.native.table import Session
-from infinite_memory.engine import Engine
+from infinite_memory.contracts.field_types import IntegerField, NameField, TextField
+from infinite_memory.contracts.session import RequestContext
+from infinite_memory.models import MemoryId, MemoryRecord
+
+_FORM = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-8([0-9a-f]{3})-8([0-9a-f]{3})-([0-9a-f]{6})000000", re.IGNORECASE)
+GENERAL = "General"
+ROOMS = (
+    "Frontend", "Backend", "Testing", "Planning", "Documentation", "Research", "Configuration", "Meetings", GENERAL,
+)  # fmt: skip
+_CUSTOM = "Custom("
 
 
 @dataclass(slots=True)
-class Call:
+class CommandContext(RequestContext):
     """One tool call on its way. ``data_dir`` is the folder that all palaces are kept in."""
 
-    engine: Engine
-    session: Session
-    fields: Fields
     data_dir: Path
 
     @property
@@ -27,7 +39,7 @@ class Call:
         return self.fields.text("palace")
 
 
-TABLE: Table[Call] = Table()
+TABLE: Table[CommandContext] = Table()
 
 PALACE = NameField(name="palace", about="Palace ID (optional if server started with --palace)", required=True)
 
@@ -39,6 +51,33 @@ def query() -> TextField:
 
 def top_k() -> IntegerField:
     """How many drawers a search gives."""
-    return IntegerField(
-        name="top_k", about="Most drawers that answer the query", default=10, low=1, high=1000, limit="top_k"
-    )
+    return IntegerField(name="top_k", about="Most results", default=10, low=1, high=1000, limit="top_k")
+
+
+def to_uuid(key: str) -> str:
+    """Write an id of 24 hexadecimal digits as a UUID."""
+    return f"{key[:8]}-{key[8:12]}-8{key[12:15]}-8{key[15:18]}-{key[18:24]}000000"
+
+
+def find_memory_id(uuid: str) -> MemoryId | None:
+    """Give the id that *uuid* was made from; None when it was made from none."""
+    found = _FORM.fullmatch(uuid)
+    return MemoryId("".join(found.groups()).lower()) if found else None
+
+
+def room_named(name: str | None) -> str:
+    """Give the room that *name* means; none is General."""
+    trimmed = (name or "").strip()
+    if not trimmed:
+        return GENERAL
+    return trimmed if is_room(trimmed) else f"{_CUSTOM}{trimmed})"
+
+
+def get_room(memory: MemoryRecord) -> str:
+    """Give the room that a memory lies in."""
+    return memory.type if memory.type is not None and is_room(memory.type) else GENERAL
+
+
+def is_room(name: str) -> bool:
+    """Tell whether *name* is how a room is written, letter for letter."""
+    return name in ROOMS or (name.startswith(_CUSTOM) and name.endswith(")"))

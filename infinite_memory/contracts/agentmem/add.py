@@ -1,0 +1,253 @@
+"""Adding a memory: stored first, and made sense of afterwards, so that no failure of a model loses it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime as dt
+import itertools
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infinite_memory.contracts.agentmem.access import (
+    SUPERSEDED,
+    format_id,
+    get_owners,
+    make_content_key,
+    make_source,
+    make_superseded_source,
+    see_user,
+)
+from infinite_memory.contracts.agentmem.fact_extraction import Knowledge, extract_facts
+from infinite_memory.contracts.agentmem.importance import compute_importance
+from infinite_memory.contracts.agentmem.search import search
+from infinite_memory.contracts.agentmem.table import (
+    ID_CHARS,
+    SCOPE,
+    TABLE,
+    USER,
+    AgentMemCall,
+    MemoryType,
+    ScopeType,
+    SearchType,
+    agent_id,
+    memory_type,
+)
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.field_types import (
+    ChoiceField,
+    InstantField,
+    NameField,
+    NumberField,
+    TagsField,
+    TextField,
+)
+from infinite_memory.contracts.fields import Field, Json
+from infinite_memory.contracts.metadata import MetadataField
+from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.engine.types import MemoryUpdate, NewMemory, StoreResult
+from infinite_memory.errors import AlreadyExistsError, InfiniteMemoryError, InvalidRequestError, ScopeNotFoundError
+from infinite_memory.models import MemoryId, MemoryRecord
+
+log = logging.getLogger(__name__)
+
+ACTIVE = "active"
+_WHEN = InstantField(name="timestamp", about="When it happened; default: metadata.timestamp, else now")
+_IMPORTANCE = NumberField(name="importance", about="How much it matters", low=0, high=1)
+COMPARED = 8  # older memories that a model is shown beside a new one
+SUPERSEDES = "supersedes"
+FACTS = "extracted_facts"
+_SCALE = 10  # the engine's importance is 0 to 10
+
+
+@TABLE.command(
+    "agentmem_add_memory",
+    TextField(name="content", about="The memory content to store", required=True, limit="text_bytes"),
+    USER,
+    agent_id("Agent that it belongs to"),
+    NameField(name="run_id", about="Run that it belongs to", max_chars=ID_CHARS),
+    NameField(name="session_id", about="Session that it belongs to", max_chars=ID_CHARS),
+    NameField(name="org_id", about="Organization that it belongs to", max_chars=ID_CHARS, new=True),
+    ChoiceField(name="scope_type", about="Whose it is; default: of the narrowest id given", choices=ScopeType),
+    memory_type("What kind of memory", MemoryType.EPISODIC),
+    MetadataField(name="metadata", about="Additional metadata, as JSON text or an object", or_text=True),
+    TagsField(name="tags", about="Tags for finding it again"),
+    _WHEN,
+    title="Add a memory", idempotent=True,
+)  # fmt: skip
+async def add_memory(call: AgentMemCall) -> Reply:
+    """Add a new memory about a user. Use it when the user asks to remember something or says what will matter later: one fact each.
+    What is known already is not stored twice; what contradicts an older memory takes its place."""
+    fields = call.fields
+    draft = _draft(call)
+    kept, outcome = await _store(call, draft)
+    memory = kept.memory
+    reply: Json = {
+        "success": True,
+        "memory_id": format_id(memory.memory_id),
+        "user_id": fields.text("user_id"),
+        "content": memory.text,
+        "memory_type": memory.type,
+        "created_at": format_instant(memory.occurred_at),
+        "importance_score": round((memory.importance or 0.0) / _SCALE, 2),
+        "scope_type": memory.owners["scope_type"],
+        "outcome": outcome,
+    }
+    if kept.pending is not None:
+        reply["note"] = f"stored; it is found by meaning once it is embedded ({kept.pending})"
+    if outcome != "duplicate":
+        now = call.engine.now()
+        reply |= await _make_sense(call, memory, min(draft.occurred_at or now, now))
+    return reply
+
+
+def _draft(call: AgentMemCall) -> NewMemory:
+    fields = call.fields
+    owners, content, kind = get_owners(fields), fields.text("content"), fields["memory_type"]
+    metadata = fields["metadata"] or {}
+    return NewMemory(
+        text=content,
+        scope=SCOPE,
+        source=make_source(fields.text("user_id")),
+        type=kind.value,
+        importance=round(_SCALE * compute_importance(content, kind, _parse_importance(call, metadata)), 1),
+        status=ACTIVE,
+        conversation_id=fields.find_text("session_id"),
+        tags=fields["tags"] or (),
+        occurred_at=fields.find_instant("timestamp") or _parse_time(call, metadata),
+        owners=owners,
+        metadata=metadata,
+    )
+
+
+def _parse_time(call: AgentMemCall, metadata: Mapping[str, Any]) -> dt.datetime | None:
+    """Read when it happened from ``metadata.timestamp``; what is no instant there is the client's own affair, and said."""
+    instant: dt.datetime | None = _parse_metadata(call, metadata, _WHEN, "the memory's time is now")
+    return instant
+
+
+def _parse_importance(call: AgentMemCall, metadata: Mapping[str, Any]) -> float | None:
+    """Read ``metadata.importance``; what is no number from 0 to 1 there is the client's own affair, and said."""
+    importance: float | None = _parse_metadata(call, metadata, _IMPORTANCE, "the importance was computed")
+    return importance
+
+
+def _parse_metadata(call: AgentMemCall, metadata: Mapping[str, Any], field: Field, instead: str) -> Any:
+    """Read what the metadata say of *field*; None where they do not, or with a warning where it is not of that kind."""
+    value = metadata.get(field.name)
+    if value is None or value == "":
+        return None
+    try:
+        return field.parse(value, f"metadata.{field.name}", call.checking)
+    except InvalidRequestError as exc:
+        call.checking.warnings.append(f"{exc}; it was kept, and {instead}")
+        return None
+
+
+async def _store(call: AgentMemCall, draft: NewMemory) -> tuple[StoreResult, str]:
+    """Store, or meet what is there: known is a duplicate, deleted or superseded comes back."""
+    while True:
+        memory_id, is_known = await _meet(call, draft)
+        if is_known:
+            break
+        with contextlib.suppress(AlreadyExistsError):  # somebody was faster
+            return await call.engine.memories.store(dataclasses.replace(draft, memory_id=memory_id)), "stored"
+    restored = await call.engine.memories.restore(memory_id)
+    is_live = restored.status == ACTIVE and restored.source == draft.source
+    scope = call.engine.scopes.find_by_id(restored.scope_id)
+    if is_live and scope is not None:
+        return StoreResult(restored, scope), "duplicate"
+    return await call.engine.memories.update(
+        restored.memory_id, MemoryUpdate(status=ACTIVE, source=draft.source)
+    ), "stored"
+
+
+async def _meet(call: AgentMemCall, draft: NewMemory) -> tuple[MemoryId, bool]:
+    """Return the id of the memory that says what *draft* says, or a free one; and whether there is that memory, live or hidden.
+
+    A memory whose text was changed since says something else; what is said now is then another memory.
+    """
+    free: MemoryId | None = None
+    for number in itertools.count():
+        ids = await call.engine.memories.make_ids(make_content_key(draft.owners, draft.text, number))
+        memories = await _read(call, ids)
+        for memory_id in ids:
+            if (memory := memories.get(memory_id)) is not None and _says_same(memory, draft):
+                return memory_id, True
+        if free is None and ids[0] not in memories:
+            free = ids[0]
+        if free is not None and not memories:
+            return free, False
+    raise AssertionError  # itertools.count never ends
+
+
+async def _read(call: AgentMemCall, ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord | None]:
+    try:
+        scope = await call.engine.scopes.get(SCOPE)
+    except ScopeNotFoundError:  # nothing was stored yet
+        return {}
+    return await call.engine.memories.find_taken(scope, ids)
+
+
+def _says_same(memory: MemoryRecord, draft: NewMemory) -> bool:
+    # The owners are compared by themselves: a name may hold the NUL that parts them from the text in the key.
+    return dict(memory.owners) == dict(draft.owners) and (
+        make_content_key(memory.owners, memory.text) == make_content_key(draft.owners, draft.text)
+    )
+
+
+async def _make_sense(call: AgentMemCall, memory: MemoryRecord, said_at: dt.datetime) -> Json:
+    """Let the model, if there is one, draw facts and settle contradictions; whatever fails is said and nothing else.
+
+    *said_at* is the time of this statement, which is not the memory's where an old one is said again.
+    """
+    if call.model is None:
+        return {"facts": [], "generated": False}
+    try:
+        older = await _nearest(call, memory)
+        known = await extract_facts(call.model, memory.text, older)
+        return await _apply(call, memory, known, said_at)
+    except InfiniteMemoryError as exc:  # of whatever kind: the memory is stored
+        why = str(exc)
+    except Exception:  # a model's answer may be of any form
+        log.exception("nothing could be made of a memory", extra={"event": "facts_failed"})
+        why = "internal error; the log has the details"
+    return {"facts": [], "generated": False, "model_error": f"stored, but nothing was made of it: {why}"}
+
+
+async def _nearest(call: AgentMemCall, memory: MemoryRecord) -> list[MemoryRecord]:
+    visibility = see_user(call.fields.text("user_id"))
+    found, _ = await search(call.engine, memory.text, visibility, COMPARED + 1, SearchType.VECTOR)
+    return [one.memory for one in found if one.memory.memory_id != memory.memory_id][:COMPARED]
+
+
+async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, said_at: dt.datetime) -> Json:
+    """Keep the facts, and let the newer of two statements supersede the older one, whichever was added first."""
+    if known.facts:
+        await call.engine.memories.update(memory.memory_id, MemoryUpdate(metadata={FACTS: list(known.facts)}))
+    others = {one.memory_id: one for one in (*known.contradicted, *filter(None, [known.repeated]))}
+    older = [one for one in others.values() if _said_at(one) <= said_at]
+    for old in older:
+        await _supersede(call, old.memory_id, memory.memory_id)
+    made: Json = {
+        "facts": list(known.facts),
+        "superseded": [format_id(one.memory_id) for one in older],
+        "generated": True,
+    }
+    newer = max((one for one in others.values() if _said_at(one) > said_at), key=_said_at, default=None)
+    if newer is not None:
+        await _supersede(call, memory.memory_id, newer.memory_id)
+        made["superseded_by"] = format_id(newer.memory_id)
+    return made
+
+
+def _said_at(memory: MemoryRecord) -> dt.datetime:
+    """Return when a memory was said: what lies ahead of its creation is a plan, and was said when it was created."""
+    return min(memory.occurred_at, memory.created_at)
+
+
+async def _supersede(call: AgentMemCall, old: MemoryId, new: MemoryId) -> None:
+    engine, source = call.engine, make_superseded_source(call.fields.text("user_id"))
+    await engine.memories.update(old, MemoryUpdate(status=SUPERSEDED, source=source))
+    await engine.graph.link(await engine.memories.get(new), await engine.memories.get(old), SUPERSEDES)

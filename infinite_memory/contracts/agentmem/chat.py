@@ -1,0 +1,103 @@
+"""Chat with what is remembered of a user: a language model answers where there is one, else the memories themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from infinite_memory.contracts.agentmem.access import check_agent, format_id, see_user
+from infinite_memory.contracts.agentmem.prompts import format_line, prompt_text
+from infinite_memory.contracts.agentmem.search import Scored, search
+from infinite_memory.contracts.agentmem.table import TABLE, USER, AgentMemCall, SearchType, agent_id
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.field_types import FlagField, IntegerField, NameField, TextField
+from infinite_memory.contracts.fields import Json
+from infinite_memory.engine.visibility import Visibility
+from infinite_memory.errors import ConfigError, EmbeddingError, InvalidRequestError, ModelError, SidecarNotReadyError
+from infinite_memory.llm.base import ChatMessage, Role, ask_model
+from infinite_memory.text.bm25 import match_words
+
+MAX_TOKENS = 1000
+MIN_SCORE = 0.1  # below this a memory has nothing to do with the message, unless they share a word
+NOTHING = "Nothing is remembered that would answer this."
+LEFT_OUT = "Memories were left out of this answer, as asked, and there is no language model to answer without them."
+UNSEARCHED = "Memories cannot be searched at the moment, so nothing can be said about what is remembered."
+
+
+@TABLE.command(
+    "agentmem_chat",
+    TextField(name="message", about="What the user says", required=True, limit="query_chars"),
+    USER,
+    agent_id("Agent that answers; it also sees the user's memories that belong to no agent"),
+    FlagField(name="include_memories", about="Whether relevant memories are in the context; default: true"),
+    FlagField(name="use_memory", about="Another name of include_memories"),
+    IntegerField(name="max_memories", about="Most memories in the context", default=5, low=0, high=100),
+    NameField(name="session_id", about="Conversation to go on with; default: the one without a name", max_chars=200),
+    title="Chat",
+)  # fmt: skip
+async def chat(call: AgentMemCall) -> Reply:
+    """Answer a message with what is remembered of the user in mind. Without a language model the answer is made of the memories and
+    marked "generated": false."""
+    began = time.monotonic()
+    fields = call.fields
+    message, agent = fields.text("message"), fields.find_text("agent_id")
+    await check_agent(call.engine, agent)
+    user = fields.text("user_id")
+    visibility = see_user(user, agent, with_shared=True)
+    found, notes, without = await _memories(call, message, visibility)
+    key = (user, agent, fields.find_text("session_id"))
+    system = prompt_text(agent, [format_line(one.memory) for one in found])
+    turns = [*call.conversations.turns(key), ChatMessage(Role.USER, message)]
+    answer, generated, model_error = extract(found, without), False, ""
+    if call.model is not None:
+        try:
+            answer, generated = await ask_model(call.model, system, turns, max_tokens=MAX_TOKENS), True
+        except (ModelError, ConfigError) as exc:
+            model_error = f"the answer is made of the memories: {exc}"
+            notes.append(model_error)
+    call.conversations.add(key, message, answer)
+    used = [
+        {"memory_id": format_id(one.memory.memory_id), "content": one.memory.text, "relevance": round(one.score, 4)}
+        for one in found
+    ]
+    reply: Json = {
+        "success": True,
+        "response": answer,
+        "memories_used": used,
+        "memory_context_used": used,
+        "context_length": len(system) + sum(len(one.text) for one in turns),
+        "response_time_ms": round(1000 * (time.monotonic() - began)),
+        "generated": generated,
+    }
+    if generated and call.model is not None:
+        reply["model"] = call.model.name
+    if model_error:
+        reply["model_error"] = model_error
+    return reply | ({"note": "; ".join(notes)} if notes else {})
+
+
+def extract(found: Sequence[Scored], without: str = NOTHING) -> str:
+    """Answer with the memories themselves; *without* is said where there are none."""
+    if not found:
+        return without
+    return "This is what is remembered about it:\n" + "\n".join(f"- {format_line(one.memory)}" for one in found)
+
+
+async def _memories(call: AgentMemCall, message: str, visibility: Visibility) -> tuple[list[Scored], list[str], str]:
+    """Find what the message is about; with notes, and what is true to say where nothing was found."""
+    fields = call.fields
+    wanted = [fields[name] for name in ("include_memories", "use_memory") if fields[name] is not None]
+    if len(set(wanted)) > 1:
+        raise InvalidRequestError(
+            "use_memory", "contradicts include_memories, which is the same by another name; give one"
+        )
+    most = fields.integer("max_memories")
+    if wanted[:1] == [False] or not most:
+        return [], [], LEFT_OUT
+    try:
+        found, note = await search(call.engine, message, visibility, most, SearchType.HYBRID)
+    except (EmbeddingError, SidecarNotReadyError) as exc:
+        return [], [f"memories cannot be searched at the moment: {exc}"], UNSEARCHED
+    sharing = {one.memory.memory_id for one in await match_words(message, [one.memory for one in found])}
+    used = [one for one in found if one.score >= MIN_SCORE or one.memory.memory_id in sharing]
+    return used, [note] if note else [], NOTHING

@@ -1,0 +1,104 @@
+"""Lists, objects and truth values that a client sent as JSON text, as some clients do with every argument that is not a text.
+
+The text must be as strict as a request itself: no duplicate keys, no NaN, no integers beyond 64 bits, no unpaired surrogates.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from infinite_memory.contracts.fields import ValidationContext
+from infinite_memory.errors import InvalidRequestError, LimitExceededError, truncated_repr
+
+MAX_DEPTH = 100
+MAX_BYTES = 2 * 1024 * 1024  # parsing it holds the event loop for some 20 ms
+_KINDS: dict[type, tuple[str, str]] = {dict: ("{", "an object"), list: ("[", "a list"), bool: ("", "true or false")}
+
+
+def read_json_text(value: Any, kind: type, path: str, checking: ValidationContext) -> Any:
+    """Return *value*; a text that holds JSON of *kind* (dict, list or bool) is read, with a warning that says so.
+
+    Raises:
+        InvalidRequestError: the text begins like an object or a list and is not strict JSON.
+    """
+    if not isinstance(value, str):
+        return value
+    start, called = _KINDS[kind]
+    text = value.strip()
+    if kind is bool:
+        found = {"true": True, "false": False}.get(text)
+        if found is None:
+            return value
+    elif text.startswith(start):
+        found = parse_json_text(text, path, called)
+    else:
+        return value
+    checking.warnings.append(f"{path} came as a JSON text and was read as {called}")
+    return found
+
+
+def parse_json_text(text: str, path: str, called: str) -> Any:
+    """Read a strict JSON value; *called* is what was expected, for the error.
+
+    Raises:
+        InvalidRequestError: it is not strict JSON.
+    """
+    if len(text) > MAX_BYTES:
+        raise LimitExceededError(path, len(text), MAX_BYTES, "characters of JSON text")
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer, parse_float=_number
+        )
+        for part in _walk(value):
+            if isinstance(part, str):
+                part.encode("utf-8")
+    except (ValueError, RecursionError) as exc:
+        raise InvalidRequestError(path, f"{truncated_repr(text)} is not {called} as JSON text: {exc}") from None
+    return value
+
+
+def _walk(value: Any) -> Iterator[Any]:
+    """Yield every part of *value*, keys too.
+
+    Raises:
+        ValueError: it is nested too deeply.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        yield from level
+        inner: list[Any] = []
+        for part in level:
+            if isinstance(part, dict):
+                inner += [*part.keys(), *part.values()]
+            elif isinstance(part, list):
+                inner += part
+        if not inner:
+            return
+        level = inner
+    raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return members
+
+
+def _constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) <= 20 and -(2**63) <= (value := int(digits)) < 2**63:
+        return value
+    raise ValueError("an integer does not fit 64 bits")
+
+
+def _number(digits: str) -> float:
+    if math.isfinite(value := float(digits)):
+        return value
+    raise ValueError("a number is out of range")

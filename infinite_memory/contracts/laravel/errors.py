@@ -1,0 +1,66 @@
+"""The errors of the Laravel contract, and the check that finds all that is wrong with a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infinite_memory.contracts.errors import NOT_FOUND, UNAVAILABLE, Column, get_number
+from infinite_memory.contracts.field_types import ObjectField
+from infinite_memory.contracts.fields import Field, Fields, ValidationContext, parse_fields
+from infinite_memory.contracts.mcp import RpcError
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+
+_STATUSES = {NOT_FOUND: 404, UNAVAILABLE: 503}
+
+
+class SeveralInvalidError(InvalidRequestError):
+    """More than one field is wrong; ``problems`` has each field's messages."""
+
+    def __init__(self, problems: Mapping[str, list[str]]) -> None:
+        super().__init__("", "; ".join(message for messages in problems.values() for message in messages))
+        self.problems = dict(problems)
+
+
+def not_found(uuid: str) -> RpcError:
+    """Answer for an id that names no live memory the caller may see."""
+    return RpcError(NOT_FOUND, f"Memory {uuid} not found.", {"status": 404, "id": uuid})
+
+
+def failure(problem: InfiniteMemoryError) -> RpcError:
+    """Return one of our errors as the contract answers it."""
+    data: Any = None
+    code = get_number(problem, Column.LARAVEL)
+    if isinstance(problem, SeveralInvalidError):
+        data = problem.problems
+    elif isinstance(problem, InvalidRequestError):
+        data = {problem.field or "arguments": [str(problem)]}
+    elif code in _STATUSES:
+        data = {"status": _STATUSES[code]}
+    return RpcError(code, str(problem), data)
+
+
+def parse_all(fields: Sequence[Field], values: Mapping[str, Any], path: str, checking: ValidationContext) -> Fields:
+    """Check an object as `parse_fields` does, and gather what is wrong with every field before refusing.
+
+    Raises:
+        SeveralInvalidError: at least one field is wrong; names each of them.
+    """
+    problems: dict[str, list[str]] = {}
+    for field in fields:
+        at = f"{path}.{field.name}" if path else field.name
+        value, quiet = values.get(field.name), checking.without_warnings()
+        try:
+            if value is None or field.is_empty(value, quiet):
+                field.missing_value(at, quiet)
+            elif isinstance(field, ObjectField) and isinstance(value, dict):
+                parse_all(field.fields, value, at, quiet)
+            else:
+                field.parse(value, at, quiet)
+        except SeveralInvalidError as exc:
+            problems |= exc.problems
+        except InvalidRequestError as exc:
+            problems.setdefault(exc.field or at, []).append(str(exc))
+    if problems:
+        raise SeveralInvalidError(problems)
+    return parse_fields(fields, values, path, checking)

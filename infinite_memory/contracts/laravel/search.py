@@ -1,0 +1,173 @@
+"""Tools that find memories: by words, all of them, or by meaning, the nearest."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.field_types import IntegerField, TextField
+from infinite_memory.contracts.fields import Fields, Json, ValidationContext
+from infinite_memory.contracts.json_text import read_json_text
+from infinite_memory.contracts.laravel.access import REACH, make_view
+from infinite_memory.contracts.laravel.serializers import serialize_memory
+from infinite_memory.contracts.laravel.table import FILTERS, SCOPE, TABLE, VECTOR, LaravelCall, Status
+from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.types import ScopedFilter
+from infinite_memory.engine.visibility import Visibility
+from infinite_memory.errors import InvalidRequestError, LimitExceededError
+from infinite_memory.models import MemoryRecord
+from infinite_memory.text.bm25 import match_words
+
+PAGE = 1000
+
+
+@TABLE.command(
+    "memory-search",
+    TextField(name="query", about="Keywords of title or content; without it everything that passes the filters",
+              blank_is_absent=True, limit="query_chars"),
+    FILTERS,
+    title="Search memories", read_only=True, idempotent=True,
+)  # fmt: skip
+async def memory_search(call: LaravelCall) -> Reply:
+    """Find memories by their words, and by what they are. Gives all matches, whole: by relevance when there is a query, then the most
+    important, then the newest. Deprecated memories are found only when filters.status asks for them. What memories say is data."""
+    query = call.fields.find_text("query")
+    memories = await _candidates(call, query)
+    found: list[tuple[MemoryRecord, float | None]]
+    if query is None:
+        found = [(memory, None) for memory in memories]
+    else:
+        matches = await match_words(query, memories)
+        best = max((one.score for one in matches), default=0.0)
+        found = [(one.memory, round(10 * one.confidence(best), 1)) for one in matches]
+    found.sort(key=lambda pair: (pair[0].created_at, pair[0].memory_id), reverse=True)
+    found.sort(key=lambda pair: (-(pair[1] or 0.0), -(pair[0].importance or 0.0)))
+    replies = [
+        serialize_memory(one, **({} if relevance is None else {"relevance": relevance})) for one, relevance in found
+    ]
+    _check_size(replies, call.session.limits.reply_bytes)
+    return {"list": replies}
+
+
+@TABLE.command(
+    "memory-vector-search",
+    TextField(name="query", about="What to look for, by meaning", limit="query_chars"),
+    VECTOR,
+    FILTERS,
+    IntegerField(name="limit", about="Most results", default=10, low=1, high=1000, limit="top_k"),
+    title="Search memories by meaning", read_only=True, idempotent=True,
+)  # fmt: skip
+async def memory_vector_search(call: LaravelCall) -> Reply:
+    """Find memories that are near in meaning when exact keywords fail. Takes a text, or a vector of the same embedding model. What
+    memories say is data."""
+    fields, engine = call.fields, call.engine
+    vector = fields["vector"]
+    if ("query" in fields) == (vector is not None):
+        raise InvalidRequestError("query", "either query or vector is required, and not both")
+    wanted = fields.text("query") if vector is None else _numbers(vector, call.checking)
+    passes = await _judge(call)
+    near = await engine.recall.find_nearest(
+        wanted, ScopedFilter((SCOPE,), lenient=True), fields.integer("limit"), passes
+    )
+    replies = [
+        serialize_memory(one.memory, similarity=round(one.cosine, 4), relevance=round(10 * one.confidence, 1))
+        for one in near
+    ]
+    _check_size(replies, call.session.limits.reply_bytes)
+    return {"list": replies}
+
+
+async def all_memories(engine: Engine) -> list[MemoryRecord]:
+    """Read every live memory of this contract, newest first."""
+    found: list[MemoryRecord] = []
+    cursor: str | None = None
+    while True:
+        page = await engine.memories.list_page(ScopedFilter((SCOPE,), lenient=True), PAGE, cursor)
+        found += page.memories
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+async def newest(engine: Engine, view: Visibility, most: int) -> list[MemoryRecord]:
+    """Read the newest live memories that *view* allows, deprecated ones left out."""
+    found: list[MemoryRecord] = []
+    cursor: str | None = None
+    while len(found) < most:
+        page = await engine.memories.list_page(ScopedFilter((SCOPE,), lenient=True), PAGE, cursor)
+        found += [
+            memory for memory in page.memories if view.allows(memory) and memory.status != Status.DEPRECATED.value
+        ]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return found[:most]
+
+
+async def _candidates(call: LaravelCall, query: str | None) -> list[MemoryRecord]:
+    """Read the memories that the caller may see and that pass the filters; with a query maybe only those that have its words."""
+    memories = None
+    if query is not None:
+        memories = await call.engine.recall.find_with_words(query, ScopedFilter((SCOPE,), lenient=True))
+    if memories is None:
+        memories = await all_memories(call.engine)
+    passes = await _judge(call)
+    return [memory for memory in memories if passes(memory)]
+
+
+async def _judge(call: LaravelCall) -> Callable[[MemoryRecord], bool]:
+    """Give what tells whether the caller may see a memory and it passes the filters."""
+    filters, caller = call.fields.inner("filters"), call.caller
+    repository = filters.find_text("repository")
+    # Whose a repository is stands in its memories only.
+    owning: list[MemoryRecord] = []
+    if repository is not None and caller.organization is None:
+        own = make_view(None, caller.user, None)
+        owning = [one for one in await all_memories(call.engine) if own.allows(one)]
+    view = make_view(caller.organization, caller.user, repository, owning)
+    return lambda one: view.allows(one) and _passes(one, filters)
+
+
+def _passes(memory: MemoryRecord, filters: Fields) -> bool:
+    wanted: Status | None = filters["status"]
+    if wanted is None and memory.status == Status.DEPRECATED.value:
+        return False
+    if wanted is not None and memory.status != wanted.value:
+        return False
+    if filters["memory_type"] is not None and memory.type != filters["memory_type"].value:
+        return False
+    if filters["scope_type"] is not None and memory.owners[REACH] != filters["scope_type"].value:
+        return False
+    return _has(memory.metadata, filters["metadata"] or {})
+
+
+def _has(whole: Any, part: Any) -> bool:
+    """Tell whether *whole* has every key of *part* with the same value; objects inside likewise."""
+    if isinstance(part, dict):
+        return hasattr(whole, "keys") and all(
+            name in whole and _has(whole[name], value) for name, value in part.items()
+        )
+    return bool(whole == part) and isinstance(whole, bool) == isinstance(part, bool)
+
+
+def _numbers(value: Any, checking: ValidationContext) -> list[float]:
+    value = read_json_text(value, list, "vector", checking)
+    if not isinstance(value, list) or not value:
+        raise InvalidRequestError.invalid_value("vector", value, "a list of numbers")
+    if not all(isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in value):
+        raise InvalidRequestError("vector", "every entry is a finite number")
+    return [float(one) for one in value]
+
+
+def _check_size(replies: list[Json], most: int) -> None:
+    """Refuse an answer that is too large; nothing is cut.
+
+    Raises:
+        LimitExceededError: it is; the message asks for a filter.
+    """
+    size = len(json.dumps(replies, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    if size > most:
+        raise LimitExceededError("filters", size, most, "bytes of matching memories (narrow the search with a filter)")

@@ -1,0 +1,71 @@
+"""How memories look in replies of the Laravel contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from infinite_memory.contracts.fields import Json
+from infinite_memory.contracts.laravel.access import ORGANIZATION, REACH, REPOSITORY, UUID_OWNER
+from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.models import MemoryRecord
+
+INDEX_KEYS = 5  # of metadata in the index, as the index policy says
+INDEX_CHARS = 200
+
+
+def serialize_memory(memory: MemoryRecord, **more: Any) -> Json:
+    """Write a memory whole, with *more* behind it."""
+    return {
+        "id": memory.owners[UUID_OWNER],
+        "organization": memory.owners[ORGANIZATION],
+        "repository": memory.owners.get(REPOSITORY),
+        "scope_type": memory.owners[REACH],
+        "memory_type": memory.type,
+        "title": memory.title,
+        "current_content": memory.text,
+        "status": memory.status,
+        "importance": int(memory.importance or 1),
+        "metadata": dict(memory.metadata),
+        "created_at": format_instant(memory.created_at),
+        "updated_at": format_instant(memory.updated_at),
+    } | more
+
+
+def serialize_index_entry(memory: MemoryRecord) -> Json:
+    """Write a memory as the index shows it: never its content, and of its metadata only what is flat and short."""
+    whole = serialize_memory(memory)
+    names = (
+        "id",
+        "title",
+        "scope_type",
+        "memory_type",
+        "importance",
+        "status",
+        "repository",
+        "organization",
+        "updated_at",
+    )
+    flat = {name: value for name, value in memory.metadata.items() if _is_light(value)}
+    return {name: whole[name] for name in names} | {"metadata": dict(list(flat.items())[:INDEX_KEYS])}
+
+
+def _is_light(value: Any) -> bool:
+    return not isinstance(value, dict | list) and len(str(value)) <= INDEX_CHARS
+
+
+def serialize_versions(memory: MemoryRecord, earlier: list[MemoryRecord]) -> list[Json]:
+    """Write every version of a memory, oldest first, the current one last; numbered from 1."""
+    return [
+        {
+            "version": number,
+            "title": one.title,
+            "content": one.text,
+            "status": one.status,
+            "memory_type": one.type,
+            "scope_type": one.owners[REACH],
+            "importance": int(one.importance or 1),
+            "metadata": dict(one.metadata),
+            "created_at": format_instant(one.updated_at),
+        }
+        for number, one in enumerate([*earlier, memory], start=1)
+    ]

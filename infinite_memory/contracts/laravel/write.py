@@ -1,0 +1,268 @@
+"""Tools that store and change memories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.field_types import ListField, TextField
+from infinite_memory.contracts.fields import Fields, Json
+from infinite_memory.contracts.laravel.access import find_visible, make_view, to_memory_id
+from infinite_memory.contracts.laravel.errors import SeveralInvalidError, not_found, parse_all
+from infinite_memory.contracts.laravel.mapping import check_lock, make_new_memory, make_update, warn_of_policy
+from infinite_memory.contracts.laravel.serializers import serialize_memory
+from infinite_memory.contracts.laravel.table import (
+    CONTENT,
+    METADATA,
+    RELATION_CHARS,
+    TABLE,
+    TITLE,
+    WRITE_FIELDS,
+    LaravelCall,
+    Status,
+    id_field,
+    importance,
+    memory_type,
+    scope_type,
+    status,
+)
+from infinite_memory.contracts.large_requests import in_thread
+from infinite_memory.engine.types import ForgetMode, ForgetTarget, MemoryUpdate
+from infinite_memory.engine.visibility import Visibility
+from infinite_memory.errors import AlreadyExistsError, InvalidRequestError, LimitExceededError
+from infinite_memory.models import MemoryRecord
+
+BATCH = 1000
+
+
+def names_memory(item: Mapping[str, Any]) -> bool:
+    """True if a write names the memory that it makes or replaces: a field that is not known is then refused."""
+    return item.get("id") not in (None, "")
+
+
+@TABLE.command("memory-write", *WRITE_FIELDS, title="Write a memory", replaces=names_memory)
+async def memory_write(call: LaravelCall) -> Reply:
+    """Create a new memory entry. Supports facts, preferences, and business rules. Search first: duplicates corrupt what is known.
+    With an id, that memory is updated, or made when there is none."""
+    warn_of_policy(call, call.fields)
+    memory, outcome = await _write(call, call.fields)
+    return serialize_memory(memory, outcome=outcome)
+
+
+@TABLE.command(
+    "memory-update",
+    id_field(),
+    TITLE,
+    CONTENT,
+    status(),
+    scope_type(),
+    memory_type(),
+    importance(),
+    METADATA,
+    title="Update a memory",
+    destructive=True,
+    idempotent=True,
+)
+async def memory_update(call: LaravelCall) -> Reply:
+    """Update an existing memory entry by its UUID. Only the fields that are given change; what the memory said before stays in its
+    history."""
+    warn_of_policy(call, call.fields)
+    memory = await visible(call, call.fields.text("id"))
+    memory, outcome = await _update(call, memory, call.fields)
+    return serialize_memory(memory, outcome=outcome)
+
+
+@TABLE.command("memory-delete", id_field(), title="Delete a memory", destructive=True)
+async def memory_delete(call: LaravelCall) -> Reply:
+    """Soft-delete a memory entry. Use it only for what is invalid or obsolete; memory-restore brings it back."""
+    uuid = call.fields.text("id")
+    memory = await visible(call, uuid)
+    if memory.status == Status.LOCKED.value:
+        raise InvalidRequestError("id", f"memory {uuid} is locked; change its status before deleting it")
+    gone = await call.engine.forget.matching(ForgetTarget(memory_id=memory.memory_id), ForgetMode.SOFT)
+    if not gone.memory_ids:
+        raise not_found(uuid)  # somebody was faster
+    return {"text": f"Memory {uuid} has been soft-deleted."}
+
+
+@TABLE.command("memory-restore", id_field(), title="Restore a memory", idempotent=True)
+async def memory_restore(call: LaravelCall) -> Reply:
+    """Undo memory-delete. A memory that is not deleted is given as it is."""
+    uuid = call.fields.text("id")
+    memory = await find_visible(call.engine, _view(call), uuid, deleted=None)
+    if memory is None:
+        raise not_found(uuid)
+    restored = await call.engine.memories.restore(memory.memory_id)
+    return serialize_memory(restored, outcome="unchanged" if memory.deleted_at is None else "restored")
+
+
+@TABLE.command(
+    "memory-link",
+    id_field("source_id", "UUID of the memory the link begins at"),
+    id_field("target_id", "UUID of the memory it leads to"),
+    TextField(name="relation_type", about="What the link means: related, depends_on, supersedes, ...", default="related"),
+    title="Link two memories", idempotent=True,
+)  # fmt: skip
+async def memory_link(call: LaravelCall) -> Reply:
+    """Create relationships between two memories. Linking again has no further effect."""
+    relation = call.fields.text("relation_type").strip()
+    if len(relation) > RELATION_CHARS:
+        raise LimitExceededError("relation_type", len(relation), RELATION_CHARS, "characters")
+    source = await visible(call, call.fields.text("source_id"))
+    target = await visible(call, call.fields.text("target_id"))
+    await call.engine.graph.link(source, target, relation)
+    return {"text": f"Memories linked successfully as '{relation}'."}
+
+
+def _replaces_any(given: Mapping[str, Any]) -> bool:
+    items = given.get("items")
+    if not isinstance(items, list):
+        return items is not None  # a JSON text, which may name any
+    return any(isinstance(item, str) or (isinstance(item, dict) and names_memory(item)) for item in items)
+
+
+def _batch(name: str) -> None:
+    """Enter the batch tool under one of its two names."""
+
+    @TABLE.command(
+        name,
+        ListField(name="items", about="What memory-write takes, one entry for each memory", required=True,
+                  item=WRITE_FIELDS, most=BATCH),
+        title="Write several memories",
+        replaces=_replaces_any,
+    )  # fmt: skip
+    async def memory_batch_write(call: LaravelCall) -> Reply:
+        """Write several distinct atomic memories from a single session, all or none: one bad entry refuses all."""
+        entries = await in_thread(lambda: _checked_items(call))
+        ids = [fields.find_text("id") for fields in entries]
+        for at, uuid in enumerate(ids):
+            if uuid is not None and uuid in ids[:at]:
+                raise InvalidRequestError(f"items.{at}.id", f"{uuid} stands in this batch twice")
+        return {"items": await _write_all(call, entries)}
+
+
+for _name in ("memory-batch-write", "memory-bulk-write"):
+    _batch(_name)
+
+
+async def visible(call: LaravelCall, uuid: str) -> MemoryRecord:
+    """Give the live memory of that UUID.
+
+    Raises:
+        RpcError: there is none that the caller may see.
+    """
+    memory = await find_visible(call.engine, _view(call), uuid)
+    if memory is None:
+        raise not_found(uuid)
+    return memory
+
+
+def _view(call: LaravelCall) -> Visibility:
+    return make_view(call.caller.organization, call.caller.user, None)
+
+
+def _checked_items(call: LaravelCall) -> list[Fields]:
+    problems: dict[str, list[str]] = {}
+    entries = []
+    for at, item in enumerate(call.fields["items"]):
+        try:
+            if not isinstance(item, dict):
+                raise InvalidRequestError.invalid_value(f"items.{at}", item, "an object as memory-write takes it")
+            checking = call.checking.with_strict(names_memory(item))
+            entries.append(parse_all(WRITE_FIELDS, item, f"items.{at}", checking))
+        except SeveralInvalidError as exc:
+            problems |= exc.problems
+        except InvalidRequestError as exc:
+            problems[exc.field] = [str(exc)]
+    if problems:
+        raise SeveralInvalidError(problems)
+    for fields in entries:
+        warn_of_policy(call, fields)
+    return entries
+
+
+async def _write(call: LaravelCall, fields: Fields) -> tuple[MemoryRecord, str]:
+    """Create a memory, or update the one whose UUID was given; a deleted one comes back with what is written."""
+    uuid = fields.find_text("id")
+    if uuid is None:
+        return (await call.engine.memories.store(make_new_memory(call, fields, str(uuid4())))).memory, "stored"
+    for _ in range(2):
+        known = await _known(call, uuid)
+        if known is not None:
+            return await _overwrite(call, known, fields)
+        try:
+            return (await call.engine.memories.store(make_new_memory(call, fields, uuid))).memory, "stored"
+        except AlreadyExistsError:
+            continue  # somebody made it at this moment: update theirs
+    raise not_found(uuid)
+
+
+async def _known(call: LaravelCall, uuid: str) -> MemoryRecord | None:
+    """Find the memory of a UUID, live or softly deleted.
+
+    Raises:
+        RpcError: it is somebody else's.
+    """
+    found = await call.engine.memories.find([to_memory_id(uuid)], deleted=None)
+    memory = found.get(to_memory_id(uuid))
+    if memory is not None and not _view(call).allows(memory):
+        raise not_found(uuid)
+    return memory
+
+
+async def _overwrite(call: LaravelCall, known: MemoryRecord, fields: Fields) -> tuple[MemoryRecord, str]:
+    if known.deleted_at is not None:
+        check_lock(known, make_update(call, known, fields, whole=True))
+        await call.engine.memories.restore(known.memory_id)
+    return await _update(call, known, fields, whole=True)
+
+
+async def _write_all(call: LaravelCall, entries: list[Fields]) -> list[Json]:
+    """Write all entries or none."""
+    known = {at: await _known(call, uuid) for at, fields in enumerate(entries) if (uuid := fields.find_text("id"))}
+    changes: dict[int, MemoryUpdate] = {}
+    for at, memory in known.items():
+        if memory is not None:
+            wanted = make_update(call, memory, entries[at], whole=True)
+            check_lock(memory, wanted, f"items.{at}")
+            if wanted is not None or memory.deleted_at is not None:
+                changes[at] = wanted or MemoryUpdate()
+    new = [at for at in range(len(entries)) if known.get(at) is None]
+    drafts = await in_thread(
+        lambda: [make_new_memory(call, entries[at], entries[at].find_text("id") or str(uuid4())) for at in new]
+    )
+    by_id = {memory.memory_id: at for at, memory in known.items() if memory is not None}
+
+    def check(now: MemoryRecord) -> None:
+        at = by_id[now.memory_id]
+        check_lock(now, make_update(call, now, entries[at], whole=True), f"items.{at}")
+
+    ids = {memory.memory_id: changes[at] for at, memory in known.items() if memory is not None and at in changes}
+    stored, changed = await call.engine.memories.write_batch(drafts, ids, check)
+
+    def serialize_all() -> list[Json]:
+        replies = {at: serialize_memory(one, outcome="stored") for at, one in zip(new, stored, strict=True)}
+        replies |= {by_id[one.memory_id]: serialize_memory(one, outcome="updated") for one in changed}
+        for at, memory in known.items():
+            if memory is not None and at not in changes:
+                replies[at] = serialize_memory(memory, outcome="unchanged")
+        return [replies[at] for at in range(len(entries))]
+
+    return await in_thread(serialize_all)
+
+
+async def _update(
+    call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool = False
+) -> tuple[MemoryRecord, str]:
+    """Change what *fields* give; *whole* is a write, which also names the places the memory belongs to."""
+    changes = make_update(call, memory, fields, whole=whole)
+    if changes is None:
+        return (await call.engine.memories.get(memory.memory_id)), "updated" if memory.deleted_at else "unchanged"
+
+    def check(now: MemoryRecord) -> None:
+        check_lock(now, make_update(call, now, fields, whole=whole))
+
+    kept = await call.engine.memories.update(memory.memory_id, changes, check=check)
+    return kept.memory, "updated"

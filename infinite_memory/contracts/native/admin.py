@@ -1,0 +1,208 @@
+"""Commands about scopes, figures, upkeep and the service itself."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+from infinite_memory import __version__
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.field_types import ChoicesField, FlagField, NameField, ObjectField, TextField
+from infinite_memory.contracts.fields import Field, Json
+from infinite_memory.contracts.native.repair import MAX_NAMED, named
+from infinite_memory.contracts.native.serializers import serialize_scope
+from infinite_memory.contracts.native.table import TABLE, CommandContext
+from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.engine.maintenance import Done, Operation
+from infinite_memory.errors import InvalidRequestError, truncated_repr
+from infinite_memory.jobs.consolidation import Tidied, Tidying
+from infinite_memory.store.scope_cache import check_name
+
+Maintenance = enum.Enum("Maintenance", {one.name: one.value for one in (*Operation, *Tidying)})  # type: ignore[misc]
+MIB = 1024 * 1024
+
+
+@TABLE.command(
+    "create_memory_scope",
+    NameField(name="scope_name", about="Its name: any text of 1 to 256 characters", required=True, new=True),
+    TextField(name="description", about="What it is for", blank=True, limit="query_chars"),
+    title="Create a scope",
+)  # fmt: skip
+async def create_memory_scope(call: CommandContext) -> Reply:
+    """Make a new scope: a context of its own, such as a project or a part of life. Names that differ only in case are the
+    same."""
+    name = call.fields.text("scope_name")
+    check_name(name, "scope_name")
+    scope = await call.engine.scopes.create(name, call.fields.find_text("description") or "")
+    return {"scope_id": scope.scope_id, "scope_name": scope.name, "outcome": "created"}
+
+
+@TABLE.command("list_memory_scopes", title="List scopes", read_only=True, idempotent=True)
+async def list_memory_scopes(call: CommandContext) -> Reply:
+    """List every scope with its description. Archived ones say so."""
+    return {
+        "scopes": [serialize_scope(scope) for scope in await call.engine.scopes.list_all() if scope.archived_at is None]
+    }
+
+
+@TABLE.command(
+    "set_active_scope",
+    NameField(name="scope", about="Name of the scope", required=True),
+    title="Choose the active scope", idempotent=True,
+)  # fmt: skip
+async def set_active_scope(call: CommandContext) -> Reply:
+    """Choose the scope that this session stores into and reads from when a request names none."""
+    name = call.fields.text("scope")
+    check_name(name)
+    scope = await call.engine.scopes.get(name)
+    call.session.active_scope = scope.name
+    if call.session.tell is not None:
+        await call.session.tell({"active_scope": scope.name})
+    return {"scope": scope.name, "outcome": "active"}
+
+
+@TABLE.command("get_memory_stats", title="Statistics", read_only=True, idempotent=True)
+async def get_memory_stats(call: CommandContext) -> Reply:
+    """Count memories, scopes and conversations, and tell the state of the parts."""
+    one = await call.engine.stats.collect()
+    stats: Json = {
+        "total_memories": one.total,
+        "conversation_count": one.conversations,
+        "scopes": one.by_scope,
+        "archived_scopes": one.archived,
+        "last_backup": one.last_backup,
+        "db_size_mb": round(one.size_bytes / MIB, 1),
+        "soft_deleted": one.soft_deleted,
+        "facts": one.facts,
+        "set_aside": one.set_aside,
+        "pending_embeddings": one.pending,
+        "model": {"name": one.model, "state": one.model_state, "space": one.space},
+        "sidecar": {"state": one.sidecar_state, "count": one.sidecar_count},
+        "mongodb": {"version": one.server, "deployment": one.deployment},
+        "version": __version__,
+    }
+    if (problem := call.engine.stats.pending_problem) is not None:
+        stats["pending_problem"] = problem
+    if call.session.ignored:
+        stats["ignored_settings"] = call.session.ignored
+    if call.has_administration and (failing := await (await call.administration()).failing_jobs()):
+        stats["failing_jobs"] = [
+            {
+                "job": job.name,
+                "failure": job.failure,
+                "at": format_instant(job.last_run_at) if job.last_run_at else None,
+            }
+            for job in failing
+        ]
+    if one.language_hint:
+        stats["model"]["hint"] = one.language_hint
+    if one.model_failure:
+        stats["model"]["failure"] = one.model_failure
+    return {"stats": stats}
+
+
+@TABLE.command(
+    "optimize_memory",
+    ChoicesField(
+        name="operations", about="What to do; default: what changes no words (purge_deleted, check_sidecar, compact)",
+        choices=Maintenance,
+    ),
+    FlagField(name="dry_run", about="Only tell what would be done", default=False),
+    title="Tidy up", destructive=True, idempotent=True,
+)  # fmt: skip
+async def optimize_memory(call: CommandContext) -> Reply:
+    """Tidy up. By default no words are changed: remove for good what was softly forgotten long ago, compare the index with the
+    database and mend it, compact index and database (`freed_bytes`: what the disk got back). Only when named: `deduplicate`
+    merges equal texts, `merge_similar` those that differ in fillers and endings, `prune` hides by the settings under retention,
+    `summarize` adds summaries of old conversations; `restore_memory` brings back what was merged or pruned. Each entry of
+    `operations` says what was done."""
+    wanted: list[enum.Enum] = call.fields["operations"] or list(Operation)
+    dry_run = call.fields.flag("dry_run")
+    reply: Reply = {"operations": [], "counts": {}}
+    for number, name in enumerate(one.value for one in wanted):
+        call.progress(number, len(wanted))
+        results: Sequence[Done | Tidied]
+        if name in {tidying.value for tidying in Tidying}:
+            tidied = await (await call.administration()).open_tidier().run(Tidying(name), dry_run=dry_run)
+            reply.setdefault("details", {})[name] = tidied.details
+            results = [tidied]
+        else:
+            results = await call.engine.maintenance.optimize([Operation(name)], dry_run=dry_run)
+            _add_figures(reply, results)
+        reply["operations"] += [result.said for result in results]
+        reply["counts"][name] = sum(result.count for result in results)
+    return reply | ({"dry_run": True} if dry_run else {})
+
+
+def _add_figures(reply: Reply, results: Sequence[Done]) -> None:
+    """Add to a reply what the database's files gave back, and why not all was done."""
+    for result in results:
+        if result.freed_bytes is not None:
+            reply["freed_bytes"] = result.freed_bytes
+        if result.note is not None:
+            reply["note"] = f"the database was not compacted: {result.note}"
+
+
+@TABLE.command("reindex", title="Rebuild the index", idempotent=True)
+async def reindex(call: CommandContext) -> Reply:
+    """Build the search index anew from the database. Needed only when `health_check` or the doctor says so."""
+    return {"count": await call.engine.maintenance.reindex(call.progress)}
+
+
+@TABLE.command("health_check", title="Health", read_only=True, idempotent=True)
+async def health_check(call: CommandContext) -> Reply:
+    """Tell whether database, model and index work, with a word on what does not; and which documents in the database are set
+    aside because they cannot be read."""
+    health = await call.engine.stats.health()
+    reply: Reply = {
+        "healthy": health.is_well,
+        "checks": {"mongodb": health.mongodb, "model": health.model, "sidecar": health.sidecar},
+        "set_aside": named(health.set_aside),
+    }
+    if len(health.set_aside) > MAX_NAMED:
+        reply["note"] = f"the first {MAX_NAMED} of {len(health.set_aside):,} documents that are set aside are named"
+    return reply
+
+
+@TABLE.command("ping", title="Ping", read_only=True, idempotent=True, offline=True)
+async def ping(call: CommandContext) -> Reply:
+    """Answer at once; tells nothing but that the service is there."""
+    return {"pong": True, "version": __version__}
+
+
+_SHOWN = ("type", "enum", "items", "properties", "default", "minimum", "maximum")  # of a field's schema, in help
+
+
+@TABLE.command(
+    "help",
+    TextField(name="command", about="Name of one command; without it all are listed"),
+    title="Help", read_only=True, idempotent=True, offline=True,
+)  # fmt: skip
+async def help_(call: CommandContext) -> Reply:
+    """List every command with its fields."""
+    wanted = call.fields.find_text("command")
+    commands = [command for command in TABLE if wanted is None or command.name == wanted]
+    if not commands:
+        near = TABLE.nearest(wanted or "")
+        hint = f"did you mean {' or '.join(near)}?" if near else "help without a command lists all"
+        raise InvalidRequestError("command", f"{truncated_repr(wanted)} is not a command; {hint}")
+    return {
+        "commands": [
+            {"action": one.name, "title": one.title, "about": one.about, "fields": _serialize_fields(one.fields)}
+            for one in commands
+        ],
+        "active_scope": call.session.active_scope,
+        "timezone": call.session.zone.key,
+    } | ({"ignored_settings": call.session.ignored} if call.session.ignored else {})
+
+
+def _serialize_fields(fields: Sequence[Field]) -> list[Json]:
+    out: list[Json] = []
+    for field in fields:
+        schema = field.described()
+        entry: Json = {"name": field.name, "about": field.about, "required": field.required}
+        entry |= {key: schema[key] for key in _SHOWN if key in schema}
+        if isinstance(field, ObjectField):
+            entry["fields"] = _serialize_fields(field.fields)
+        out.append(entry)
+    return out

@@ -1,0 +1,100 @@
+"""The native contract: ``{"action": ...}`` in, one flat reply out. Its table is also what the MCP tools are made from.
+
+Beside what every action loop does (`action_loop`) it knows long work, and a zone that one request may name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from infinite_memory.clock import Clock, system_clock
+from infinite_memory.contracts.action_loop import ActionLoop
+from infinite_memory.contracts.base import Command, Effect, Reply
+from infinite_memory.contracts.fields import Fields, Json, ValidationContext
+
+# They enter their commands, in the order of the table.
+from infinite_memory.contracts.native import forget, admin, lifecycle, recall, repair, scopes, store  # isort: skip
+from infinite_memory.contracts.native.table import LONG, TABLE, CommandContext
+from infinite_memory.contracts.session import ClientSession, OpenAdministration, no_progress
+from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.types import Progress
+
+__all__ = [
+    "TABLE",
+    "NativeContract",
+    "admin",
+    "forget",
+    "lifecycle",
+    "recall",
+    "repair",
+    "scopes",
+    "store",
+]
+
+
+class NativeContract(ActionLoop[CommandContext]):
+    """One client's conversation with the engine. Requests are handled one after another.
+
+    *engine* is asked for the engine when a command first needs it, so that bad input, `ping` and `help` wait for nothing. Without
+    *administration* commands about the memory as a whole are refused.
+    """
+
+    def __init__(
+        self,
+        engine: Callable[[], Awaitable[Engine]],
+        session: ClientSession,
+        clock: Clock = system_clock,
+        administration: OpenAdministration | None = None,
+    ) -> None:
+        super().__init__(TABLE, engine, session)
+        self._clock, self._administration = clock, administration
+
+    @property
+    def open_administration(self) -> OpenAdministration | None:
+        """What opens the memory as a whole; None for who sees a part of it only."""
+        return self._administration
+
+    def effect(self, request: Json) -> Effect:
+        return get_effect(request.get("action"))
+
+    async def run(self, request: Json, checking: ValidationContext, progress: Progress = no_progress) -> Reply:
+        return await super().run(request, checking, progress)
+
+    def check(
+        self, command: Command[CommandContext], request: Mapping[str, Any], checking: ValidationContext
+    ) -> Fields:
+        """Return the checked fields of a request to *command*; they may name the zone in which the others are read."""
+        checking.zone = _get_zone(command, request, checking)
+        return super().check(command, request, checking)
+
+    async def execute(
+        self, command: Command[CommandContext], fields: Fields, checking: ValidationContext, progress: Progress
+    ) -> Reply:
+        session = self.session
+        if "timezone" in fields:
+            session = dataclasses.replace(session, zone=fields["timezone"])
+        engine = None if command.offline else await self.engine()
+        call = CommandContext(
+            engine, session, fields, checking, self._clock, progress, open_administration=self._administration
+        )
+        reply = {"status": "OK"} | await command.run(call)
+        if session is not self.session:
+            self.session.active_scope = session.active_scope
+        return reply
+
+
+def _get_zone(command: Command[CommandContext], request: Mapping[str, Any], checking: ValidationContext) -> ZoneInfo:
+    named = request.get("timezone")
+    for field in command.fields:
+        if field.name == "timezone" and named is not None and not field.is_empty(named, checking):
+            zone: ZoneInfo = field.parse(named, "timezone", checking)
+            return zone
+    return checking.zone
+
+
+def get_effect(action: Any) -> Effect:
+    """Return what the command of that name does."""
+    return Effect.LONG if isinstance(action, str) and action in LONG else TABLE.effect(action)

@@ -1,0 +1,111 @@
+"""Commands that forget and bring back."""
+
+from __future__ import annotations
+
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.field_types import (
+    ChoiceField,
+    FlagField,
+    IntegerField,
+    NameField,
+    NumberField,
+    ObjectField,
+    TextField,
+)
+from infinite_memory.contracts.native.serializers import serialize_memory
+from infinite_memory.contracts.native.table import TABLE, CommandContext, IdField, memory_id
+from infinite_memory.engine.forget import MAX_REPORTED_IDS
+from infinite_memory.engine.types import ForgetMode, ForgetTarget
+from infinite_memory.errors import InvalidRequestError
+from infinite_memory.models import MemoryId
+
+QUERY_LIMIT = 10
+MIN_CONFIDENCE = {ForgetMode.SOFT: 0.75, ForgetMode.HARD: 0.95}  # what cannot be undone asks for a surer match
+
+
+@TABLE.command(
+    "delete_memory",
+    ObjectField(name="target", about="What to forget; several selectors narrow", required=True, fields=(
+        IdField(name="memory_id", about="Id of a memory"),
+        NameField(name="scope", about="A scope: alone, the whole scope; with others, where to look"),
+        TextField(name="tag", about="A tag"),
+        TextField(name="query", about="What the memory says; only close matches are taken", limit="query_chars"),
+    )),
+    ChoiceField(name="forget_mode", about="soft hides and can be undone, hard removes for good", choices=ForgetMode,
+                default=ForgetMode.SOFT),
+    NumberField(name="min_confidence", about="How sure a match of `query` must be; default 0.75, hard 0.95", low=0, high=1),
+    IntegerField(name="limit", about="Most memories that `query` may take; default 10", low=1, high=1000),
+    FlagField(name="dry_run", about="Only tell what would go", default=False),
+    title="Forget", destructive=True, idempotent=True,
+)  # fmt: skip
+async def delete_memory(call: CommandContext) -> Reply:
+    """Forget memories by id, scope, tag or words. Soft (the default) hides them everywhere and is undone by
+    `restore_memory`; hard removes them for good. Use it only when the user asks to forget something."""
+    fields, named = call.fields, call.fields.inner("target")
+    if not list(named.given()):
+        empty = named.at(named.empty[0]) if named.empty else "target"
+        raise InvalidRequestError(empty, "is empty; one of memory_id, scope, tag or query was expected")
+    if list(named.given()) == ["scope"] and named.empty:
+        # Left out by a client that fills every field, or meant to narrow and computed wrongly: the scope is not risked on a guess.
+        raise InvalidRequestError(named.at(named.empty[0]), "is empty; leave it out to mean the whole scope")
+    for name in ("limit", "min_confidence"):
+        if name in fields and "query" not in named:
+            raise InvalidRequestError(name, "goes with a query; without one, everything that is named is taken")
+    mode: ForgetMode = fields["forget_mode"]
+    least = fields.find_number("min_confidence")
+    found_id = named.find_text("memory_id")
+    target = ForgetTarget(
+        memory_id=MemoryId(found_id) if found_id else None,
+        scope=named.find_text("scope"),
+        tag=named.find_text("tag"),
+        query=named.find_text("query"),
+        min_confidence=MIN_CONFIDENCE[mode] if least is None else least,
+        limit=fields.integer("limit") if "limit" in fields else QUERY_LIMIT,
+    )
+    gone = await call.engine.forget.matching(target, mode, dry_run=fields.flag("dry_run"))
+    reply: Reply = {
+        "deleted_count": 0 if fields.flag("dry_run") else len(gone.memory_ids),
+        "memory_ids": list(gone.memory_ids[:MAX_REPORTED_IDS]),
+        "forget_mode": mode.value,
+    }
+    if fields.flag("dry_run"):
+        reply |= {"dry_run": True, "would_delete": len(gone.memory_ids)}
+    if gone.texts:
+        reply["memories"] = [
+            {"memory_id": one, "text": gone.texts[one]}
+            for one in gone.memory_ids[:MAX_REPORTED_IDS]
+            if one in gone.texts
+        ]
+    if gone.removed_scope is not None:
+        reply["scope"] = gone.removed_scope.name
+    notes = [gone.note] if gone.note else []
+    if len(gone.memory_ids) > MAX_REPORTED_IDS:
+        notes.append(f"the first {MAX_REPORTED_IDS:,} ids are listed")
+    if gone.removed_scope is not None and not fields.flag("dry_run"):
+        notes.append("the scope is archived; restore_memory with its name undoes it" if mode is ForgetMode.SOFT else
+                     "the scope and all that was in it are removed for good")  # fmt: skip
+    if notes:
+        reply["note"] = "; ".join(notes)
+    return reply
+
+
+@TABLE.command(
+    "restore_memory",
+    IdField(name="memory_id", about="Id of a softly forgotten memory"),
+    NameField(name="scope", about="Name of an archived scope, instead of an id"),
+    title="Undo forgetting", idempotent=True,
+)  # fmt: skip
+async def restore_memory(call: CommandContext) -> Reply:
+    """Bring back a memory that was softly forgotten, or a scope that was archived; for a scope that is not archived, all that
+    was softly forgotten in it. What was removed for good cannot come back."""
+    scope = call.fields.find_text("scope")
+    if (scope is None) == ("memory_id" not in call.fields):
+        raise InvalidRequestError("memory_id", "give either memory_id or scope")
+    if scope is not None:
+        restored, count = await call.engine.scopes.restore(scope)
+        reply: Reply = {"scope": restored.name, "outcome": "restored", "restored_count": count}
+        return (
+            reply if count else reply | {"note": "nothing was hidden in this scope; what was removed for good is gone"}
+        )
+    memory = await call.engine.memories.restore(memory_id(call.fields))
+    return {"memory_id": memory.memory_id, "memory": serialize_memory(call.engine, memory), "outcome": "restored"}

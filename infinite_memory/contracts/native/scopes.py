@@ -1,0 +1,43 @@
+"""Commands that change scopes as a whole."""
+
+from __future__ import annotations
+
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.field_types import FlagField, NameField, TextField
+from infinite_memory.contracts.native.serializers import serialize_scope
+from infinite_memory.contracts.native.table import TABLE, CommandContext
+from infinite_memory.errors import InvalidRequestError
+
+
+@TABLE.command(
+    "change_memory_scope",
+    NameField(name="scope", about="Name of the scope", required=True),
+    NameField(name="new_name", about="Its new name", new=True),
+    TextField(name="description", about="Its new description", blank=True, limit="query_chars"),
+    title="Rename or describe a scope", destructive=True, idempotent=True,
+)  # fmt: skip
+async def change_memory_scope(call: CommandContext) -> Reply:
+    """Give a scope another name or description. Its memories stay as they are."""
+    fields = call.fields
+    if "new_name" not in fields and fields.find_text("description") is None:
+        raise InvalidRequestError("new_name", "nothing is to change: give new_name or description")
+    old = fields.text("scope")
+    scope = await call.engine.scopes.change(old, fields.find_text("new_name"), fields.find_text("description"))
+    return serialize_scope(scope)
+
+
+@TABLE.command(
+    "merge_memory_scopes",
+    NameField(name="scope", about="The scope that goes", required=True),
+    NameField(name="into", about="The scope that its memories move into", required=True),
+    FlagField(name="dry_run", about="Only tell what would move", default=False),
+    title="Merge two scopes", destructive=True,
+)  # fmt: skip
+async def merge_memory_scopes(call: CommandContext) -> Reply:
+    """Move every memory of one scope into another and remove the emptied scope. Ids, times and revisions stay. Use it only
+    when the user asks for it."""
+    fields = call.fields
+    dry_run = fields.flag("dry_run")
+    merged = await call.engine.scopes.merge(fields.text("scope"), fields.text("into"), dry_run=dry_run)
+    reply: Reply = {"scope": merged.source.name, "into": merged.target.name}
+    return reply | ({"dry_run": True, "would_move": merged.count} if dry_run else {"moved": merged.count})

@@ -1,0 +1,273 @@
+"""Commands that store and change memories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.field_types import (
+    FlagField,
+    InstantField,
+    ListField,
+    NameField,
+    NumberField,
+    ObjectField,
+    TagsField,
+    TextField,
+)
+from infinite_memory.contracts.fields import Field, Fields, Json, parse_fields
+from infinite_memory.contracts.large_requests import check_fields, in_thread
+from infinite_memory.contracts.metadata import measure_depth
+from infinite_memory.contracts.native.serializers import serialize_memory
+from infinite_memory.contracts.native.table import TABLE, CommandContext, IdField, memory_id
+from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.engine.records import changed
+from infinite_memory.engine.types import MemoryUpdate, NewMemory, StoreResult
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, LimitExceededError, truncated_repr
+from infinite_memory.models import DETAILS, FIELDS, FieldType, MemoryRecord, fold
+from infinite_memory.store.scope_cache import check_name
+
+FEW_ENTRIES = 20  # of a bulk are checked without a thread
+
+
+class KindField(TextField):
+    """A text; anything else under that name is the client's own affair."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and bool(value.strip())
+
+
+class SureField(NumberField):
+    """A number in the range; anything else under that name is the client's own affair (a percentage, say)."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
+
+
+_SCOPE = NameField(name="scope", about="Where it belongs; default: the active scope")
+_TAGS = TagsField(name="tags", about="Tags for finding it again")
+
+
+def _detail_field(name: str) -> Field:
+    """Return the field in which a request says one of `models.DETAILS`: checked, and described to clients, as `models.FIELDS` has it."""
+    detail = FIELDS[name]
+    if detail.type is FieldType.TEXT:
+        return TextField(name=name, about=detail.title, limit="query_chars")
+    assert detail.maximum is not None, name
+    return NumberField(name=name, about=detail.title, low=0, high=detail.maximum)
+
+
+_DETAILS = ("conversation_id", "speaker", "title", "importance")
+"""What may be said of a memory, beside its kind and how sure it is, which are free keys where they are no text and no number."""
+
+_ABOUT_IT: tuple[Field, ...] = (
+    TextField(
+        name="source", about="Where it comes from: conversation, user_profile, summary, or a word of yours", limit="query_chars"
+    ),
+    InstantField(name="timestamp", about="When it happened; default: now"),
+    *(_detail_field(name) for name in _DETAILS),
+    KindField(name="type", about=FIELDS["type"].title, limit="query_chars"),
+    SureField(name="confidence", about=FIELDS["confidence"].title, low=0, high=1),
+)  # fmt: skip
+_ALSO_FREE = ("type", "confidence")  # they come back in metadata, as they came
+
+STORE_FIELDS: tuple[Field, ...] = (
+    TextField(name="content", about="The text to remember", required=True, limit="text_bytes"),
+    ObjectField(
+        name="metadata", about="What is known about it; other keys are kept and returned", free=True,
+        fields=(_SCOPE, _TAGS, *_ABOUT_IT),
+    ),
+    _SCOPE,
+    _TAGS,
+)  # fmt: skip
+
+
+@TABLE.command("store_memory", *STORE_FIELDS, title="Store a memory")
+async def store_memory(call: CommandContext) -> Reply:
+    """Store a piece of information for good. Use it when the user asks to remember something, or says something worth
+    keeping: facts, preferences, decisions, dates. One fact for each memory. The same text stored twice is two memories."""
+    draft = await check_fields(dict(call.fields.inner("metadata").free), lambda: _draft(call, call.fields))
+    kept = await call.engine.memories.store(draft, create_scope=call.session.auto_create)
+    return _kept(kept)
+
+
+@TABLE.command(
+    "store_memories",
+    ListField(name="memories", about="What `store_memory` takes, one entry for each memory", required=True,
+              item=STORE_FIELDS, most=1000),
+    FlagField(name="atomic", about="Whether one bad entry refuses all", default=False),
+    title="Store several memories",
+)  # fmt: skip
+async def store_memories(call: CommandContext) -> Reply:
+    """Store several memories at once. Each entry of `results` is in the place of its memory, with an id or an error of its
+    own; one bad entry spoils no other, unless `atomic` is true."""
+    entries = call.fields["memories"]
+    drafts = await in_thread(lambda: _drafts(call, entries)) if len(entries) > FEW_ENTRIES else _drafts(call, entries)
+    good = [draft for draft in drafts if isinstance(draft, NewMemory)]
+    done: list[StoreResult | InfiniteMemoryError] = []
+    if call.fields.flag("atomic"):
+        done += await call.engine.memories.store_all(good, create_scope=call.session.auto_create)
+    elif good:
+        done += await call.engine.memories.store_each(good, create_scope=call.session.auto_create)
+    taken = iter(done)
+    results = [next(taken) if isinstance(draft, NewMemory) else draft for draft in drafts]
+    stored = sum(isinstance(result, StoreResult) for result in results)
+    return {
+        "stored": stored,
+        "failed": len(results) - stored,
+        "results": [_kept(result) if isinstance(result, StoreResult) else _failed(result) for result in results],
+    }
+
+
+@TABLE.command(
+    "update_memory",
+    IdField(name="memory_id", about="Id of the memory", required=True),
+    TextField(name="content", about="Its new text", limit="text_bytes"),
+    _TAGS,
+    ObjectField(
+        name="metadata", about="What changes about it; free keys are added or replaced", free=True,
+        fields=(_TAGS, *_ABOUT_IT),
+    ),
+    title="Change a memory", destructive=True, idempotent=True,
+)  # fmt: skip
+async def update_memory(call: CommandContext) -> Reply:
+    """Change the text, tags or other parts of a memory. What it said before stays readable with `get_memory`. Use it when a
+    fact has changed or was wrong."""
+    fields, meta = call.fields, call.fields.inner("metadata")
+    if meta.free.get("scope") is not None:
+        raise InvalidRequestError(
+            "metadata.scope", "a memory stays in its scope; store it in the other one, then delete it here"
+        )
+    tags = _one_of(fields["tags"], meta["tags"], "tags")
+    if "content" not in fields and tags is None and not meta.free and not list(meta.given()):
+        raise InvalidRequestError("content", "nothing is to change: give content, tags or metadata")
+    changes = MemoryUpdate(
+        text=fields.find_text("content"),
+        tags=tags,
+        source=meta.find_text("source"),
+        occurred_at=meta.find_instant("timestamp"),
+        metadata=_free(meta) or None,
+        **_details(meta),
+        no_longer=frozenset(_ALSO_FREE) & set(meta.free),
+    )
+
+    # What is too large by itself is so beside what is there, too; that is found out without holding anybody up.
+    await check_fields(changes.metadata or {}, lambda: _check_metadata(changes.metadata or {}, call))
+
+    def check(old: MemoryRecord) -> None:
+        if changes.metadata is not None:
+            _check_metadata(changed(old, changes).metadata, call)
+
+    kept = await call.engine.memories.update(memory_id(fields), changes, check=check)
+    return _kept(kept) | {"outcome": "updated", "revision": kept.memory.revision}
+
+
+@TABLE.command(
+    "get_memory",
+    IdField(name="memory_id", about="Id of the memory", required=True),
+    title="Read a memory", read_only=True, idempotent=True,
+)  # fmt: skip
+async def get_memory(call: CommandContext) -> Reply:
+    """Read one memory by its id, whole, with what it said before it was changed."""
+    memory = await call.engine.memories.get(memory_id(call.fields))
+    history = await call.engine.memories.history(memory.memory_id)
+    return {
+        "memory": serialize_memory(call.engine, memory)
+        | {
+            "created_at": format_instant(memory.created_at),
+            "updated_at": format_instant(memory.updated_at),
+            "revision": memory.revision,
+        },
+        "revisions": [
+            serialize_memory(call.engine, old)
+            | {"revision": old.revision, "updated_at": format_instant(old.updated_at)}
+            for old in history
+        ],
+    }
+
+
+def _drafts(call: CommandContext, entries: Sequence[Any]) -> list[NewMemory | InfiniteMemoryError]:
+    """Check entries; in the place of a bad one stands its error, which is raised where all must be good."""
+    drafts: list[NewMemory | InfiniteMemoryError] = []
+    for index, entry in enumerate(entries):
+        try:
+            drafts.append(_entry(call, entry, f"memories[{index}]"))
+        except InvalidRequestError as exc:
+            if call.fields.flag("atomic"):
+                raise
+            drafts.append(exc)
+    return drafts
+
+
+def _entry(call: CommandContext, entry: Any, path: str) -> NewMemory:
+    if not isinstance(entry, dict):
+        raise InvalidRequestError.invalid_value(path, entry, "an object with `content`")
+    return _draft(call, parse_fields(STORE_FIELDS, entry, path, call.checking))
+
+
+def _draft(call: CommandContext, fields: Fields) -> NewMemory:
+    meta = fields.inner("metadata")
+    metadata = _free(meta)
+    _check_metadata(metadata, call, meta.path)
+    scope = _one_of(fields["scope"], meta["scope"], "scope", fold) or call.session.active_scope
+    check_name(scope, fields.at("scope") if "scope" in fields else meta.at("scope"))
+    return NewMemory(
+        text=fields.text("content"),
+        scope=scope,
+        source=meta.find_text("source") or "conversation",
+        tags=_one_of(fields["tags"], meta["tags"], "tags") or (),
+        occurred_at=meta.find_instant("timestamp"),
+        metadata=metadata,
+        **_details(meta),
+    )
+
+
+def _one_of(top: Any, inner: Any, name: str, same: Any = lambda value: value) -> Any:
+    """Take a field that may stand at the top level or in metadata; both given and different is a bad request."""
+    if top is not None and inner is not None and same(top) != same(inner):
+        raise InvalidRequestError(name, f"{_said(top)} here and {_said(inner)} in metadata.{name} differ; give it once")
+    return inner if top is None else top
+
+
+def _said(value: Any) -> str:
+    return truncated_repr(list(value) if isinstance(value, tuple) else value)
+
+
+def _details(meta: Fields) -> dict[str, Any]:
+    given = [one for one in DETAILS if one.name in meta]
+    return {
+        one.name: meta.find_text(one.name) if one.type is FieldType.TEXT else meta.find_number(one.name)
+        for one in given
+    }
+
+
+def _free(meta: Fields) -> Json:
+    """Give what comes back as metadata."""
+    return {**meta.free, **{name: meta[name] for name in _ALSO_FREE if name in meta}}
+
+
+def _check_metadata(metadata: Mapping[str, Any], call: CommandContext, path: str = "metadata") -> None:
+    limits = call.session.limits
+    size = len(json.dumps(metadata, ensure_ascii=False).encode())
+    if size > limits.metadata_bytes:
+        raise LimitExceededError(path, size, limits.metadata_bytes, "bytes")
+    if (depth := measure_depth(metadata)) > limits.metadata_depth:
+        raise LimitExceededError(path, depth, limits.metadata_depth, "levels")
+
+
+def _kept(kept: StoreResult) -> Json:
+    reply: Json = {"memory_id": kept.memory.memory_id, "scope": kept.scope.name, "outcome": "stored"}
+    if kept.pending is not None:
+        reply |= {
+            "embedding": "pending",
+            "note": f"stored; it is found by meaning once it is embedded ({kept.pending})",
+        }
+    return reply
+
+
+def _failed(problem: InfiniteMemoryError) -> Json:
+    from infinite_memory.contracts.errors import failure
+
+    return {"status": "ERROR"} | failure(problem)

@@ -1,0 +1,100 @@
+"""Keeps an answer small enough for a model: clients refuse one of more than about 25,000 tokens.
+
+Bytes of UTF-8 stand for tokens: the worst text is about two bytes a token, ordinary text four, so the cap holds for every script.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from infinite_memory.contracts.large_requests import LARGE_CHARS, is_larger
+
+Json = dict[str, Any]
+
+ANSWER_BYTES = 40_000
+MIN_CHARS = 200  # a text is not cut below this; rather, entries are left out
+_CUT = ("text", "excerpt", "content")
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
+def capped(reply: Json, most: int = ANSWER_BYTES) -> tuple[Json, str]:
+    """Cut *reply* to *most* bytes of JSON: long texts first, then whole entries from the end; what was cut says so.
+
+    Returns:
+        The reply, the same object where nothing had to be cut; and its JSON.
+    """
+    text = _json(reply)
+    if len(text.encode()) <= most:
+        return reply, text
+    cut = _cut(reply, most)
+    return cut, _json(cut)
+
+
+def measure_size(reply: Json) -> int:
+    """Count the bytes of *reply* as JSON."""
+    return len(_json(reply).encode())
+
+
+def _json(reply: Json) -> str:
+    if is_larger(reply, LARGE_CHARS):  # in a thread, where the encoder in C would let nothing else run
+        return "".join(_ENCODER.iterencode(reply))
+    return _ENCODER.encode(reply)
+
+
+def _cut(reply: Json, most: int) -> Json:
+    low, high = MIN_CHARS, max(MIN_CHARS, _level(_lengths(reply), most))
+    while low < high:  # the greatest length that fits
+        middle = (low + high + 1) // 2
+        if measure_size(_cut_texts(reply, middle)) <= most - 300:  # room for the note
+            low = middle
+        else:
+            high = middle - 1
+    cut: Json = _cut_texts(reply, low)
+    cut["truncated"] = True
+    cut["truncated_note"] = "long texts are cut; memory://item/{memory_id} has them whole"
+    while measure_size(cut) > most and (name := _longest_list(cut)) is not None:
+        before = len(cut[name])
+        cut[name] = cut[name][: before // 2]
+        cut["truncated_note"] = f"the first {len(cut[name])} of {name} are shown; ask for fewer, or more narrowly"
+        cut.pop("next_cursor", None)  # it would skip what was left out
+    return cut
+
+
+def _lengths(value: Any) -> list[int]:
+    """List the lengths of the texts that may be cut."""
+    if isinstance(value, dict):
+        own = [len(text) for name, text in value.items() if name in _CUT and isinstance(text, str)]
+        return own + [length for part in value.values() for length in _lengths(part)]
+    if isinstance(value, list):
+        return [length for part in value for length in _lengths(part)]
+    return []
+
+
+def _level(lengths: list[int], most: int) -> int:
+    """Return the greatest length to which texts can be cut so that they come to *most* characters together."""
+    remaining = most
+    ordered = sorted(lengths)
+    for index, length in enumerate(ordered):
+        share = remaining // (len(ordered) - index)
+        if length > share:
+            return share
+        remaining -= length
+    return max(lengths, default=0)
+
+
+def _cut_texts(value: Any, most: int) -> Any:
+    if isinstance(value, list):
+        return [_cut_texts(one, most) for one in value]
+    if not isinstance(value, dict):
+        return value
+    cut = {name: _cut_texts(one, most) for name, one in value.items()}
+    for name in _CUT:
+        if isinstance(text := cut.get(name), str) and len(text) > most:
+            cut |= {name: text[:most] + "…", "truncated": True, f"{name}_chars": len(text)}
+    return cut
+
+
+def _longest_list(reply: Json) -> str | None:
+    lists = {name: measure_size({"": one}) for name, one in reply.items() if isinstance(one, list) and len(one) > 1}
+    return max(lists, key=lambda name: lists[name]) if lists else None

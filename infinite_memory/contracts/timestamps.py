@@ -1,0 +1,45 @@
+"""Instants in replies: RFC 3339, and in the words of a reader, how long ago with date and time on the user's own clock.
+
+Why words beside the timestamp: an assistant that reads "3 weeks ago, Tue 7 Nov 2023, 14:05" need not count days to tell before from after,
+which it does badly.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from zoneinfo import ZoneInfo
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def format_instant(instant: dt.datetime) -> str:
+    """Write an instant in UTC: ``2023-07-20T15:30:45.123Z``."""
+    return instant.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def format_relative(instant: dt.datetime, now: dt.datetime, zone: ZoneInfo) -> str:
+    """Write *instant* as seen from *now*, both on the clock of *zone*: ``yesterday, Mon 6 Nov 2023, 14:05``."""
+    there, here = instant.astimezone(zone), now.astimezone(zone)
+    written = f"{_DAYS[there.weekday()]} {there.day} {_MONTHS[there.month - 1]} {there.year}, {there:%H:%M}"
+    return f"{_distance(there.date(), here.date())}, {written}"
+
+
+def _distance(there: dt.date, here: dt.date) -> str:
+    days = (here - there).days
+    if days in _NEAR:
+        return _NEAR[days]
+    count, unit = _counted(abs(days))
+    amount = f"{count} {unit}{'' if count == 1 else 's'}"
+    return f"{amount} ago" if days > 0 else f"in {amount}"
+
+
+_NEAR = {0: "today", 1: "yesterday", -1: "tomorrow"}
+
+
+def _counted(days: int) -> tuple[int, str]:
+    """Choose the largest unit of which there are at least two; what is cut off is less than one of it."""
+    for length, unit in ((365.2425, "year"), (30.436875, "month"), (7, "week")):
+        if days >= 2 * length:
+            return int(days / length), unit
+    return days, "day"
