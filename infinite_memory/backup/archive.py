@@ -1,0 +1,406 @@
+"""The container of a backup: numbered parts, each compressed and chained to all before it by a digest.
+
+`docs/backup-format.md` is the description for those who read a backup without this program; the two are held together by a
+test. Documents are opaque here: a part holds whole BSON documents, one after another, of one named collection.
+
+Why a chain of digests and not one sum at the end: a fault is known where it stands, before anything after it is believed, and
+parts cannot be left out or exchanged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import struct
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from infinite_memory.backup.encryption import Cipher, Secret
+from infinite_memory.errors import BackupError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+FORMAT_VERSION = 1
+MAGIC = b"\x89IMBKP\r\n"  # the line end shows a transfer as text, as PNG's does
+END_MAGIC = b"IMBKPEND"
+
+_PREAMBLE = struct.Struct(">8sH")  # magic, format version
+_FRAME = struct.Struct(">4sQ")  # kind, length of the payload
+_TRAILER = struct.Struct(">Q8s")  # where the tail begins, end magic
+_COUNT = struct.Struct(">HI")  # length of the collection's name, number of documents
+_DIGEST_BYTES = 32
+MAX_NAME_BYTES = 120
+_LENGTH = struct.Struct("<i")
+
+MAX_PART_BYTES = 48 << 20
+"""Largest part before compression: a page of documents, one of which may have MongoDB's 16 MiB."""
+
+MAX_PAYLOAD_BYTES = MAX_PART_BYTES + (1 << 20)
+MAX_HEAD_BYTES = 64 << 10
+MAX_TAIL_BYTES = 32 << 20  # unpacked; it counts the documents of each collection
+MAX_PARTS = 1_000_000
+MAX_SCHEMA_VERSION = 1 << 31
+
+FREE_UNPACKED_BYTES = 256 << 20
+MAX_UNPACK_RATIO = 1000
+"""What parts may unpack into, all together: the first always, beyond it so many times what was read of the file.
+
+Why the writer keeps the ratio too (`_padded`): a few hundred equal texts of a MiB are an honest memory, and shrink as bombs do.
+"""
+
+_PAD_RATIO = MAX_UNPACK_RATIO // 2
+_PAD_FROM = 64 << 10  # bytes of a part; the frame of a smaller one is not that much smaller
+_SKIPPABLE = struct.Struct("<II")  # magic and length of a frame of zstd that is skipped
+_SKIPPABLE_MAGIC = 0x184D2A50
+_READ_BYTES = 1 << 20
+_LEVEL = 3  # higher levels cost seconds and gain little, for most of a backup is vectors
+
+HEAD, DATA, TAIL = b"HEAD", b"DATA", b"TAIL"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Whole documents of one collection: BSON, one after another."""
+
+    collection: str
+    count: int
+    documents: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a whole backup holds: its head, and how many documents of each collection."""
+
+    head: Mapping[str, Any]
+    counts: Mapping[str, int]
+    parts: int
+    details: Mapping[str, Any]
+
+
+class BackupWriter:
+    """Writes one backup, front to back, into an open file."""
+
+    def __init__(self, file: BinaryIO, head: Mapping[str, Any], cipher: Cipher | None = None) -> None:
+        self._file, self._cipher = file, cipher
+        self._compressor = zstd.ZstdCompressor(level=_LEVEL)
+        self._number = 0
+        self._counts: Counter[str] = Counter()
+        preamble = _PREAMBLE.pack(MAGIC, FORMAT_VERSION)
+        self._write(preamble)
+        self._digest = hashlib.sha256(preamble).digest()
+        self._frame(HEAD, _to_json(head))
+
+    def add(self, part: Part) -> None:
+        """Write a part; a thread may do it.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        name = part.collection.encode("ascii")
+        body = _COUNT.pack(len(name), part.count) + name + part.documents
+        self._counts[part.collection] += part.count
+        self._frame(DATA, self._packed(body))
+
+    def finish(self, details: Mapping[str, Any]) -> None:
+        """Write the end, without which the file is no backup, and *details* into it."""
+        at = self._file.tell()
+        tail = {"counts": dict(self._counts), "parts": self._number, "details": dict(details)}
+        self._frame(TAIL, self._packed(_to_json(tail)))
+        self._write(_TRAILER.pack(at, END_MAGIC))
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many documents of each collection were written so far."""
+        return self._counts
+
+    def _packed(self, body: bytes) -> bytes:
+        packed = _padded(self._compressor.compress(body, self._compressor.FLUSH_FRAME), len(body))
+        return packed if self._cipher is None else self._cipher.encrypt(self._number, packed, self._digest)
+
+    def _frame(self, kind: bytes, payload: bytes) -> None:
+        header = _FRAME.pack(kind, len(payload))
+        self._digest = _chained(self._digest, header, payload)
+        self._write(header)
+        self._write(payload)
+        self._write(self._digest)
+        self._number += 1
+
+    def _write(self, data: bytes) -> None:
+        if self._file.write(data) != len(data):
+            raise OSError("the file was written short")
+
+
+class BackupReader:
+    """Reads one backup, front to back, believing nothing that its digest does not cover.
+
+    Args:
+        file: An open file at its beginning; must be seekable.
+        name: What messages call it.
+        secret: Opens a locked one; needed for what is beyond the head.
+        max_unpacked: What the parts may unpack into, in bytes; None goes by the size of the file.
+
+    Raises:
+        BackupError: it is no backup, or of a newer version, or damaged in its head.
+    """
+
+    def __init__(
+        self, file: BinaryIO, name: str, secret: Secret | None = None, *, max_unpacked: int | None = None
+    ) -> None:
+        self._file, self._name, self._secret, self._max_unpacked = file, name, secret, max_unpacked
+        self._number = 0
+        self.unpacked_bytes = 0
+        self._at = 0
+        self._size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        preamble = self._read(_PREAMBLE.size, "its beginning")
+        magic, version = _PREAMBLE.unpack(preamble)
+        if magic != MAGIC:
+            raise BackupError(f"{name} is no backup of InfiniteMemory (it begins with other bytes)")
+        self._digest = hashlib.sha256(preamble).digest()
+        try:
+            kind, payload, _ = self._frame()
+        except BackupError:
+            if version > FORMAT_VERSION:
+                raise self._newer(version) from None
+            raise
+        if version > FORMAT_VERSION:
+            raise self._newer(version)
+        if kind != HEAD or version < 1:
+            raise self._damaged(0, "it has no head")
+        self.head = self._json(payload, 0)
+        if (wrong := _wrong_field(self.head)) is not None:
+            raise self._damaged(0, f"{wrong} in its head is not what is written there")
+        self.is_encrypted = "lock" in self.head
+        self._cipher: Cipher | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """The digest of all that was read so far: two files with the same one at their ends hold the same."""
+        return self._digest
+
+    def parts(self) -> Iterator[Part]:
+        """Give every part, in order; when this ends without an error, the whole file was as it was written.
+
+        Raises:
+            BackupError: a part or the end is damaged or missing, or the passphrase is another one; says where.
+        """
+        self._summary: Summary | None = None
+        counts: Counter[str] = Counter()
+        if self.is_encrypted:
+            if self._secret is None:
+                raise BackupError(f"{self._name} is locked; give its passphrase or key file")
+            self._cipher = self._cipher or Cipher(self._secret, self.head["lock"])
+        while True:
+            at, before = self._at, self._digest
+            kind, payload, number = self._frame()
+            if kind not in (DATA, TAIL):
+                raise self._damaged(at, "a part of an unknown kind")
+            if number > MAX_PARTS:
+                raise self._damaged(at, f"it has more than {MAX_PARTS:,} parts")
+            body = self._unpacked(payload, number, before, at, MAX_TAIL_BYTES if kind == TAIL else MAX_PART_BYTES)
+            if kind == TAIL:
+                self._end(at, self._json(body, at), counts, number)
+                return
+            part = self._part(body, at)
+            counts[part.collection] += part.count
+            yield part
+
+    @property
+    def summary(self) -> Summary:
+        """What the backup holds; known once `parts` has ended."""
+        if self._summary is None:
+            raise BackupError(f"{self._name} was not read to its end")
+        return self._summary
+
+    def again(self) -> BackupReader:
+        """Return a reader of the same open file, at its beginning."""
+        reader = BackupReader(self._file, self._name, self._secret, max_unpacked=self._max_unpacked)
+        if reader.head == self.head:
+            reader._cipher = self._cipher  # deriving a key takes its time
+        return reader
+
+    def checksum(self) -> str:
+        """Read the file again as it lies there; gives its SHA-256 in hexadecimal."""
+        self._file.seek(0)
+        whole = hashlib.sha256()
+        while block := self._file.read(_READ_BYTES):
+            whole.update(block)
+        return whole.hexdigest()
+
+    def _end(self, at: int, tail: Mapping[str, Any], counts: Counter[str], number: int) -> None:
+        trailer = self._read(_TRAILER.size, "its last bytes")
+        if trailer != _TRAILER.pack(at, END_MAGIC):
+            raise self._damaged(self._at - _TRAILER.size, "its last bytes are others than were written")
+        if self._at != self._size:
+            raise self._damaged(self._at, f"{self._size - self._at:,} bytes follow its end")
+        if tail.get("counts") != dict(counts) or tail.get("parts") != number:
+            raise self._damaged(at, "its parts are not those that were written")
+        details = tail.get("details")
+        self._summary = Summary(self.head, dict(counts), number, details if isinstance(details, dict) else {})
+
+    def _frame(self) -> tuple[bytes, bytes, int]:
+        at = self._at
+        header = self._read(_FRAME.size, "the beginning of a part")
+        kind, length = _FRAME.unpack(header)
+        if kind == HEAD and length > MAX_HEAD_BYTES:
+            raise self._damaged(at, f"its head has {length:,} bytes, the limit is {MAX_HEAD_BYTES:,}")
+        if length > MAX_PAYLOAD_BYTES or self._at + length + _DIGEST_BYTES > self._size:
+            raise self._damaged(at, "a part's length is wrong, or the file was cut off")
+        payload = self._read(length, "a part")
+        digest = _chained(self._digest, header, payload)
+        if self._read(_DIGEST_BYTES, "a part's digest") != digest:
+            raise self._damaged(at, "a part's digest does not fit")
+        self._digest = digest
+        self._number += 1
+        return kind, payload, self._number - 1
+
+    def _unpacked(self, payload: bytes, number: int, before: bytes, at: int, limit: int) -> bytes:
+        if self._cipher is not None:
+            opened = self._cipher.decrypt(number, payload, before)
+            if opened is None:
+                # The digest fits, so the bytes are as they were written: it is the key that is not.
+                raise BackupError(f"{self._name} cannot be opened with this passphrase or key file")
+            payload = opened
+        try:
+            size = zstd.get_frame_info(payload).decompressed_size
+            if size is None or size > limit:
+                raise self._damaged(at, "a part is larger than any that is written")
+            self._count_unpacked(size)
+            decompressor = zstd.ZstdDecompressor()
+            body = decompressor.decompress(payload, max_length=size + 1)
+        except zstd.ZstdError as exc:
+            raise self._damaged(at, "a part cannot be unpacked") from exc
+        if len(body) != size or not decompressor.eof:
+            raise self._damaged(at, "a part cannot be unpacked")
+        return body
+
+    def _count_unpacked(self, size: int) -> None:
+        """Count what a part is going to unpack into, before it does.
+
+        Raises:
+            BackupError: all parts together are more than is allowed.
+        """
+        self.unpacked_bytes += size
+        allowed = self._max_unpacked
+        if allowed is None:
+            allowed = max(FREE_UNPACKED_BYTES, MAX_UNPACK_RATIO * self._at)
+        if self.unpacked_bytes > allowed:
+            raise BackupError(
+                f"{self._name} unpacks into more than {allowed >> 20:,} MiB at byte {self._at:,} of {self._size:,}, "
+                "which is more than a backup of its size does; the setting backup.max_unpacked_mb allows it"
+            )
+
+    def _part(self, body: bytes, at: int) -> Part:
+        try:
+            length, count = _COUNT.unpack_from(body)
+            start = _COUNT.size + length
+            name = body[_COUNT.size : start].decode("ascii")
+        except (struct.error, UnicodeDecodeError) as exc:
+            raise self._damaged(at, "a part does not say what it holds") from exc
+        if not 0 < length <= MAX_NAME_BYTES:
+            raise self._damaged(at, "a part is of a collection whose name no backup of ours has")
+        documents = body[start:]
+        try:
+            found = sum(1 for _ in split_documents(documents))
+        except ValueError as exc:
+            raise self._damaged(at, str(exc)) from exc
+        if found != count:
+            raise self._damaged(at, f"a part holds {found:,} documents instead of {count:,}")
+        return Part(name, count, documents)
+
+    def _read(self, length: int, what: str) -> bytes:
+        data = self._file.read(length)
+        if len(data) != length:
+            raise BackupError(f"{self._name} was cut off at byte {self._at + len(data):,}: {what} is missing")
+        self._at += length
+        return data
+
+    def _json(self, data: bytes, at: int) -> dict[str, Any]:
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise self._damaged(at, "a description is not JSON that can be read")
+        return found
+
+    def _damaged(self, at: int, why: str) -> BackupError:
+        return BackupError(f"{self._name} is damaged in part {self._number}, which begins at byte {at:,}: {why}")
+
+    def _newer(self, version: int) -> BackupError:
+        return BackupError(
+            f"{self._name} has format version {version}, this program knows up to {FORMAT_VERSION}; update InfiniteMemory"
+        )
+
+
+def split_documents(documents: bytes) -> Iterator[bytes]:
+    """Cut BSON documents that follow each other apart.
+
+    Raises:
+        ValueError: the bytes are no whole documents.
+    """
+    at, end = 0, len(documents)
+    while at < end:
+        length = _LENGTH.unpack_from(documents, at)[0] if at + 5 <= end else 0
+        if length < 5 or at + length > end or documents[at + length - 1] != 0:
+            raise ValueError("a document is cut off or damaged")
+        yield documents[at : at + length]
+        at += length
+
+
+def read_head(file: BinaryIO, name: str) -> dict[str, Any]:
+    """Read what a backup says of itself, without opening what is in it.
+
+    Raises:
+        BackupError: it is not a backup, or its head is damaged.
+        OSError: it cannot be read.
+    """
+    return BackupReader(file, name).head
+
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
+_WORD = re.compile(r"[A-Za-z0-9._+-]{1,80}")
+
+_HEAD_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "created_at": lambda value: isinstance(value, str) and _INSTANT.fullmatch(value) is not None,
+    "product": lambda value: isinstance(value, str) and _WORD.fullmatch(value) is not None,
+    "product_version": lambda value: isinstance(value, str) and _WORD.fullmatch(value) is not None,
+    "reason": lambda value: isinstance(value, str) and _WORD.fullmatch(value) is not None,
+    "database": lambda value: isinstance(value, str) and len(value) <= 200 and value.isprintable(),
+    "schema_version": lambda value: type(value) is int and 0 <= value < MAX_SCHEMA_VERSION,
+    "consistent": lambda value: isinstance(value, bool),
+    "lock": lambda value: isinstance(value, dict),
+}
+"""What a head may say: it is shown in lists and logs before anything vouches for it."""
+
+
+def _wrong_field(head: Mapping[str, Any]) -> str | None:
+    """Name the first field of a head that is not what we write; None without one. A field may be missing."""
+    return next((name for name, is_right in _HEAD_FIELDS.items() if name in head and not is_right(head[name])), None)
+
+
+def _padded(packed: bytes, size: int) -> bytes:
+    """Add a frame that is skipped to what shrank so much that a reader might take it for a bomb."""
+    missing = size // _PAD_RATIO - len(packed)
+    if size <= _PAD_FROM or missing <= 0:
+        return packed
+    return packed + _SKIPPABLE.pack(_SKIPPABLE_MAGIC, missing) + bytes(missing)
+
+
+def _chained(before: bytes, header: bytes, payload: bytes) -> bytes:
+    digest = hashlib.sha256(before)
+    digest.update(header)
+    digest.update(payload)
+    return digest.digest()
+
+
+def _to_json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True).encode()

@@ -1,0 +1,152 @@
+"""Which scheduled backups are kept: the newest of each of the last days, and of each of the last weeks.
+
+Only what this memory wrote by schedule is ever removed: a file that bears our name, whose head says "scheduled" and names this
+database. Backups that somebody asked for, or that were made before a restore, stay until somebody removes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from infinite_memory.backup.archive import read_head
+from infinite_memory.backup.encryption import Secret
+from infinite_memory.backup.folder import NAME, display_name, list_names, open_regular
+from infinite_memory.backup.service import Backup, Backups, Checks, verify_file
+from infinite_memory.engine.types import Progress
+from infinite_memory.errors import BackupError
+
+log = logging.getLogger(__name__)
+
+SCHEDULED = "scheduled"
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A scheduled backup of this memory."""
+
+    file: Path
+    created_at: dt.datetime
+
+
+async def scheduled_backup(
+    backups: Backups, zone: ZoneInfo, progress: Progress | None = None
+) -> tuple[Backup, list[Path]]:
+    """Make a backup that counts as scheduled, then remove those that are too old; returns both.
+
+    Raises:
+        BackupError: it could not be made; nothing was removed.
+    """
+    made = await backups.create(SCHEDULED, progress)
+    settings = backups.settings
+    removed = await rotate(
+        backups.folder, backups.database, settings.keep_daily, settings.keep_weekly, zone, backups.secret, made.file
+    )
+    return made, removed
+
+
+async def rotate(
+    folder: Path,
+    database: str,
+    keep_daily: int,
+    keep_weekly: int,
+    zone: ZoneInfo,
+    secret: Secret | None,
+    fresh: Path | None = None,
+) -> list[Path]:
+    """Remove scheduled backups that are not kept; returns them.
+
+    Nothing is removed unless the newest of those that stay is whole.
+
+    Args:
+        fresh: The backup that was written and read back a moment ago. What says that it is newer was not written by this memory,
+            or by a wrong clock: it counts for nothing, so that it neither stops the rotation nor is kept in the place of others.
+    """
+    return await asyncio.to_thread(_rotate, folder, database, keep_daily, keep_weekly, zone, secret, fresh)
+
+
+def _rotate(
+    folder: Path,
+    database: str,
+    keep_daily: int,
+    keep_weekly: int,
+    zone: ZoneInfo,
+    secret: Secret | None,
+    fresh: Path | None,
+) -> list[Path]:
+    found = scheduled_backups(folder, database)
+    if fresh is not None:
+        found = _not_after(found, fresh)
+    kept = choose_kept(found, keep_daily, keep_weekly, zone)
+    surplus = [one for one in found if one not in kept]
+    if not surplus:
+        return []
+    newest = max(kept, key=lambda one: one.created_at).file
+    if newest != fresh:
+        try:
+            verify_file(newest, Checks(secret))
+        except BackupError as exc:
+            log.warning("no old backup is removed: %s", exc, extra={"event": "rotation_refused"})
+            return []
+    removed = []
+    for one in surplus:
+        try:
+            one.file.unlink()
+            removed.append(one.file)
+        except OSError as exc:
+            log.warning(
+                "%s was not removed: %s", display_name(one.file), exc.strerror, extra={"event": "rotation_failed"}
+            )
+    log.info("%d old backups were removed", len(removed), extra={"event": "backups_rotated"})
+    return removed
+
+
+def scheduled_backups(folder: Path, database: str) -> list[Scheduled]:
+    """List the scheduled backups of one database, oldest first; whatever else lies there is none of them."""
+    found = []
+    for file in list_names(folder):
+        if NAME.fullmatch(file.name) is None:
+            continue
+        try:
+            with open_regular(file, follow_links=False) as opened:  # a link is nothing that was written here
+                head = read_head(opened, display_name(file))
+            created_at = dt.datetime.fromisoformat(head["created_at"])
+            created_at.astimezone(dt.UTC)  # no time of year 1 or 9999 is taken, which has none in some zones
+        except (BackupError, OSError, KeyError, TypeError, ValueError, OverflowError):
+            continue
+        if head.get("reason") == SCHEDULED and head.get("database") == database and created_at.tzinfo is not None:
+            found.append(Scheduled(file, created_at))
+    return sorted(found, key=lambda one: one.created_at)
+
+
+def _not_after(found: Sequence[Scheduled], fresh: Path) -> list[Scheduled]:
+    """Leave out what says that it is newer than the backup that was just made; without that one, nothing is left."""
+    made_at = next((one.created_at for one in found if one.file == fresh), None)
+    if made_at is None:
+        return []
+    for one in found:
+        if one.created_at > made_at:
+            log.warning(
+                "%s says that it is newer than the backup just made, and does not count for rotation",
+                display_name(one.file),
+                extra={"event": "rotation_skipped"},
+            )
+    return [one for one in found if one.created_at <= made_at]
+
+
+def choose_kept(found: Sequence[Scheduled], keep_daily: int, keep_weekly: int, zone: ZoneInfo) -> set[Scheduled]:
+    """Choose the newest of each of the last *keep_daily* days that have one, and of the last *keep_weekly* weeks."""
+    days: dict[dt.date, Scheduled] = {}
+    weeks: dict[tuple[int, int], Scheduled] = {}
+    for one in sorted(found, key=lambda one: one.created_at):
+        day = one.created_at.astimezone(dt.UTC).date()
+        days[day] = one
+        weeks[day.isocalendar()[:2]] = one
+    kept_days = [days[day] for day in sorted(days, reverse=True)[:keep_daily]]
+    kept_weeks = [weeks[week] for week in sorted(weeks, reverse=True)[:keep_weekly]]
+    return {*kept_days, *kept_weeks}

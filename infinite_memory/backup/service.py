@@ -1,0 +1,338 @@
+"""Backups: one moment of everything, in one file that was read back before anybody is told of it.
+
+A backup is made of a snapshot of the store, so it is of one instant however long writing takes, and requests go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from infinite_memory import __version__
+from infinite_memory.backup.archive import BackupReader, BackupWriter, Part, Summary, read_head
+from infinite_memory.backup.encryption import Cipher, Secret, find_secret, new_lock
+from infinite_memory.backup.folder import (
+    SUFFIX,
+    Target,
+    atomic_write,
+    display_name,
+    find_backup_for_client,
+    list_names,
+    make_stem,
+    open_regular,
+    unwritable,
+)
+from infinite_memory.clock import Clock
+from infinite_memory.config import MIB, BackupSettings, Config
+from infinite_memory.engine.types import Progress
+from infinite_memory.errors import BackupError, StoreError, StoreUnavailableError
+from infinite_memory.store.base import Store
+from infinite_memory.store.copies import MEMORIES_PREFIX, SCOPES, Chunk, Snapshot
+from infinite_memory.store.mongo.backup_checks import BackupCheck, RestoreLimits, Separation
+from infinite_memory.transfer.serialization import instant_to_text
+
+log = logging.getLogger(__name__)
+
+SNAPSHOT_TRIES = 5  # a scope made or dropped while the snapshot is taken costs one
+RETRY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """One whole backup file. ``checksum`` is the SHA-256 of the file, in hexadecimal."""
+
+    file: Path
+    size_bytes: int
+    checksum: str
+    created_at: str
+    memories: int
+    scopes: int
+    counts: Mapping[str, int]
+    is_encrypted: bool
+    is_consistent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A backup as the folder tells of it; ``fault`` says why it cannot be used, as far as its head shows."""
+
+    file: Path
+    size_bytes: int
+    created_at: str | None
+    reason: str | None
+    is_encrypted: bool
+    fault: str | None
+
+
+class Backups:
+    """The backups of one home."""
+
+    def __init__(
+        self, folder: Path, *, store: Store, config: Config, clock: Clock, secret: Secret | None = None
+    ) -> None:
+        self.folder, self._store, self._config, self._clock, self._secret = folder, store, config, clock, secret
+
+    @classmethod
+    def open(cls, folder: Path, *, store: Store, config: Config, clock: Clock) -> Backups:
+        """Return the backups of a folder, locked as the settings say.
+
+        Raises:
+            BackupError: the passphrase or key file that the settings name cannot be read.
+        """
+        return cls(folder, store=store, config=config, clock=clock, secret=find_secret(config.backup))
+
+    @property
+    def settings(self) -> BackupSettings:
+        """How many backups are kept."""
+        return self._config.backup
+
+    @property
+    def database(self) -> str:
+        """The identity of the database that is backed up."""
+        return self._store.identity
+
+    @property
+    def secret(self) -> Secret | None:
+        """What the backups are locked with, if they are."""
+        return self._secret
+
+    async def create(self, reason: str = "asked", progress: Progress | None = None) -> Backup:
+        """Write a backup, read it back, and only then give it its name.
+
+        Args:
+            reason: "asked", "scheduled" or "before_restore"; rotation takes scheduled ones only.
+
+        Raises:
+            BackupError: it could not be written, or what was read back is not what was written; nothing is left of it.
+            StoreUnavailableError: MongoDB cannot be reached.
+        """
+        for attempt in range(1, SNAPSHOT_TRIES + 1):
+            try:
+                return await self._create(reason, progress)
+            except StoreUnavailableError:
+                raise
+            except StoreError as exc:
+                if attempt == SNAPSHOT_TRIES:
+                    raise
+                log.info("the snapshot is taken anew: %s", exc, extra={"event": "snapshot_retried"})
+                await asyncio.sleep(RETRY_S)
+        raise AssertionError("the last try returns or raises")
+
+    async def _create(self, reason: str, progress: Progress | None) -> Backup:
+        now = self._clock()
+        with atomic_write(self.folder, make_stem("backup", now), SUFFIX) as target:
+            try:
+                async with self._store.copies.snapshot() as snapshot:
+                    await self._write(target, snapshot, _head(snapshot, self._store.identity, now, reason), progress)
+                await asyncio.to_thread(target.sync)
+                summary, checksum = await asyncio.to_thread(lambda: read_back(target.part, self.checks()))
+            except OSError as exc:
+                raise unwritable(self.folder, exc) from exc
+            size_bytes = target.part.stat().st_size
+            file = await asyncio.to_thread(target.publish)
+        made = _backup(file, size_bytes, checksum, summary)
+        await self._store.set_meta(
+            "last_backup", {"at": made.created_at, "file": file.name, "memories": made.memories, "reason": reason}
+        )
+        log.info(
+            "backup %s: %d memories, %d bytes", file.name, made.memories, size_bytes, extra={"event": "backup_made"}
+        )
+        return made
+
+    async def _write(self, target: Target, snapshot: Snapshot, head: dict[str, Any], progress: Progress | None) -> None:
+        cipher = None
+        if self._secret is not None:
+            head["lock"] = new_lock(self._secret)
+            secret = self._secret
+            cipher = await asyncio.to_thread(lambda: Cipher(secret, head["lock"]))
+        writer = BackupWriter(target.file, head, cipher)
+        separation = Separation(self.checks().limits)
+        done, total = 0, sum(snapshot.head.totals.values())
+
+        def write(chunk: Chunk) -> None:
+            for sound in separation.separate(chunk):
+                writer.add(Part(sound.collection, sound.count, sound.documents))
+
+        async for chunk in snapshot.chunks():
+            await asyncio.to_thread(write, chunk)
+            done += chunk.count
+            if progress is not None:
+                progress(done, max(done, total))
+        await asyncio.to_thread(lambda: writer.finish({}))
+
+    def checks(self, *, allow_unlocked: bool = False) -> Checks:
+        """Return what is asked of a backup that is read."""
+        return Checks.of(self._config, self._secret, allow_unlocked=allow_unlocked)
+
+    async def verify(self, name: str, *, allow_unlocked: bool = False) -> Backup:
+        """Read a whole backup and check every part and every document.
+
+        Args:
+            allow_unlocked: Whether one that is not locked is taken though the settings name a passphrase or key file.
+
+        Raises:
+            BackupNotFoundError: there is none of that name or path.
+            BackupError: it is damaged, cut off, of a newer version, locked by another secret or not locked; says where.
+        """
+        file = find_backup_for_client(self.folder, name)
+        checks = self.checks(allow_unlocked=allow_unlocked)
+        return await asyncio.to_thread(lambda: verify_file(file, checks))
+
+    async def list_all(self) -> list[Listed]:
+        """List what lies in the folder, oldest first."""
+        return await asyncio.to_thread(lambda: [listed(file) for file in list_names(self.folder)])
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What is asked of a backup when it is read.
+
+    Args:
+        secret: What opens it. Where there is one, an unlocked file is refused: anybody who can write into the folder makes such.
+        allow_unlocked: Whether it is taken all the same.
+        max_unpacked: As in `BackupReader`.
+        limits: How large a memory may be.
+    """
+
+    secret: Secret | None = None
+    allow_unlocked: bool = False
+    max_unpacked: int | None = None
+    limits: RestoreLimits = field(default_factory=RestoreLimits)
+
+    @classmethod
+    def of(cls, config: Config, secret: Secret | None, *, allow_unlocked: bool = False) -> Checks:
+        """Return what the settings ask for."""
+        unpacked = config.backup.max_unpacked_mb
+        return cls(
+            secret,
+            allow_unlocked,
+            None if unpacked is None else unpacked * MIB,
+            RestoreLimits().with_settings(config.limits.text_bytes, config.limits.tags),
+        )
+
+
+@contextlib.contextmanager
+def open_backup(file: Path, checks: Checks) -> Iterator[BackupReader]:
+    """Open a backup for reading.
+
+    Raises:
+        BackupError: it cannot be read, is not one of this version, or is not locked where it has to be.
+    """
+    name = display_name(file)
+    try:
+        opened = open_regular(file)
+    except OSError as exc:
+        raise BackupError(f"{name} cannot be read: {exc.strerror}") from exc
+    with opened:
+        reader = BackupReader(opened, name, checks.secret, max_unpacked=checks.max_unpacked)
+        if checks.secret is not None and not reader.is_encrypted and not checks.allow_unlocked:
+            raise BackupError(
+                f"{name} is not locked, and backups of this memory are (backup.key_file, backup.passphrase_file): anybody can "
+                "have written it; --allow-unlocked or allow_unlocked takes it all the same"
+            )
+        yield reader
+
+
+def verify_file(file: Path, checks: Checks | None = None) -> Backup:
+    """Read a whole backup and check it; needs neither a daemon nor MongoDB. Errors as in `Backups.verify`."""
+    try:
+        summary, checksum = check_file(file, checks or Checks())
+        return _backup(file, file.stat().st_size, checksum, summary)
+    except OSError as exc:
+        raise BackupError(f"{display_name(file)} cannot be read: {exc.strerror}") from exc
+
+
+def check_file(file: Path, checks: Checks) -> tuple[Summary, str]:
+    """Read a file to its end and check everything in it; gives what it holds and its SHA-256.
+
+    Raises:
+        BackupError: it is not as it was written, or holds what cannot be restored; says where.
+        OSError: it cannot be read.
+    """
+    with open_backup(file, checks) as reader:
+        read_all(reader, checks.limits)
+        return reader.summary, reader.checksum()
+
+
+def read_back(file: Path, checks: Checks) -> tuple[Summary, str]:
+    """Read a file that was just written to its end: its documents were checked before they were written. As `check_file` else."""
+    with open_backup(file, checks) as reader:
+        for _ in reader.parts():
+            pass
+        return reader.summary, reader.checksum()
+
+
+def checked_chunks(reader: BackupReader, limits: RestoreLimits) -> Iterator[Chunk]:
+    """Give everything in a backup, each part when all of its documents were checked.
+
+    Raises:
+        BackupError: a part is not as it was written, or a document cannot be restored; says which.
+    """
+    check = BackupCheck(int(reader.head.get("schema_version", 0)), limits)
+    for part in reader.parts():
+        documents = check.check(Chunk(part.collection, part.count, part.documents))
+        yield Chunk(part.collection, part.count, b"".join(documents))
+
+
+def read_all(reader: BackupReader, limits: RestoreLimits, ended: threading.Event | None = None) -> None:
+    """Read a backup to its end and check everything in it, or until *ended* is set. Errors as in `checked_chunks`."""
+    for _ in checked_chunks(reader, limits):
+        if ended is not None and ended.is_set():
+            return
+
+
+def listed(file: Path) -> Listed:
+    """Tell what a file's head says; never raises for a damaged one."""
+    size = 0
+    try:
+        with open_regular(file) as opened:
+            size = os.fstat(opened.fileno()).st_size
+            head = read_head(opened, display_name(file))
+    except (BackupError, OSError) as exc:
+        fault = str(exc) if isinstance(exc, BackupError) else f"it cannot be read: {exc.strerror}"
+        return Listed(file, size, None, None, False, fault)
+    return Listed(file, size, head.get("created_at"), head.get("reason"), "lock" in head, None)
+
+
+def _head(snapshot: Snapshot, database: str, now: dt.datetime, reason: str) -> dict[str, Any]:
+    return {
+        "product": "infinite-memory",
+        "product_version": __version__,
+        "created_at": instant_to_text(now),
+        "schema_version": snapshot.head.schema_version,
+        "consistent": snapshot.head.is_consistent,
+        "database": database,
+        "reason": reason,
+    }
+
+
+def _backup(file: Path, size_bytes: int, checksum: str, summary: Summary) -> Backup:
+    head = summary.head
+    return Backup(
+        file=file,
+        size_bytes=size_bytes,
+        checksum=checksum,
+        created_at=str(head.get("created_at")),
+        memories=sum(count for name, count in summary.counts.items() if name.startswith(MEMORIES_PREFIX)),
+        scopes=summary.counts.get(SCOPES, 0),
+        counts=_by_kind(summary.counts),
+        is_encrypted="lock" in head,
+        is_consistent=bool(head.get("consistent")),
+    )
+
+
+def _by_kind(counts: Mapping[str, int]) -> dict[str, int]:
+    """Sum the collections of memories up; the others stand for themselves."""
+    found: dict[str, int] = {"memories": 0}
+    for name, count in counts.items():
+        kind = "memories" if name.startswith(MEMORIES_PREFIX) else name
+        found[kind] = found.get(kind, 0) + count
+    return found

@@ -1,0 +1,175 @@
+"""Stores what was said in a session, each turn once, from the transcript and from where it was left.
+
+A memory's id is a keyed hash of scope, speaker, instant and text: reading a turn again, after a crash, from a transcript that was
+rewritten, or from the copy that a resumed session brings, meets the memory that is there, also when the user has forgotten it since.
+One that was removed for good is met in the project's ledger (`ledger`). A fork gives some of its copies a new instant; those are
+told by their mark: what was said in a session that was read is not read again from its fork, and of another it is compared by
+speaker and text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from infinite_memory.contracts.native.serializers import cut_text
+from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.types import NewMemory
+from infinite_memory.errors import AlreadyExistsError, InfiniteMemoryError, InvalidRequestError, without_surrogates
+from infinite_memory.hooks.control import Control
+from infinite_memory.hooks.masking import mask
+from infinite_memory.hooks.projects import Project
+from infinite_memory.hooks.sessions import Reading, Sessions, head_of, size_of
+from infinite_memory.hooks.transcript import Chunk, Turn, read_chunk
+from infinite_memory.models import Scope, content_hash
+
+log = logging.getLogger(__name__)
+
+SOURCE = "claude-code"
+REMEMBER = "remember"
+"""The tag and type of a ``#remember`` line; retention never prunes what bears it (`jobs.consolidation`)."""
+
+TURN = "turn"
+"""The type of what was said."""
+
+BATCH = 50
+MAX_TURN_CHARS = 100_000  # a longer one is cut: a log that was pasted, say
+MAX_SECRET_CHARS = 10_000  # a secret that the cut goes through is masked as a whole first
+REMEMBERED_IMPORTANCE = 8.0
+
+
+class Capture:
+    """Reads transcripts into memories. One at a time: its user sees to that."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def capture(
+        self, engine: Engine, reading: Reading, project: Project, control: Control, *, stores: bool,
+        until: float | None = None,
+    ) -> None:  # fmt: skip
+        """Read what is new in a transcript; with *stores* false it only counts as read. What was said after *until* is left for later.
+
+        Raises:
+            InfiniteMemoryError: it could not be stored; it is read again next time.
+            OSError: the transcript cannot be read, or the home cannot be written.
+        """
+        size = size_of(reading.transcript)
+        if size is None:
+            raise FileNotFoundError("the transcript is not there, or is no .jsonl file of this user's")
+        path = Path(reading.transcript)
+        head = await asyncio.to_thread(head_of, path)
+        if size < reading.offset or (reading.head and head != reading.head):
+            reading.offset, reading.is_skipping = 0, False
+        reading.head = head
+        while True:
+            chunk = await asyncio.to_thread(
+                lambda: read_chunk(path, reading.offset, is_skipping=reading.is_skipping, until=until)
+            )
+            if not stores:
+                reading.withheld_until = max(reading.withheld_until, until or time.time())
+            turns = [turn for turn in chunk.turns if stores and _is_allowed(turn, reading, control)]
+            if turns:
+                await self._store(engine, turns, reading, project)
+            self._advance(reading, chunk)
+            if chunk.is_last:
+                return
+
+    def _advance(self, reading: Reading, chunk: Chunk) -> None:
+        reading.offset, reading.is_skipping = chunk.offset, chunk.is_skipping
+        reading.unread += chunk.unread
+        self._sessions.save_reading(reading)
+
+    async def _store(self, engine: Engine, turns: Sequence[Turn], reading: Reading, project: Project) -> None:
+        """Store those turns that are not there; one that the engine refuses is counted, and holds up no other."""
+        scope = await engine.scopes.open(project.scope)
+        parents = {turn.copied_from for turn in turns if turn.is_copy} - {reading.session_id}
+        read = {parent for parent in parents if await asyncio.to_thread(self._sessions.has_read, parent)}
+        copies = (
+            await _said_in(engine, scope)
+            if any(turn.is_copy and turn.copied_from not in read for turn in turns)
+            else frozenset()
+        )
+        ledger = self._sessions.ledger(project.root)
+        for batch in _batches([turn for turn in turns if turn.copied_from not in read]):
+            drafts = {
+                turn.key: draft
+                for turn, draft in await asyncio.to_thread(_drafts, batch, reading, project)
+                if not (turn.is_copy and (draft.speaker, content_hash(draft.text)) in copies)
+            }
+            notes = {key: await engine.memories.make_ids(f"hook-said/{project.root}/{key}") for key in drafts}
+            noted = dict(zip(notes, await asyncio.to_thread(ledger.noted, notes.values()), strict=True))
+            fresh = {key: draft for key, draft in drafts.items() if not noted[key]}
+            stored, refused = await _remember(engine, scope, fresh)
+            await asyncio.to_thread(ledger.note, [notes[key][0] for key in fresh])
+            reading.stored, reading.unread = reading.stored + stored, reading.unread + refused
+
+
+async def _remember(engine: Engine, scope: Scope, keyed: dict[str, NewMemory]) -> tuple[int, int]:
+    """Store memories under ids made from their keys, unless one of their ids is taken, be it by a forgotten one.
+
+    Returns:
+        How many were stored, and how many were refused for what they are.
+
+    Raises:
+        InfiniteMemoryError: one could not be stored, and may be at another time.
+    """
+    ids = {key: await engine.memories.make_ids(f"hook/{scope.scope_id}/{key}") for key in keyed}
+    taken = await engine.memories.find_taken(scope, [one for several in ids.values() for one in several])
+    new = [
+        dataclasses.replace(draft, memory_id=ids[key][0])
+        for key, draft in keyed.items()
+        if not any(one in taken for one in ids[key])
+    ]
+    refused = 0
+    for result in await engine.memories.store_each(new) if new else ():
+        if isinstance(result, InvalidRequestError):
+            refused += 1
+            log.warning("a turn cannot be stored: %s", type(result).__name__, extra={"event": "turn_refused"})
+        elif isinstance(result, InfiniteMemoryError) and not isinstance(result, AlreadyExistsError):
+            raise result
+    return len(new) - refused, refused
+
+
+def _batches(turns: Sequence[Turn]) -> Iterator[Sequence[Turn]]:
+    for start in range(0, len(turns), BATCH):
+        yield turns[start : start + BATCH]
+
+
+def _drafts(turns: Sequence[Turn], reading: Reading, project: Project) -> list[tuple[Turn, NewMemory]]:
+    """Make what is to be stored of some turns; secrets are masked here."""
+    return [(turn, _draft(turn, reading, project)) for turn in turns]
+
+
+def _draft(turn: Turn, reading: Reading, project: Project) -> NewMemory:
+    text, masked = mask(turn.text[: MAX_TURN_CHARS + MAX_SECRET_CHARS])
+    text, masked = cut_text(text, MAX_TURN_CHARS), masked + turn.masked
+    return NewMemory(
+        text=text,
+        scope=project.scope,
+        source=SOURCE,
+        tags=(REMEMBER,) if turn.is_remembered else (),
+        type=REMEMBER if turn.is_remembered else TURN,
+        importance=REMEMBERED_IMPORTANCE if turn.is_remembered else None,
+        speaker=turn.speaker,
+        conversation_id=without_surrogates(reading.session_id),
+        occurred_at=turn.at,
+        metadata={"masked": masked} if masked else {},
+    )
+
+
+async def _said_in(engine: Engine, scope: Scope) -> frozenset[tuple[str | None, str]]:
+    """Collect who said what in a scope; only for the copies that a fork brings."""
+    return frozenset([(one.speaker, one.content_hash) async for one in engine.memories.stream(scope)])
+
+
+def _is_allowed(turn: Turn, reading: Reading, control: Control) -> bool:
+    """True if capture was on when a turn was said. One without an instant counts as said now, unless capture was ever off."""
+    if turn.at is None:
+        return not reading.withheld_until and not control.is_paused_at(time.time())
+    said_at = turn.at.timestamp()
+    return said_at > reading.withheld_until and not control.is_paused_at(said_at)

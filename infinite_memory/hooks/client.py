@@ -1,0 +1,169 @@
+"""`infinite-memory hook EVENT`: what an assistant's hook runs. Standard library only, no shell; exit code 0 whatever happens.
+
+An event that ends something (Stop, SubagentStop, PreCompact, SessionEnd) goes to the spool, on the disk, before anything else;
+then the daemon is told, and started in the background where there is none. An event that begins something (SessionStart,
+UserPromptSubmit) asks the daemon what is known, waits a short time, and prints what came or nothing at all. A daemon that hangs
+costs no more than `DEADLINE_S`: a timer of the system ends the process.
+
+Output is the envelope of the hooks reference of Claude Code: ``{"hookSpecificOutput": {"hookEventName", "additionalContext"}}``,
+in ASCII, so that no character can be cut in two on the way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from infinite_memory import __version__
+from infinite_memory.daemon.ipc import PROTOCOL, connect
+from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.hooks.control import OFF, read_control
+from infinite_memory.hooks.files import CARRIED, last_events, record_event, spool
+from infinite_memory.paths import check_home, find_home
+
+Json = dict[str, Any]
+
+CLIENT = "claude-code"
+RECALLING = ("SessionStart", "UserPromptSubmit")
+CAPTURING = ("Stop", "SubagentStop", "PreCompact", "SessionEnd")
+
+DEADLINE_S = 1.2  # Claude Code gives SessionEnd 1.5 s in all
+ANSWER_S = 0.8  # how long an answer of the daemon is waited for
+INPUT_BYTES = 16 << 20
+PROMPT_CHARS = 2000  # of a prompt are enough to search by
+FIELD_CHARS = 4096  # of a path or an id
+DAY_S = 86_400.0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Handle one event; always 0."""
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, DEADLINE_S)
+    home, event = None, "unknown"
+    try:
+        named = find_home(os.environ).path
+        check_home(named)  # nothing is written into a home that somebody else made, not even that it was refused
+        home = named
+        if read_control(home).state == OFF:
+            return 0
+        event = arguments[0] if arguments and arguments[0] in (*RECALLING, *CAPTURING) else "unknown"
+        if event == "unknown":
+            raise ValueError("the event has no name that is known")
+        output = _handle(home, event, _read_input())
+        record_event(home, CLIENT, event)
+        if output:
+            os.write(1, json.dumps(output).encode("ascii") + b"\n")
+    except Exception as exc:  # a hook never fails the session
+        if home is not None:
+            record_event(home, CLIENT, event, f"{type(exc).__name__}: {exc}"[:300])
+    return 0
+
+
+def _read_input() -> Json:
+    """Return the event's fields.
+
+    Raises:
+        ValueError: they are no JSON object with a session's id.
+    """
+    if os.isatty(0):
+        raise ValueError("an event is read from standard input, and this is a terminal")
+    with os.fdopen(os.dup(0), "rb") as source:
+        data = source.read(INPUT_BYTES + 1)
+    if len(data) > INPUT_BYTES:
+        raise ValueError("the event is too large")
+    try:
+        value = json.loads(data)
+    except RecursionError:
+        raise ValueError("the event is nested too deeply") from None
+    if not isinstance(value, dict) or not isinstance(value.get("session_id"), str) or not value["session_id"]:
+        raise ValueError("the event is no object with a session_id")
+    return value
+
+
+def _handle(home: Path, event: str, fields: Json) -> Json | None:
+    """Return the envelope to print; None for none."""
+    message: Json = {"event": event, "at": time.time(), "environ": _settings()}
+    for name in ("session_id", "transcript_path", "cwd", "source", "trigger", "reason"):
+        if isinstance(value := fields.get(name), str) and len(value) <= FIELD_CHARS:
+            message[name] = value
+    if event in CAPTURING:
+        try:
+            spool(home, message)
+        except OSError:
+            # A full disk, say: the daemon may still read the transcript now, and the next event reads it anyway.
+            _send(home, message | {"what": "capture"}, wait=False)
+            raise
+        if not _send(home, {"what": "drain"}, wait=False):
+            _start_daemon()
+        return None
+    if isinstance(prompt := fields.get("prompt"), str):
+        message["prompt"] = prompt[:PROMPT_CHARS]
+    answer = _send(home, message | {"what": "recall"}, wait=True)
+    if answer is None or answer.get("ok") is False:
+        _start_daemon()
+    elif answer.get("late"):
+        raise TimeoutError(f"the daemon did not answer within {ANSWER_S:g} s")
+    return _envelope(home, event, answer or {})
+
+
+def _envelope(home: Path, event: str, answer: Json) -> Json | None:
+    """Write what the client is given: what was recalled for the model, and one line for the user when hooks fail for a day."""
+    output: Json = {}
+    if isinstance(context := answer.get("context"), str) and context:
+        output["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": context}
+    if event == "SessionStart":
+        since = [float(one["failing_since"]) for one in last_events(home) if one.get("failing_since")]
+        if since and time.time() - min(since) > DAY_S:
+            output["systemMessage"] = (
+                "infinite-memory: hooks have failed for more than a day; see `infinite-memory doctor`"
+            )
+    return output or None
+
+
+def _settings() -> dict[str, str]:
+    """Return the variables of this client that say what is captured and recalled."""
+    return {name: value for name, value in os.environ.items() if name.startswith(CARRIED)}
+
+
+def _send(home: Path, message: Json, *, wait: bool) -> Json | None:
+    """Hand a message to the daemon; its answer, an empty one with ``wait=False``, None where no daemon can be reached."""
+    try:
+        link = connect(home, ANSWER_S)
+    except InfiniteMemoryError:
+        return {}  # one of another version runs; its next client replaces it
+    if link is None:
+        return None
+    greeting = {"protocol": PROTOCOL, "version": __version__, "pid": os.getpid(), "kind": "hook"} | message
+    with link:
+        try:
+            link.sendall(json.dumps(greeting).encode("ascii") + b"\n")
+            said = _read_line(link) if wait else b""
+            answer = json.loads(said) if said else {}
+        except (OSError, ValueError):
+            return {"late": True}
+    return answer if isinstance(answer, dict) and (answer or wait) else {"sent": True}
+
+
+def _read_line(link: Any) -> bytes:
+    """Read to the end of the first line."""
+    data = b""
+    while not data.endswith(b"\n") and (chunk := link.recv(65536)):
+        data += chunk
+    return data
+
+
+def _start_daemon() -> None:
+    """Start the daemon and wait for nothing; it reads the spool when it is there."""
+    import subprocess  # only who starts a daemon needs it
+
+    subprocess.Popen(
+        [sys.executable, "-P", "-m", "infinite_memory", "daemon", "start"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip

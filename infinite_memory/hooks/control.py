@@ -1,0 +1,62 @@
+"""Whether capture is paused or hooks are off, by the user's word. Standard library only: the hook asks this first.
+
+A pause is kept as the stretch of time that it lasts, and not as a switch: transcripts are read after the fact, and what was said
+during a pause stays out whenever it is read.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from infinite_memory.hooks.files import hooks_folder, read_json, write_json
+
+MAX_PAUSES = 1000  # the oldest are joined to one above this: what they cover stays out
+
+ON, PAUSED, OFF = "on", "paused", "off"
+
+
+class Control(NamedTuple):
+    """The state, and each pause as ``(from, to)`` in seconds since 1970; ``to`` is None while it lasts."""
+
+    state: str = ON
+    pauses: tuple[tuple[float, float | None], ...] = ()
+
+    def is_paused_at(self, instant: float) -> bool:
+        """True if what was said at *instant* is not to be stored."""
+        return any(start <= instant and (end is None or instant < end) for start, end in self.pauses)
+
+
+def read_control(home: Path) -> Control:
+    """Return the state; a file that cannot be understood counts as a pause without end, for that loses no privacy."""
+    path = hooks_folder(home) / "control.json"
+    value = read_json(path)
+    if value is None:
+        return Control(PAUSED, ((0.0, None),)) if path.exists() else Control()
+    try:
+        pauses = tuple((float(start), None if end is None else float(end)) for start, end in value["pauses"])
+        return Control(str(value["state"]), pauses)
+    except (KeyError, TypeError, ValueError):
+        return Control(PAUSED, ((0.0, None),))
+
+
+def set_state(home: Path, state: str) -> Control:
+    """Turn capture on, pause it, or turn hooks off; begins or ends a pause as of now.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    now = time.time()
+    pauses = list(read_control(home).pauses)
+    is_open = bool(pauses) and pauses[-1][1] is None
+    if state == ON and is_open:
+        pauses[-1] = (pauses[-1][0], now)
+    elif state != ON and not is_open:
+        pauses.append((now, None))
+    if len(pauses) > MAX_PAUSES:
+        joined = len(pauses) - MAX_PAUSES + 1
+        pauses = [(pauses[0][0], pauses[joined - 1][1]), *pauses[joined:]]
+    control = Control(state, tuple(pauses))
+    write_json(hooks_folder(home) / "control.json", {"state": state, "pauses": pauses}, durable=True)
+    return control

@@ -1,0 +1,147 @@
+"""The files that hooks and daemon share, below ``hooks/`` of the home. Standard library only: the hook imports this.
+
+``spool/`` holds the events whose transcripts are still to be read, one file each, written before the hook acknowledges anything.
+``sessions/`` tells how far each transcript was read, ``recalled/`` what a session was shown, ``events/`` the last event of each
+kind. ``control.json`` says when capture is paused. Each of these files is replaced as a whole, so a reader sees all of it or none.
+``stored/`` has the ids of all that was ever stored of a project (`ledger`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+MAX_BYTES = 4 << 20  # of a file of ours; a larger one is not read
+
+CARRIED = ("INFINITE_MEMORY_CAPTURE__", "INFINITE_MEMORY_HOOKS__")
+"""How the variables begin that a client's events carry: they count for that client alone, not for the daemon it may start."""
+
+MALFORMED = ".malformed"  # ends the name of an event that was set aside
+
+_counter = 0
+
+
+def hooks_folder(home: Path) -> Path:
+    """Return the folder of these files; it need not exist."""
+    return home / "hooks"
+
+
+def spool_folder(home: Path) -> Path:
+    """Return the folder of the events that wait."""
+    return hooks_folder(home) / "spool"
+
+
+def read_json(path: Path) -> Json | None:
+    """Return a file's object; None where there is none that can be read."""
+    try:
+        with path.open("rb") as file:
+            value = json.loads(file.read(MAX_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def write_json(path: Path, value: Json, *, durable: bool = False) -> None:
+    """Replace a file, for its owner alone; with *durable* it is on the disk when this returns.
+
+    Raises:
+        OSError: the disk is full, say; the file is as it was.
+    """
+    global _counter  # noqa: PLW0603
+    _counter += 1
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{_counter}.tmp")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(json.dumps(value).encode("ascii"))
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+    if durable and os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def spool(home: Path, event: Json) -> None:
+    """Add an event to those that wait; it is on the disk when this returns.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    write_json(spool_folder(home) / f"{time.time_ns():020d}-{os.getpid()}.json", event, durable=True)
+
+
+def waiting(home: Path) -> list[Path]:
+    """List the files of the events that wait, oldest first."""
+    try:
+        return sorted(path for path in spool_folder(home).iterdir() if path.suffix == ".json")
+    except OSError:
+        return []
+
+
+def set_aside(path: Path) -> None:
+    """Rename an event that cannot be understood, so that it is not read again and `doctor` tells of it. One that cannot be read waits."""
+    try:
+        with path.open("rb") as file:
+            file.read(1)
+        path.replace(path.with_suffix(MALFORMED))
+    except OSError:
+        return
+
+
+def events_set_aside(home: Path) -> list[str]:
+    """List the names of the events that were set aside."""
+    try:
+        return sorted(path.name for path in spool_folder(home).iterdir() if path.suffix == MALFORMED)
+    except OSError:
+        return []
+
+
+def record_event(home: Path, client: str, event: str, failure: str | None = None) -> None:
+    """Remember when an event last came, and since when it fails. What cannot be written is let be: nobody waits for it."""
+    path = hooks_folder(home) / "events" / f"{client}.{event}.json"
+    now = time.time()
+    before = read_json(path)
+    before = before if before is not None and _is_event(before) else {}
+    value: Json = {"client": client, "event": event, "at": now, "failure": failure}
+    value["failing_since"] = None if failure is None else (before.get("failing_since") or now)
+    value["last_failure"] = {"at": now, "failure": failure} if failure is not None else before.get("last_failure")
+    try:
+        write_json(path, value)
+    except OSError:
+        return
+
+
+def last_events(home: Path) -> list[Json]:
+    """List the last event of each kind and client, by name."""
+    try:
+        paths = sorted(path for path in (hooks_folder(home) / "events").iterdir() if path.suffix == ".json")
+    except OSError:
+        return []
+    return [value for path in paths if (value := read_json(path)) is not None and _is_event(value)]
+
+
+def _is_event(value: Json) -> bool:
+    """True if a file of ``events/`` is one that `record_event` may have written."""
+    last = value.get("last_failure")
+    return (
+        isinstance(value.get("at"), float)
+        and all(isinstance(value.get(name), str) for name in ("client", "event"))
+        and isinstance(value.get("failure"), str | None)
+        and isinstance(value.get("failing_since"), float | None)
+        and (value.get("failure") is None or value.get("failing_since") is not None)
+        and (last is None or (isinstance(last, dict) and isinstance(last.get("at"), float) and "failure" in last))
+    )

@@ -1,0 +1,142 @@
+"""The project of a session: its folder, the scope of its memories, and what a file in the folder turns off.
+
+A scope is named as its folder, and the engine takes names for the same that differ by case, form or blanks. Two such folders are two
+projects all the same: the one whose name the scope bears has it, and another's bears a mark behind ``//``, which no path holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infinite_memory.engine.engine import Engine
+from infinite_memory.errors import without_surrogates
+from infinite_memory.normalization import normalize
+
+MAX_SCOPE_CHARS = 200
+PREFIX = "project "
+MARK_CHARS = 8
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project: its folder, the scope of its memories, and what its own file turns off."""
+
+    root: Path
+    scope: str
+    captures: bool = True
+    recalls: bool = True
+
+
+PROJECT_FILE = ".infinite-memory.toml"
+MAX_SETTINGS_BYTES = 64 * 1024
+
+
+def find_project(cwd: str) -> Project:
+    """Return the project of a folder: the repository that it lies in (a worktree belongs to its repository), else the folder above
+    that has a project file, else itself.
+    """
+    import tomllib
+
+    folder = Path(cwd)
+    around = (folder, *folder.parents)
+    repository = next((one for one in around if (one / ".git").exists()), None)
+    inside = around if repository is None else around[: around.index(repository) + 1]
+    marked = next((one for one in inside if (one / PROJECT_FILE).is_file()), None)
+    settings: Any = {}
+    if marked is not None:
+        try:
+            settings = tomllib.loads(_read_small(marked / PROJECT_FILE))
+        except (OSError, ValueError):  # what cannot be read may have said no
+            settings = {"capture": {"enabled": False}, "recall": {"enabled": False}}
+    root = _repository(repository or marked or folder)
+    return Project(root, _scope_name(root), *(_is_enabled(settings, name) for name in ("capture", "recall")))
+
+
+def _repository(root: Path) -> Path:
+    """Return the folder of a worktree's repository; of any other folder, itself.
+
+    A file ``.git`` is believed only where the repository names that very file as its worktree's, as git itself checks: any archive can
+    hold such a file, and would be shown another project's memories.
+    """
+    link = root / ".git"
+    try:
+        said = _read_small(link).partition("gitdir:")[2].strip() if link.is_file() else ""
+        git = (root / said).resolve() if said else root
+        if not said or git.parent.name != "worktrees" or git.parents[1].name != ".git":
+            return root
+        is_its_own = Path(_read_small(git / "gitdir").strip()).resolve() == link.resolve()
+    except (OSError, ValueError):
+        return root
+    return git.parents[2] if is_its_own else root
+
+
+def _read_small(file: Path) -> str:
+    """Return the text of a file of settings.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no UTF-8, or larger than such a file is.
+    """
+    with file.open("rb") as source:
+        data = source.read(MAX_SETTINGS_BYTES + 1)
+    if len(data) > MAX_SETTINGS_BYTES:
+        raise ValueError(f"{file.name} is too large")
+    return data.decode("utf-8")
+
+
+def _scope_name(root: Path) -> str:
+    """Name the scope of a project by its folder as the user would write it."""
+    written = str(root)
+    home = str(Path.home())
+    if written.startswith(home + os.sep):
+        written = "~" + written[len(home) :]
+    if len(written) > MAX_SCOPE_CHARS:
+        written = f"{_digest(written)[:8]}…{written[-MAX_SCOPE_CHARS:]}"
+    return f"{PREFIX}{written}"
+
+
+async def find_scope(engine: Engine, project: Project) -> str:
+    """Return the name of the scope of a project's memories, the same for the same folder; the scope need not exist.
+
+    The mark is keyed with the database's secret, so nobody can make a folder that gets the mark of another.
+    """
+    plain = project.scope
+    is_name = plain == normalize("NFC", plain.strip()) and plain == _printable(plain)
+    bearer = await engine.scopes.find(plain) if plain == _printable(plain) else None
+    if bearer is not None and (bearer.name == plain or _is_same_folder(bearer.name, project.root)):
+        return bearer.name
+    ids = await engine.memories.make_ids(f"hook-project/{project.root}")
+    marked = [f"{_printable(plain).strip()}//{one[:MARK_CHARS]}" for one in ids]
+    for name in marked:  # whoever bore the plain name may be gone since, or the secret another
+        if await engine.scopes.find(name) is not None:
+            return name
+    return plain if bearer is None and is_name else marked[0]
+
+
+def _printable(text: str) -> str:
+    """Return *text* without what no scope's name can hold."""
+    return without_surrogates(_UNPRINTABLE.sub("\ufffd", text))
+
+
+def _is_same_folder(name: str, root: Path) -> bool:
+    """True if a scope is named for *root* in another spelling, on a disk that takes both for the same."""
+    try:
+        return Path(name.removeprefix(PREFIX)).expanduser().samefile(root)
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def _is_enabled(settings: Any, section: str) -> bool:
+    """True unless the project's file turns *section* off; anything but true counts as off."""
+    table = settings.get(section, {})
+    return isinstance(table, dict) and table.get("enabled", True) is True
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,226 @@
+"""The daemon's side of the hooks: reads the spool into memories in the background, and answers what a session is to be shown.
+
+An event leaves the spool when what it speaks of is stored. What fails stays there and is tried again at the next event, and at the
+daemon's next start; so nothing that was acknowledged is lost, however the daemon ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import datetime as dt
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from infinite_memory.config import Config, load_config
+from infinite_memory.engine.engine import Engine
+from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
+from infinite_memory.hooks.capture import SOURCE, Capture
+from infinite_memory.hooks.control import OFF, read_control
+from infinite_memory.hooks.files import CARRIED, Json, read_json, record_event, set_aside, waiting
+from infinite_memory.hooks.projects import Project, find_project, find_scope
+from infinite_memory.hooks.recalling import Asking, recall_for_prompt, recall_for_start
+from infinite_memory.hooks.sessions import Reading, Sessions
+from infinite_memory.zones import find_zone
+
+log = logging.getLogger(__name__)
+
+ANSWER_S = 0.6  # the hook waits 0.8 s: what comes later is not shown, and must not count as shown
+CAPTURED = "capture"  # the name under which the doctor finds what the daemon did
+
+
+class HookService:
+    """Captures and recalls for the sessions of one home. Used from one event loop."""
+
+    def __init__(self, engine: Callable[[], Awaitable[Engine]], home: Path, config_file: Path) -> None:
+        self._engine, self._home, self._config_file = engine, home, config_file
+        self._sessions = Sessions(home)
+        self._capture = Capture(self._sessions)
+        self._draining: asyncio.Task[None] | None = None
+        self._is_wanted = self._is_catching_up = False
+        self._direct: list[Json] = []  # events that the hook could not write to the disk
+
+    def start(self) -> None:
+        """Read what waits in the spool, in the background."""
+        if waiting(self._home):
+            self.drain()
+
+    async def close(self) -> None:
+        """Stop; what was not stored yet is read at the next start."""
+        if self._draining is not None:
+            self._draining.cancel()
+            await asyncio.gather(self._draining, return_exceptions=True)
+
+    async def answer(self, message: Mapping[str, Any]) -> Json:
+        """Answer one message of a hook; never raises but for cancellation."""
+        what = message.get("what")
+        if what in ("capture", "recall"):
+            self._direct.append(dict(message))
+        self.drain(catch_up=message.get("event") == "SessionStart")
+        if what != "recall":
+            return {"ok": True}
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return {"ok": True, "context": await self._recall(message)}
+        except TimeoutError:
+            return {"ok": True, "late": True}
+        except (InfiniteMemoryError, OSError) as exc:
+            record_event(self._home, SOURCE, "recall", str(exc))
+        except Exception as exc:
+            log.exception("a recall for a hook failed", extra={"event": "hook_failed"})
+            record_event(self._home, SOURCE, "recall", type(exc).__name__)
+        return {"ok": True}
+
+    async def _recall(self, message: Mapping[str, Any]) -> str:
+        event, session_id, cwd = (str(message.get(name) or "") for name in ("event", "session_id", "cwd"))
+        config = await asyncio.to_thread(self._config, message)
+        project = await asyncio.to_thread(find_project, cwd) if os.path.isabs(cwd) else None  # noqa: PTH117
+        if project is None or not project.recalls or read_control(self._home).state == OFF:
+            return ""
+        engine = await self._engine()
+        recalled = self._sessions.recalled(session_id)
+        scopes = tuple(dict.fromkeys((await find_scope(engine, project), config.scopes.default)))
+        zone = find_zone(config.time.zone, os.environ)
+
+        def asking(tokens: int) -> Asking:
+            return Asking(session_id, scopes, tokens, dt.datetime.now(dt.UTC), zone)
+
+        texts: list[str] = []
+        if event == "SessionStart" and message.get("source") == "resume":
+            recalled.is_started = True  # it has what it was shown before
+        elif not recalled.is_started:
+            # A prompt brings what the start did not, where the daemon was still starting then.
+            texts.append(await recall_for_start(engine, asking(config.hooks.start_tokens), recalled))
+            recalled.is_started = True
+        if isinstance(prompt := message.get("prompt"), str):
+            tokens = asking(config.hooks.prompt_tokens)
+            texts.append(await recall_for_prompt(engine, prompt, tokens, recalled, config.hooks.min_confidence))
+        await asyncio.to_thread(self._sessions.save_recalled, recalled)
+        record_event(self._home, SOURCE, "recall")
+        return "\n".join(filter(None, texts))
+
+    def drain(self, *, catch_up: bool = False) -> None:
+        """Read the spool in the background, and with *catch_up* what transcripts have grown by since their last event."""
+        self._is_wanted = True
+        self._is_catching_up |= catch_up
+        if self._draining is None or self._draining.done():
+            self._draining = asyncio.create_task(self._drain(), name="hooks")
+
+    async def _drain(self) -> None:
+        while self._is_wanted:
+            self._is_wanted = False
+            failed: set[Any] = set()  # sessions whose events are tried again, and are not read without these
+            for path in await asyncio.to_thread(waiting, self._home):
+                event = await asyncio.to_thread(read_json, path)
+                if event is None:
+                    await asyncio.to_thread(set_aside, path)
+                elif await self._take(event):
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+                else:
+                    failed.add(event.get("session_id"))
+            while self._direct:
+                await self._take(self._direct.pop(0))
+            if self._is_catching_up:
+                self._is_catching_up = False
+                await asyncio.to_thread(self._sessions.remove_old)
+                for reading in await asyncio.to_thread(self._sessions.unfinished):
+                    if reading.session_id in failed:
+                        continue
+                    await self._take(
+                        {"session_id": reading.session_id, "transcript_path": reading.transcript, "cwd": reading.cwd,
+                         "environ": reading.environ}
+                    )  # fmt: skip
+
+    async def _take(self, event: Json) -> bool:
+        """Capture what an event speaks of; False when it is to be tried again."""
+        try:
+            if not await self._read(event):
+                return True
+        except (ScopeArchivedError, FileNotFoundError, ValueError) as exc:  # trying again would not help
+            record_event(self._home, SOURCE, CAPTURED, str(exc))
+            return True
+        except (InfiniteMemoryError, OSError) as exc:
+            record_event(self._home, SOURCE, CAPTURED, str(exc))
+            return False
+        except Exception as exc:
+            log.exception("an event of a hook failed", extra={"event": "hook_failed"})
+            record_event(self._home, SOURCE, CAPTURED, type(exc).__name__)
+            return False
+        record_event(self._home, SOURCE, CAPTURED)
+        return True
+
+    async def _read(self, event: Json) -> bool:
+        """Read what was said up to an event, with the variables of the client that said it; False where there is nothing to do.
+
+        Where a client goes on with a session with other variables than it had, what was said before its start was said with the old
+        ones; where its start was not seen, capture must be on with both.
+        """
+        session_id, transcript = event.get("session_id"), event.get("transcript_path")
+        cwd = event.get("cwd")
+        if event.get("what") == "recall" and not (session_id and transcript and cwd):
+            return False
+        if not (isinstance(session_id, str) and isinstance(transcript, str) and isinstance(cwd, str)):
+            raise ValueError("the event names no session, transcript or folder")
+        transcript = str(Path(transcript).expanduser())
+        environ = _own_settings(event)
+        reading = await asyncio.to_thread(self._sessions.find_reading, session_id, transcript)
+        if event.get("what") == "recall" and (reading is None or reading.environ == environ):
+            return False
+        reading = reading or Reading(session_id, transcript, cwd, environ=environ)
+        reading.cwd = reading.cwd or cwd
+        settings = [reading.environ, environ][: 1 if event.get("event") == "SessionStart" else 2]
+        until, is_beginning = _instant(event), event.get("what") == "recall"
+        try:
+            await self._capture_until(until, reading, settings)
+        except BaseException:
+            if is_beginning:  # it is not tried again: who knows with which variables that was said which was not read
+                reading.withheld_until = max(reading.withheld_until, until or time.time())
+                await self._take_over(reading, environ)
+            raise
+        await self._take_over(reading, environ)
+        return True
+
+    async def _take_over(self, reading: Reading, environ: dict[str, str]) -> None:
+        if reading.environ != environ:
+            reading.environ = environ
+            await asyncio.to_thread(self._sessions.save_reading, reading)
+
+    async def _capture_until(self, until: float | None, reading: Reading, settings: list[dict[str, str]]) -> None:
+        project: Project = await asyncio.to_thread(find_project, reading.cwd)
+        configs = [await asyncio.to_thread(self._config, {"environ": one}) for one in settings]
+        stores = project.captures and all(config.capture.enabled for config in configs)
+        control, engine = read_control(self._home), await self._engine()
+        if stores:
+            project = dataclasses.replace(project, scope=await find_scope(engine, project))
+        await self._capture.capture(engine, reading, project, control, stores=stores, until=until)
+
+    def _config(self, event: Mapping[str, Any]) -> Config:
+        """Return the settings as they are now, with what the client's environment says of capture and recall.
+
+        What the environment of the daemon says of them is the word of whichever client started it, and counts for nobody else.
+
+        Raises:
+            ConfigError: one of them is wrong; nothing is captured then.
+        """
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(CARRIED)}
+        return load_config(self._config_file, environ | _own_settings(event))
+
+
+def _own_settings(event: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables that an event carries."""
+    named = event.get("environ")
+    if not isinstance(named, dict):
+        return {}
+    return {str(name): str(value) for name, value in named.items() if str(name).startswith(CARRIED)}
+
+
+def _instant(event: Mapping[str, Any]) -> float | None:
+    """Return when an event came, in seconds; None for no event, or an instant that cannot be."""
+    at = event.get("at")
+    return at if isinstance(at, float) and 0 < at <= time.time() else None

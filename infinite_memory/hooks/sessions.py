@@ -1,0 +1,193 @@
+"""What the daemon knows of each session of an assistant: how far its transcript was read, and what it was shown.
+
+Both are files of the home, one for each session, replaced as a whole. The first is written after what it speaks of is stored, so a
+crash leads to reading again and never to a loss; reading again stores nothing twice (`capture`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from infinite_memory.hooks.files import Json, hooks_folder, read_json, write_json
+from infinite_memory.hooks.ledger import Ledger
+
+HEAD_BYTES = 512
+MAX_RECALLED = 2000  # ids that a session was shown
+UNUSED_S = 90 * 86_400.0  # Claude Code keeps transcripts for 30 days
+
+
+@dataclass(slots=True)
+class Reading:
+    """How far a transcript was read. ``head`` is a hash of its beginning: another one means another file.
+
+    ``withheld_until`` is the last instant, in seconds, at which capture was turned off: what was said before stays out, or is stored.
+    ``environ`` are the variables of the client, as of its last event: they count for what it said, whoever has it read.
+    """
+
+    session_id: str
+    transcript: str
+    cwd: str
+    offset: int = 0
+    head: str = ""
+    is_skipping: bool = False
+    stored: int = 0
+    unread: int = 0
+    withheld_until: float = 0.0
+    environ: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Recalled:
+    """What a session was shown: ids of memories, and whether it had what a start gives."""
+
+    session_id: str
+    memory_ids: list[str] = field(default_factory=list)
+    is_started: bool = False
+
+
+class Sessions:
+    """The files of one home."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._readings, self._recalled = hooks_folder(home) / "sessions", hooks_folder(home) / "recalled"
+
+    def ledger(self, root: Path) -> Ledger:
+        """Return what was ever stored of a project."""
+        return Ledger(self._home, root)
+
+    def reading(self, session_id: str, transcript: str, cwd: str) -> Reading:
+        """Return how far a transcript was read; a new one at its beginning."""
+        return self.find_reading(session_id, transcript) or Reading(session_id, transcript, cwd)
+
+    def find_reading(self, session_id: str, transcript: str) -> Reading | None:
+        """Return how far a transcript was read; None where it never was. What is malformed in the file counts as not known.
+
+        Where it can no longer be told until when capture was off, all that was said before the file was written stays out.
+        """
+        path = self._readings / f"{_name(session_id, transcript)}.json"
+        value = read_json(path)
+        try:
+            written_at = path.stat().st_mtime
+        except OSError:
+            return None
+        faults = _faults(Reading, value or {})
+        good = {name: one for name, one in (value or {}).items() if name in _names(Reading) and name not in faults}
+        if value is None or faults & {"withheld_until", "environ"}:
+            good["withheld_until"] = written_at
+        return Reading(**({"cwd": ""} | good | {"session_id": session_id, "transcript": transcript}))
+
+    def save_reading(self, reading: Reading) -> None:
+        """Keep how far a transcript was read."""
+        name = _name(reading.session_id, reading.transcript)
+        write_json(self._readings / f"{name}.json", asdict(reading), durable=True)
+
+    def unfinished(self) -> list[Reading]:
+        """List the sessions whose transcripts have grown since they were read, or shrunk."""
+        try:
+            paths = sorted(self._readings.glob("*.json"))
+        except OSError:
+            return []
+        values = [value for path in paths if not _faults(Reading, value := read_json(path) or {}) & _IDENTITY]
+        found = [self.find_reading(value["session_id"], value["transcript"]) for value in values]
+        return [one for one in found if one is not None and (size := size_of(one.transcript)) and size != one.offset]
+
+    def has_read(self, session_id: str) -> bool:
+        """True if a transcript of that session was read, to its end or not."""
+        values = (read_json(path) or {} for path in self._readings.glob("*.json"))
+        return any(value.get("session_id") == session_id and bool(value.get("offset")) for value in values)
+
+    def malformed(self) -> list[str]:
+        """List the files that are not as they were written, by folder and name."""
+        return [
+            f"{folder.name}/{path.name}"
+            for folder, kind in ((self._readings, Reading), (self._recalled, Recalled))
+            for path in sorted(folder.glob("*.json") if folder.is_dir() else ())
+            if (value := read_json(path)) is None or _faults(kind, value)
+        ]
+
+    def remove_old(self) -> None:
+        """Remove what was not touched for long: a transcript that comes back all the same is read anew, and met as stored."""
+        for folder in (self._readings, self._recalled):
+            for path in folder.glob("*.json") if folder.is_dir() else ():
+                with contextlib.suppress(OSError):
+                    if path.stat().st_mtime < time.time() - UNUSED_S:
+                        path.unlink()
+
+    def recalled(self, session_id: str) -> Recalled:
+        """Return what a session was shown."""
+        value = read_json(self._recalled / f"{_name(session_id)}.json") or {}
+        if _faults(Recalled, value):
+            return Recalled(session_id)
+        return Recalled(session_id, value.get("memory_ids", []), value.get("is_started", False))
+
+    def save_recalled(self, recalled: Recalled) -> None:
+        """Keep what a session was shown."""
+        recalled.memory_ids = recalled.memory_ids[-MAX_RECALLED:]
+        write_json(self._recalled / f"{_name(recalled.session_id)}.json", asdict(recalled))
+
+
+_IDENTITY = frozenset({"session_id", "transcript", "cwd"})
+MAX_NUMBER = 1 << 53
+_IS: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "bool": lambda value: isinstance(value, bool),
+    "int": lambda value: type(value) is int and 0 <= value < MAX_NUMBER,
+    "float": lambda value: type(value) in (int, float) and 0 <= value < MAX_NUMBER,
+    "list[str]": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+    "dict[str, str]": lambda value: isinstance(value, dict) and all(isinstance(one, str) for one in value.values()),
+}
+"""Whether a value is of a field's type, which is named as the class below names it."""
+
+
+def _names(kind: type[Any]) -> set[str]:
+    return {one.name for one in fields(kind)}
+
+
+def _faults(kind: type[Any], value: Json) -> set[str]:
+    """Return the fields of an object of *kind* that its file has not, or of another type; those with a default may be missing."""
+    has_default = {one.name for one in fields(kind) if one.default is not MISSING or one.default_factory is not MISSING}
+    return {
+        one.name
+        for one in fields(kind)
+        if not (one.name in value and _IS[str(one.type)](value[one.name]))
+        and not (one.name not in value and one.name in has_default)
+    }
+
+
+def _name(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def size_of(transcript: str) -> int | None:
+    """Return the size of a transcript that may be read; None where there is none.
+
+    Only a regular file of this user's named ``*.jsonl`` is one, so an event cannot have other files read.
+    """
+    path = Path(transcript)
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    is_own = os.name != "posix" or status.st_uid == os.geteuid()
+    is_transcript = path.is_absolute() and path.suffix == ".jsonl" and stat.S_ISREG(status.st_mode)
+    return status.st_size if is_own and is_transcript else None
+
+
+def head_of(path: Path) -> str:
+    """Hash the beginning of a transcript, up to the end of its first line at most.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        line = file.readline(HEAD_BYTES)
+    return hashlib.sha256(line).hexdigest() if line.endswith(b"\n") or len(line) == HEAD_BYTES else ""

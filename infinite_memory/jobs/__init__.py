@@ -1,0 +1,1 @@
+"""What runs by itself: the schedule, the runner, and the tidying of memories."""

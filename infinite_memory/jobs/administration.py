@@ -1,0 +1,93 @@
+"""What is done with the memory as a whole, beside the engine: backups, restores, exports, imports and consolidation.
+
+``bootstrap.py`` hands in what these work with; who has an `Administration` sees everything. The native contract's commands and the
+daily jobs ask it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from infinite_memory.backup.folder import find_backup
+from infinite_memory.backup.restore import Restoring
+from infinite_memory.backup.service import Backups
+from infinite_memory.clock import Clock
+from infinite_memory.config import Config
+from infinite_memory.engine.types import Progress
+from infinite_memory.jobs.consolidation import Tidier
+from infinite_memory.jobs.state import JobState, failing_jobs
+from infinite_memory.store.base import Store
+from infinite_memory.store.scope_cache import ScopeCache
+from infinite_memory.transfer.export import Exported, ExportFormat, export
+from infinite_memory.transfer.import_folders import ImportFolders
+from infinite_memory.transfer.importer import Importer
+
+if TYPE_CHECKING:
+    from infinite_memory.embedding.service import EmbeddingService
+    from infinite_memory.engine.usage import UsageCounter
+    from infinite_memory.index.sync import IndexSync
+
+
+class Administration:
+    """Opens what works on one home's memory as a whole."""
+
+    def __init__(
+        self, *, store: Store, index: IndexSync, scopes: ScopeCache, embeddings: EmbeddingService, config: Config,
+        clock: Clock, uses: UsageCounter | None, home: Path, backup_folder: Path,
+    ) -> None:  # fmt: skip
+        self._store, self._index, self._scopes, self._embeddings = store, index, scopes, embeddings
+        self._config, self._clock, self._uses = config, clock, uses
+        self._home, self._backup_folder = home, backup_folder
+
+    def open_backups(self) -> Backups:
+        """Return the backups that the settings name.
+
+        Raises:
+            BackupError: the passphrase or key file that the settings name cannot be read.
+        """
+        return Backups.open(self._backup_folder, store=self._store, config=self._config, clock=self._clock)
+
+    def is_own_backup(self, name: str) -> bool:
+        """True if *name*, a name or path, is a file in the folder of backups.
+
+        Raises:
+            BackupNotFoundError: there is no such file.
+        """
+        return find_backup(self._backup_folder, name).parent.resolve() == self._backup_folder.resolve()
+
+    def open_restoring(self) -> Restoring:
+        """Return what restores from these backups; errors as in `open_backups`."""
+        return Restoring(self.open_backups(), store=self._store, index=self._index, scopes=self._scopes)
+
+    def open_importer(self) -> Importer:
+        """Return what imports."""
+        return Importer(
+            store=self._store, index=self._index, scopes=self._scopes, embeddings=self._embeddings,
+            config=self._config, clock=self._clock,
+        )  # fmt: skip
+
+    def import_folders(self) -> ImportFolders:
+        """Return where files to import may lie, for who may not name any path."""
+        return ImportFolders.of(self._config.import_.folders, self._home)
+
+    def open_tidier(self) -> Tidier:
+        """Return what merges, prunes and sums up."""
+        return Tidier(
+            store=self._store, index=self._index, scopes=self._scopes, embeddings=self._embeddings,
+            config=self._config, clock=self._clock, uses=self._uses,
+        )  # fmt: skip
+
+    async def export(
+        self, *, form: ExportFormat, scope: str | None, deleted: bool, progress: Progress | None = None
+    ) -> Exported:
+        """Write an export beside the backups, once the index is ready; see `transfer.export.export`."""
+        await self._index.sidecar()
+        return await export(
+            self.open_backups().folder, store=self._store, scopes=self._scopes, clock=self._clock,
+            form=form, scope=scope, deleted=deleted, progress=progress,
+        )  # fmt: skip
+
+    async def failing_jobs(self) -> list[JobState]:
+        """List the jobs whose last run failed."""
+        return await failing_jobs(self._store)

@@ -1,0 +1,285 @@
+"""What runs by itself, and when: the daily backup with its rotation, retention, tidying with compaction, the sidecar's check.
+
+APScheduler's own triggers wake us (cron at each job's time, an interval beside them); what is due is decided by what the store
+says is done. So a run that was missed while the machine slept or no daemon ran happens once, at the next start; of several daemons
+on one MongoDB one takes it (a lease); and a daemon that dies in mid-job leaves it due. A job that fails is noted, tried again an
+hour later, and stops no other.
+
+Why not APScheduler's own job store and grace time: it remembers in the process only, or needs a driver that blocks; and it asks
+when a job was to start, while the question is for which day one is done. Its cron trigger may skip the night in which the clock
+jumps over a job's time; the interval finds that day's run due all the same (`daily`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.cron import CronTrigger
+
+from infinite_memory.backup.retention import scheduled_backup
+from infinite_memory.clock import Clock
+from infinite_memory.config import Config
+from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.maintenance import Operation
+from infinite_memory.errors import InfiniteMemoryError, SidecarNotReadyError, StoreUnavailableError
+from infinite_memory.jobs.administration import Administration
+from infinite_memory.jobs.consolidation import Tidying
+from infinite_memory.jobs.schedule import last_due, next_due, parse_time
+from infinite_memory.jobs.state import JobState, load_state, save_state
+from infinite_memory.store.base import Store
+from infinite_memory.transfer.serialization import instant_to_text
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 30  # a clock that was set, or a machine that slept, is noticed after this long
+RETRY_AFTER = dt.timedelta(hours=1)
+LEASE = dt.timedelta(minutes=2)
+RENEW_S = 30.0  # a quarter of the lease: a renewal that fails ends nothing
+START_LOOK_S = 0.2  # how often it is looked whether MongoDB is there
+STOP_S = 10.0  # a job under way may take this long once the daemon is asked to go; it is due again otherwise
+CLOCK_FAULT = dt.timedelta(days=2)  # a run noted as done so far in the future was noted by a wrong clock
+DEFAULT_TIME = dt.time(3, 0)
+_AFTER_BACKUP = {
+    "retention": 15,
+    "tidy": 30,
+    "check_sidecar": 60,
+}  # minutes: what is purged is in the backup of the same night
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something that runs once a day; ``run`` says what it did."""
+
+    name: str
+    time: dt.time
+    run: Callable[[], Awaitable[str]]
+
+
+class Jobs:
+    """The jobs of one daemon. Used from one event loop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        administration: Administration,
+        zone: ZoneInfo,
+        *,
+        store: Store,
+        config: Config,
+        clock: Clock,
+    ) -> None:
+        self._engine, self._administration, self._zone = engine, administration, zone
+        self._store, self._config, self._clock = store, config, clock
+        self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._scheduler: Any = None
+        self._starting: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._states: dict[str, JobState] = {}
+        self._running: str | None = None
+        self._closing = False
+        self.jobs = self._make_jobs()
+
+    def start(self) -> None:
+        """Begin once the memory is there; what was missed runs first."""
+        self._starting = asyncio.create_task(self._start(), name="jobs")
+
+    async def close(self) -> None:
+        """Let the job under way finish for a while; one that does not is due again at the next start."""
+        self._closing = True
+        if self._scheduler is not None:
+            self._scheduler.shutdown(wait=False)
+        for task in (self._starting, self._looking):
+            if task is not None and not task.done():
+                if self._running is not None:
+                    await asyncio.wait({task}, timeout=STOP_S)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    def status(self) -> list[dict[str, Any]]:
+        """Tell each job's last and next run, for `daemon status`."""
+        now = self._clock()
+        return [
+            {
+                "name": job.name,
+                "running": self._running == job.name,
+                "next_run": instant_to_text(next_due(now, job.time, self._zone)),
+            }
+            | _serialize_state(self._states.get(job.name, JobState(job.name)))
+            for job in self.jobs
+        ]
+
+    def run_due_soon(self) -> None:
+        """Run what is due, unless that is being done."""
+        if not self._closing and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self.run_due(), name="due jobs")
+
+    async def run_due(self) -> None:
+        """Run every job that is due, one after another; the outermost loop of the jobs."""
+        for job in self.jobs:
+            if self._closing:
+                return
+            try:
+                await self._run_if_due(job)
+            except InfiniteMemoryError as exc:
+                log.warning("the job %s is put off: %s", job.name, exc, extra={"event": "job_put_off"})
+            except Exception:
+                log.exception("the job %s failed", job.name, extra={"event": "job_failed"})
+
+    async def _start(self) -> None:
+        while not self._store.identity:  # a backup needs MongoDB alone, neither the model nor the index
+            await asyncio.sleep(START_LOOK_S)
+        await self._first_look()
+        self._scheduler = AsyncIOScheduler(
+            timezone=dt.UTC, job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
+        )
+        for job in self.jobs:
+            at_its_time = CronTrigger(hour=job.time.hour, minute=job.time.minute, timezone=self._zone)
+            self._scheduler.add_job(_awaitable(self.run_due_soon), at_its_time, id=job.name)
+        self._scheduler.add_job(_awaitable(self.run_due_soon), "interval", seconds=LOOK_EVERY_S, id="look")
+        self._scheduler.start()
+        self.run_due_soon()
+
+    async def _first_look(self) -> None:
+        """Note jobs that never ran as done up to now: a memory that is a minute old needs no backup of last night."""
+        now = self._clock()
+        for job in self.jobs:
+            with contextlib.suppress(InfiniteMemoryError):
+                state = await load_state(self._store, job.name)
+                if state.done_until is None and state.last_run_at is None:
+                    state = JobState(job.name, done_until=last_due(now, job.time, self._zone))
+                    await save_state(self._store, state)
+                elif state.failure is not None:  # what was wrong may be mended: try at once
+                    state = JobState(job.name, state.done_until, None, state.last_ok_at, state.said, state.failure)
+                    await save_state(self._store, state)
+                self._states[job.name] = state
+
+    async def _run_if_due(self, job: Job) -> None:
+        if self._find_due(job, await self._state(job)) is None:
+            return
+        copies = self._store.copies
+        if not await copies.take_lease(job.name, self._holder, LEASE):
+            return  # another daemon is at it; should it die, the lease ends by itself
+        renewing = asyncio.create_task(self._renew(job.name))
+        try:
+            state = await self._state(job)
+            due = self._find_due(job, state)  # another daemon may have done it a moment ago
+            if due is not None:
+                self._running = job.name
+                await self._run(job, due, state)
+        finally:
+            self._running = None
+            renewing.cancel()
+            with contextlib.suppress(InfiniteMemoryError):
+                await copies.release_lease(job.name, self._holder)
+
+    async def _run(self, job: Job, due: dt.datetime, state: JobState) -> None:
+        log.info("the job %s begins", job.name, extra={"event": "job_begins", "job": job.name})
+        try:
+            said = await job.run()
+        except (StoreUnavailableError, SidecarNotReadyError):
+            raise  # it is put off, until the parts are there
+        except InfiniteMemoryError as exc:
+            log.warning("the job %s failed: %s", job.name, exc, extra={"event": "job_failed", "job": job.name})
+            state = state.failed(self._clock(), str(exc))
+        except Exception:
+            log.exception("the job %s failed", job.name, extra={"event": "job_failed", "job": job.name})
+            state = state.failed(self._clock(), "internal error; the log has the details")
+        else:
+            log.info("the job %s is done: %s", job.name, said, extra={"event": "job_done", "job": job.name})
+            state = state.succeeded(due, self._clock(), said)
+        self._states[job.name] = state
+        await save_state(self._store, state)
+
+    def _find_due(self, job: Job, state: JobState) -> dt.datetime | None:
+        """Give the due instant for which the job is to run now; None when nothing is due."""
+        now = self._clock()
+        due = last_due(now, job.time, self._zone)
+        done = state.done_until
+        if done is not None and due <= done <= now + CLOCK_FAULT:
+            return None
+        failed_at = state.last_run_at if state.failure is not None else None
+        if failed_at is not None and abs(now - failed_at) < RETRY_AFTER:
+            return None
+        return due
+
+    async def _state(self, job: Job) -> JobState:
+        state = await load_state(self._store, job.name)
+        self._states[job.name] = state
+        return state
+
+    async def _renew(self, name: str) -> None:
+        while True:
+            await asyncio.sleep(RENEW_S)
+            with contextlib.suppress(InfiniteMemoryError):
+                await self._store.copies.take_lease(name, self._holder, LEASE)
+
+    def _make_jobs(self) -> list[Job]:
+        named = self._config.backup.time
+        first = parse_time(named) if named else DEFAULT_TIME
+        jobs = [Job("backup", first, self._backup)] if named else []
+        if self._retention_operations():
+            jobs.append(Job("retention", _later(first, _AFTER_BACKUP["retention"]), self._retention))
+        jobs.append(Job("tidy", _later(first, _AFTER_BACKUP["tidy"]), self._tidy))
+        jobs.append(Job("check_sidecar", _later(first, _AFTER_BACKUP["check_sidecar"]), self._check))
+        return jobs
+
+    async def _backup(self) -> str:
+        made, removed = await scheduled_backup(self._administration.open_backups(), self._zone)
+        return f"{made.file.name}, {made.memories} memories; {len(removed)} older removed"
+
+    def _retention_operations(self) -> list[Tidying]:
+        """Return what the settings ask for; each can be undone, and the backup of the same night holds what was before."""
+        settings = self._config.retention
+        limits = (settings.max_age_days, settings.max_memories, settings.max_text_mb)
+        switches = {
+            Tidying.DEDUPLICATE: settings.deduplicate,
+            Tidying.SUMMARIZE: settings.summarize,  # before what it sums up may be pruned
+            Tidying.PRUNE: any(limit is not None for limit in limits),
+        }
+        return [operation for operation, is_on in switches.items() if is_on]
+
+    async def _retention(self) -> str:
+        tidier = self._administration.open_tidier()
+        results = [await tidier.run(operation, dry_run=False) for operation in self._retention_operations()]
+        return ", ".join(result.said for result in results)
+
+    async def _tidy(self) -> str:
+        done = await self._engine.maintenance.optimize([Operation.PURGE_DELETED, Operation.COMPACT])
+        return ", ".join(one.said for one in done)
+
+    async def _check(self) -> str:
+        done = await self._engine.maintenance.optimize([Operation.CHECK_SIDECAR])
+        return ", ".join(one.said for one in done)
+
+
+def _serialize_state(state: JobState) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "last_run": instant_to_text(state.last_run_at) if state.last_run_at else None,
+        "last_ok": instant_to_text(state.last_ok_at) if state.last_ok_at else None,
+        "said": state.said,
+    }
+    return out | ({"failure": state.failure} if state.failure else {})
+
+
+def _later(time: dt.time, minutes: int) -> dt.time:
+    return (dt.datetime.combine(dt.date(2000, 1, 1), time) + dt.timedelta(minutes=minutes)).time()
+
+
+def _awaitable(call: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    """Make *call* run on the event loop: the scheduler hands plain functions to threads."""
+
+    async def run() -> None:
+        call()
+
+    return run

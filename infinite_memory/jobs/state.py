@@ -1,0 +1,57 @@
+"""What is known of each job, kept in the store: which day's run is done, when it last ran, what failed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, replace
+
+from infinite_memory.store.base import Store
+
+JOBS = ("backup", "retention", "tidy", "check_sidecar")
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """How one job stands. ``done_until`` is the due instant of the newest run that is done; ``failure`` is of the last try."""
+
+    name: str
+    done_until: dt.datetime | None = None
+    last_run_at: dt.datetime | None = None
+    last_ok_at: dt.datetime | None = None
+    said: str | None = None
+    failure: str | None = None
+
+    def succeeded(self, due: dt.datetime, at: dt.datetime, said: str) -> JobState:
+        """Note a run that did what it should."""
+        return replace(self, done_until=due, last_run_at=at, last_ok_at=at, said=said, failure=None)
+
+    def failed(self, at: dt.datetime, failure: str) -> JobState:
+        """Note a run that failed; it stays due."""
+        return replace(self, last_run_at=at, failure=failure)
+
+
+async def load_state(store: Store, name: str) -> JobState:
+    """Read a job's state; a new one when it never ran."""
+    kept = await store.get_meta(f"job.{name}") or {}
+    instants = {key: kept.get(key) for key in ("done_until", "last_run_at", "last_ok_at")}
+    return JobState(name, **instants, said=kept.get("said"), failure=kept.get("failure"))
+
+
+async def save_state(store: Store, state: JobState) -> None:
+    """Keep a job's state."""
+    await store.set_meta(
+        f"job.{state.name}",
+        {
+            "done_until": state.done_until,
+            "last_run_at": state.last_run_at,
+            "last_ok_at": state.last_ok_at,
+            "said": state.said,
+            "failure": state.failure,
+        },
+    )
+
+
+async def failing_jobs(store: Store) -> list[JobState]:
+    """List the jobs whose last run failed."""
+    states = [await load_state(store, name) for name in JOBS]
+    return [state for state in states if state.failure is not None]

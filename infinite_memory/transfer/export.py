@@ -1,0 +1,239 @@
+"""Exports: what a memory holds, as text that other programs and people read.
+
+JSON Lines is the form that loses nothing but vectors, which a model makes again, and the ids of scopes; Markdown and CSV are made
+from its lines. An export shows one moment, as a backup does. Memories that were forgotten softly are left out unless asked for;
+those removed for good are nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import enum
+import io
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infinite_memory import __version__
+from infinite_memory.backup.folder import atomic_write, make_stem, unwritable
+from infinite_memory.clock import Clock
+from infinite_memory.engine.types import Progress
+from infinite_memory.models import DETAILS, Scope, ScopeId
+from infinite_memory.store.base import Store
+from infinite_memory.store.copies import FACTS, LINKS, MEMORIES_PREFIX, REVISIONS, SCOPES, Chunk, Copies, Snapshot
+from infinite_memory.store.scope_cache import ScopeCache
+from infinite_memory.transfer.serialization import (
+    CR_NOTE,
+    escape_cell,
+    escape_returns,
+    fact_to_json,
+    header_to_json,
+    link_to_json,
+    memory_to_json,
+    revision_to_json,
+    scope_to_json,
+)
+
+Json = dict[str, Any]
+_COLUMNS = (
+    "memory_id", "scope", "timestamp", "text", "tags", "source",
+    *(one.name for one in DETAILS if one.is_exported and one.name != "status"),  # tables of 0.1.0 have none
+    "created_at", "updated_at", "deleted_at", "metadata",
+)  # fmt: skip
+
+
+class ExportFormat(enum.Enum):
+    """What an export is written as."""
+
+    JSONL = "jsonl"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+
+
+SUFFIXES = {ExportFormat.JSONL: ".jsonl", ExportFormat.MARKDOWN: ".md", ExportFormat.CSV: ".csv"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A written export and how many lines of each kind it has."""
+
+    file: Path
+    size_bytes: int
+    counts: Mapping[str, int]
+
+
+async def export(
+    folder: Path,
+    *,
+    store: Store,
+    scopes: ScopeCache,
+    clock: Clock,
+    form: ExportFormat = ExportFormat.JSONL,
+    scope: str | None = None,
+    deleted: bool = False,
+    progress: Progress | None = None,
+) -> Exported:
+    """Write an export into *folder*, under a name that no file has.
+
+    Args:
+        scope: Only this scope, archived or not; None is all.
+        deleted: Whether softly forgotten memories are in it too.
+
+    Raises:
+        ScopeNotFoundError: there is no such scope.
+        BackupError: it could not be written.
+    """
+    counts: Counter[str] = Counter()
+    only = (await scopes.get(scope)).scope_id if scope is not None else None
+    now = clock()
+    with atomic_write(folder, make_stem("export", now), SUFFIXES[form]) as target:
+        try:
+            async with store.copies.snapshot() as snapshot:
+                lines = [header_to_json(now, __version__)]
+                total = sum(snapshot.head.totals.values())
+                async for found in _records(store.copies, snapshot, only, deleted=deleted):
+                    counts.update(one["kind"] for one in found)
+                    if progress is not None:
+                        progress(counts.total(), total)
+                    lines += found
+                    if form is ExportFormat.JSONL:
+                        await asyncio.to_thread(target.file.write, _to_lines(lines))
+                        lines = []
+            rest = await asyncio.to_thread(lambda: "".join(rendered(lines, form)).encode())
+            await asyncio.to_thread(target.file.write, rest)
+            await asyncio.to_thread(target.sync)
+        except OSError as exc:
+            raise unwritable(folder, exc) from exc
+        size_bytes = target.part.stat().st_size
+        return Exported(target.publish(), size_bytes, dict(counts))
+
+
+async def _records(
+    copies: Copies, snapshot: Snapshot, only: ScopeId | None, *, deleted: bool
+) -> AsyncIterator[list[Json]]:
+    scopes: dict[str, Scope] = {}
+    shown: set[str] = set()
+    async for chunk in snapshot.chunks():
+        if chunk.collection == SCOPES:
+            found = [_scope(one) for one in copies.documents_of(chunk) if only in (None, one["_id"])]
+            scopes |= {one.scope_id: one for one in found}
+            yield [scope_to_json(one) for one in found]
+        elif chunk.collection.startswith(MEMORIES_PREFIX):
+            scope = scopes.get(chunk.collection.removeprefix(MEMORIES_PREFIX))
+            if scope is not None:
+                memories = [
+                    one
+                    for one in await asyncio.to_thread(copies.memories_of, chunk)
+                    if deleted or one.deleted_at is None
+                ]
+                shown |= {one.memory_id for one in memories}
+                yield [memory_to_json(one, scope.name) for one in memories]
+        elif chunk.collection in (REVISIONS, FACTS, LINKS):
+            yield await asyncio.to_thread(_belonging, copies, chunk, scopes, shown)
+
+
+def _scope(document: Json) -> Scope:
+    return Scope(
+        ScopeId(document["_id"]), document["name"], document["description"], document["created_at"],
+        document.get("archived_at"),
+    )  # fmt: skip
+
+
+def _belonging(copies: Copies, chunk: Chunk, scopes: Mapping[str, Scope], shown: set[str]) -> list[Json]:
+    """Write revisions of the memories that are shown, links between them, and facts of the scopes that are."""
+    if chunk.collection == REVISIONS:
+        versions = copies.revisions_of(chunk)
+        return [
+            revision_to_json(one, scopes[one.scope_id].name)
+            for one in versions
+            if one.memory_id in shown and one.scope_id in scopes
+        ]
+    if chunk.collection == FACTS:
+        facts = copies.facts_of(chunk)
+        return [fact_to_json(one, scopes[one.scope_id].name) for one in facts if one.scope_id in scopes]
+    links = copies.links_of(chunk)
+    return [
+        link_to_json(one, scopes[scope_id].name)
+        for one, scope_id in links
+        if scope_id in scopes and {one.from_id, one.to_id} <= shown
+    ]
+
+
+def rendered(lines: Iterable[Json], form: ExportFormat) -> Iterator[str]:
+    """Write the lines of an export in a form, in pieces of text."""
+    if form is ExportFormat.JSONL:
+        yield _to_lines(lines).decode()
+    elif form is ExportFormat.CSV:
+        yield from to_csv(lines)
+    else:
+        for _, text in to_markdown(lines):
+            yield text
+
+
+def to_csv(lines: Iterable[Json]) -> Iterator[str]:
+    """Write the memories as a table, RFC 4180; tags are joined by commas, metadata is JSON.
+
+    A cell that a spreadsheet would take for a formula gets an apostrophe before it, which our import takes away again.
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(_COLUMNS)
+    for line in lines:
+        if line["kind"] == "memory":
+            writer.writerow([_cell(line.get(name)) for name in _COLUMNS])
+            if buffer.tell() > 1 << 20:
+                yield buffer.getvalue()
+                buffer.seek(0)
+                buffer.truncate()
+    yield buffer.getvalue()
+
+
+def to_markdown(lines: Iterable[Json]) -> Iterator[tuple[str, str]]:
+    """Write a readable page for each scope: its name and the page."""
+    pages: dict[str, list[str]] = {}
+    for line in lines:
+        if line["kind"] == "scope":
+            about = f"{_quoted(line['description'])}\n\n" if line["description"] else ""
+            pages[line["name"]] = [f"# {_one_line(line['name'])}\n\n{about}"]
+        elif line["kind"] == "memory":
+            pages.setdefault(line["scope"], []).append(_entry(line))
+    for name, page in pages.items():
+        yield name, "".join(page)
+
+
+def _entry(line: Json) -> str:
+    """Write one memory; its text is quoted, so that it is told apart from what is said about it."""
+    about = [f"- id: {line['memory_id']}", f"- source: {_one_line(line['source'])}"]
+    if line["tags"]:
+        about.append(f"- tags: {_one_line(', '.join(line['tags']))}")
+    about += [f"- {name}: {_one_line(str(line[name]))}" for name in ("speaker", "conversation_id") if name in line]
+    if "\r" in line["text"]:
+        about.append(f"- {CR_NOTE}")
+    title = f": {_one_line(line['title'])}" if line.get("title") else ""
+    return f"## {line['timestamp']}{title}\n\n{_quoted(line['text'])}\n\n" + "\n".join(about) + "\n\n"
+
+
+def _quoted(text: str) -> str:
+    """Quote every line of a text; a carriage return, which ends a line in Markdown too, is written as its reference."""
+    escaped = escape_returns(text) if "\r" in text else text
+    return "\n".join(f"> {line}" for line in escaped.split("\n"))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return escape_cell(", ".join(map(str, value)))
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else escape_cell(str(value))
+
+
+def _to_lines(lines: Iterable[Json]) -> bytes:
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()

@@ -1,0 +1,197 @@
+"""Ways in: what people have elsewhere, read as memories. `FORMATS` lists them; `find_format` finds the one that a file is in.
+
+A reader gives one `Incoming` for each memory and one `Refused` for whatever it cannot take, so that a report can say what was left
+out and why. It never ends at one bad entry. Formats are known by what files hold; of their names only ``.md`` and ``.csv`` count, which
+nothing else tells from any other text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from infinite_memory.errors import InvalidRequestError
+from infinite_memory.transfer.formats import chatgpt, claude, csv, memory_servers, native, notes, sqlite_service
+from infinite_memory.transfer.formats.archives import open_archive
+from infinite_memory.transfer.formats.caps import Budget
+from infinite_memory.transfer.formats.reading import Head, Reading, read_head
+from infinite_memory.transfer.formats.sources import Source, SourceFile, describe_fault
+from infinite_memory.transfer.formats.types import (
+    Entry,
+    Incoming,
+    IncomingFact,
+    IncomingLink,
+    IncomingScope,
+    IncomingVersion,
+    Refused,
+    is_our_id,
+)
+
+_OTHER = "is in no form that can be imported"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One form of file: how to tell it, and how to read it. Files of one ``family`` are read together."""
+
+    name: str
+    about: str
+    matches: Callable[[SourceFile, Head], bool]
+    read: Callable[[Reading], Iterator[Entry]]
+    family: str = ""
+
+    @property
+    def group(self) -> str:
+        """The name by which files that belong together are known."""
+        return self.family or self.name
+
+
+def _database(file: SourceFile, head: Head) -> bool:
+    return head.is_database and sqlite_service.is_service_database(file, Budget(max_silent_s=_LOOK_S))
+
+
+_LOOK_S = 10.0  # for a look at a database: two queries of its own lists
+
+# In this order: an assistant's export holds files that the user gave it, in any form.
+FORMATS = (
+    Format("infinite-memory", "our own export, JSON Lines", lambda _, head: native.is_export(head), native.read_export),
+    Format("chatgpt", "data export of ChatGPT: the zip, its folder, or a file of conversations",
+           lambda _, head: chatgpt.is_chatgpt(head), chatgpt.read_chatgpt),
+    Format("claude", "data export of Claude: the zip, its folder, or a file of conversations, projects or memories",
+           lambda _, head: claude.is_claude(head), claude.read_claude),
+    Format("openmemory", "export of OpenMemory: the zip, or `memories.json` in it",
+           lambda _, head: memory_servers.is_openmemory(head), memory_servers.read_openmemory),
+    Format("mcp-memory-service", "JSON export of mcp-memory-service", lambda _, head: memory_servers.is_service(head),
+           memory_servers.read_service),
+    Format("mcp-memory-service-sqlite", "SQLite file of mcp-memory-service", _database, sqlite_service.read_service_database),
+    Format("mem0", "JSON of Mem0: a list, `results` or `memories`", lambda _, head: memory_servers.is_mem0(head), memory_servers.read_mem0),
+    Format("server-memory", "`memory.jsonl` of the MCP reference server memory, or its graph as JSON",
+           lambda _, head: memory_servers.is_graph(head), memory_servers.read_graph),
+    Format("csv", "a CSV or TSV table, ours or any with a column text or content",
+           lambda file, head: csv.is_table(file.suffix, head), csv.read_table),
+    Format("markdown", "our own export, Markdown: a file or a folder", lambda _, head: native.is_markdown(head), native.read_markdown),
+    Format("basic-memory", "Markdown folder of basic-memory, also zipped",
+           lambda file, head: notes.is_basic_memory(file.suffix, head), notes.read_note, "notes"),
+    Format("notes", "vault of Obsidian, or any Markdown notes: a folder, a zip or a file",
+           lambda file, head: notes.is_note(file.suffix, head), notes.read_note, "notes"),
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Opened:
+    """What was named, with the format that it is in and the files of it that are read."""
+
+    form: Format
+    source: Source
+    files: list[SourceFile]
+
+    def entries(self) -> Iterator[Entry]:
+        """Read every file; tells at the end what else there was."""
+        for file in self.files:
+            reading = Reading(file, self.source.budget, f"{file.name}: " if self.source.is_many else "")
+            try:
+                yield from self.form.read(reading)
+            except OSError as exc:
+                yield reading.refused("the file", describe_fault(exc))
+        yield from self.source.left_out
+
+
+def find_format(source: Source, name: str | None = None) -> Opened:
+    """Find the format that *source* is in, or check that it is in the one called *name*.
+
+    Raises:
+        InvalidRequestError: it is in none of them, or not in the one that is named; says why as far as that can be told, and never
+            what the file holds.
+    """
+    if not source.is_many and _is_archive(source):
+        open_archive(source)
+    forms: dict[str, list[SourceFile]] = {}
+    left_out: list[Refused] = []
+    by_form: Counter[str] = Counter()
+    for file in source.files:
+        source.budget.renew()
+        form, why = _form_of(file, name, source)
+        if form is None:
+            left_out.append(Refused(file.name, why))
+        else:
+            by_form[form.name] += 1
+            forms.setdefault(form.group, []).append(file)
+    chosen = _choose(by_form)
+    if chosen is None:
+        raise InvalidRequestError("path", _no_form(source, name, left_out))
+    for group, files in forms.items():
+        if group != chosen.group:
+            left_out += (
+                Refused(file.name, f"is in another form than {chosen.name}; import it by itself") for file in files
+            )
+    source.left_out += left_out
+    return Opened(chosen, source, forms[chosen.group])
+
+
+def _choose(by_form: Counter[str]) -> Format | None:
+    """Choose the first format that a file is in; a page of our own among many notes makes no export of them."""
+    found = [one for one in FORMATS if by_form[one.name]]
+    if found and found[0].name == "markdown":
+        others = [one for one in found if one.family == "notes"]
+        if sum(by_form[one.name] for one in others) > by_form["markdown"]:
+            return others[0]
+    return found[0] if found else None
+
+
+def _is_archive(source: Source) -> bool:
+    [file] = source.files
+    try:
+        return read_head(file).is_archive
+    except OSError as exc:
+        raise InvalidRequestError("path", f"{file.name!r} {describe_fault(exc)}") from None
+
+
+def _form_of(file: SourceFile, name: str | None, source: Source) -> tuple[Format | None, str]:
+    """Return the format that a file is in, else why it is in none."""
+    try:
+        head = read_head(file)
+    except OSError as exc:
+        return None, describe_fault(exc)
+    for one in FORMATS:
+        if name in (None, one.name) and one.matches(file, head):
+            return one, ""
+    if source.is_many and claude.is_account(head):
+        return None, claude.ACCOUNT
+    if head.is_archive:
+        return None, "is an archive inside another; unpack it and import it by itself"
+    if head.is_database and file.path is None:
+        return None, "is a database inside an archive; unpack it and import it by itself"
+    if name is not None and not head.fault:
+        return None, f"is not in the form {name}"
+    if file.suffix in csv.SUFFIXES and head.text is not None and not head.fault:
+        return None, "has no one column named text or content in its first line"
+    return None, head.fault or _OTHER
+
+
+def _no_form(source: Source, name: str | None, left_out: list[Refused]) -> str:
+    known = ", ".join(one.name for one in FORMATS)
+    if not source.is_many and left_out:
+        why = left_out[0].why
+        return f"{left_out[0].where!r} {why}" + (f"; known: {known}" if why == _OTHER else "")
+    if name is not None:
+        return f"{source.path.name!r} holds no file in the form {name}"
+    return f"{source.path.name!r} holds no file in a form that can be imported; known: {known}"
+
+
+__all__ = [
+    "FORMATS",
+    "Budget",
+    "Entry",
+    "Format",
+    "Incoming",
+    "IncomingFact",
+    "IncomingLink",
+    "IncomingScope",
+    "IncomingVersion",
+    "Opened",
+    "Refused",
+    "Source",
+    "find_format",
+    "is_our_id",
+]

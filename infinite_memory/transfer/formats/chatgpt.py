@@ -1,0 +1,226 @@
+"""The data export of ChatGPT: ``conversations.json``, or ``conversations-000.json`` and so on, as it is downloaded or unpacked.
+
+Each message of the thread that the user sees is a memory of its conversation. A conversation is a tree: an answer that was made again,
+or a question that was changed, begins a branch, and ``current_node`` tells which leaf is shown. What is not shown (other branches,
+hidden messages, the model's instructions and reasoning, what tools said) is left out and told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from infinite_memory.transfer.formats.json_stream import Json
+from infinite_memory.transfer.formats.reading import Head, Reading
+from infinite_memory.transfer.formats.types import Entry, Incoming, get_time, to_instant, to_list, to_object, to_text
+
+MAX_NAMED = 50  # citations or attachments of a message that are kept by name
+_CITATION = re.compile("\ue200.{0,2000}?\ue201", re.DOTALL)  # marks that the page replaces by links
+_BRACKETS = re.compile("【[^【】\n]{0,100}】")
+_HIDDEN_KINDS = ("user_editable_context", "model_editable_context", "app_pairing_content")
+_REASONING = ("thoughts", "reasoning_recap")
+_CANVAS = "canmore."
+
+HIDDEN = "is hidden from the user (instructions to the model, for one)"
+OFF_THREAD = "is not on the thread that the user sees: another branch, or an answer that was made again"
+SYSTEM = "is a system message"
+TOOL = "is what a tool was asked or answered"
+REASONING = "is the model's reasoning"
+ONLY_MEDIA = "holds only pictures, sounds or files, which are not kept"
+CANVAS_CHANGE = "changes part of a canvas document; the document as it was written is kept"
+UNKNOWN = "is of a kind that is not known"
+
+
+def is_chatgpt(head: Head) -> bool:
+    """True if the file holds conversations with a ``mapping`` of messages."""
+    return any("mapping" in one for one in head.objects()) or isinstance(head.members.get("mapping"), dict)
+
+
+def read_chatgpt(reading: Reading) -> Iterator[Entry]:
+    """Read what user and assistant said, and the documents that they wrote."""
+    for number, conversation, fault in reading.records():
+        place = f"conversation {number}" if number else "the file"
+        if fault is not None:
+            yield reading.refused(place, fault)
+        elif not isinstance(conversation, dict) or not isinstance(conversation.get("mapping"), dict):
+            yield reading.refused(place, "has no messages")
+        else:
+            yield from _Conversation(reading, place, conversation).read()
+
+
+@dataclass(slots=True)
+class _Said:
+    """What a message says, or why that is not taken. Both None: it is empty."""
+
+    text: str | None = None
+    why: str | None = None
+    kind: str | None = None
+    title: str | None = None
+    metadata: Json = field(default_factory=dict)
+
+
+class _Conversation:
+    """One conversation."""
+
+    def __init__(self, reading: Reading, place: str, conversation: Json) -> None:
+        self._reading, self._place, self._conversation = reading, place, conversation
+        self._nodes: Json = {key: one for key, one in conversation["mapping"].items() if isinstance(one, dict)}
+        known = to_text(conversation.get("conversation_id")) or to_text(conversation.get("id"))
+        self._id = known or self._made_id()
+        self._title = to_text(conversation.get("title"))
+
+    def read(self) -> Iterator[Entry]:
+        """Read the thread that is shown, and count what is not."""
+        left_out: Counter[str] = Counter()
+        thread = self._thread()
+        shown = set(thread)
+        for key in thread:
+            said = _said(to_object(self._nodes[key].get("message")))
+            if said.text is not None:
+                place = f"message {key[:80]} of {self._place}"
+                yield self._reading.take(place, lambda key=key, said=said, place=place: self._memory(key, said, place))  # type: ignore[misc]
+            elif said.why is not None:
+                left_out[said.why] += 1
+        for key, node in self._nodes.items():
+            if key not in shown:
+                said = _said(to_object(node.get("message")))
+                if said.text is not None or said.why is not None:
+                    left_out[OFF_THREAD if said.text is not None else said.why or ""] += 1
+        for why, count in left_out.items():
+            yield self._reading.refused(_several(count, self._place), why, count)
+
+    def _thread(self) -> list[str]:
+        """Return the keys of the nodes from the root to the leaf that is shown."""
+        parents = {key: one.get("parent") for key, one in self._nodes.items()}
+        if not any(parent in self._nodes for parent in parents.values()):
+            return list(self._nodes)  # no tree at all
+        leaf = self._conversation.get("current_node")
+        if not isinstance(leaf, str) or leaf not in self._nodes:
+            leaf = max(self._leaves(parents), key=self._time, default=None)
+        path: dict[str, None] = {}
+        while isinstance(leaf, str) and leaf in self._nodes and leaf not in path:
+            path[leaf] = None
+            leaf = parents[leaf]
+        return list(reversed(path))
+
+    def _leaves(self, parents: Json) -> list[str]:
+        inner = {parent for parent in parents.values() if isinstance(parent, str)}
+        return [key for key in self._nodes if key not in inner]
+
+    def _time(self, key: str) -> float:
+        made = to_instant(to_object(self._nodes[key].get("message")).get("create_time"))
+        return made.timestamp() if made is not None else 0.0
+
+    def _made_id(self) -> str:
+        """Make an id for a conversation that has none, the same each time it is read."""
+        about = (self._conversation.get("title"), self._conversation.get("create_time"), sorted(self._nodes)[:3])
+        return hashlib.sha256(repr(about).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def _memory(self, key: str, said: _Said, place: str) -> Incoming:
+        message = to_object(self._nodes[key].get("message"))
+        own = get_time(message, "create_time")
+        return Incoming(
+            key=f"chatgpt {to_text(message.get('id')) or f'{self._id}{chr(0)}{key}'}",
+            text=said.text or "",
+            where=self._reading.where(place),
+            occurred_at=own or get_time(self._conversation, "create_time", "update_time"),
+            source="conversation",
+            title=said.title or self._title,
+            type=said.kind,
+            speaker=to_object(message.get("author")).get("role"),
+            conversation_id=self._id,
+            tags=("chatgpt",),
+            metadata=said.metadata,
+        )
+
+
+def _several(count: int, place: str) -> str:
+    return f"{count} message{'s' * (count > 1)} of {place}"
+
+
+def _said(message: Json) -> _Said:
+    """Read a message."""
+    role = to_object(message.get("author")).get("role")
+    content, about = to_object(message.get("content")), to_object(message.get("metadata"))
+    kind, recipient = content.get("content_type"), message.get("recipient")
+    text, has_media = _text(content, about)
+    if not message or (text is None and not has_media and kind not in _REASONING):
+        return _Said()
+    if about.get("is_visually_hidden_from_conversation") is True or kind in _HIDDEN_KINDS:
+        return _Said(why=HIDDEN)
+    if role == "system":
+        return _Said(why=SYSTEM)
+    if role not in ("user", "assistant"):
+        return _Said(why=TOOL)
+    if kind in _REASONING:
+        return _Said(why=REASONING)
+    if isinstance(recipient, str) and recipient not in ("", "all"):
+        return _to_tool(recipient, text, kind, about)
+    if text is None:
+        return _Said(why=ONLY_MEDIA)
+    return _Said(text, metadata=_about(about))
+
+
+def _to_tool(recipient: str, text: str | None, kind: Any, about: Json) -> _Said:
+    """Read what the assistant said to a tool: a document or code that the user sees, or nothing to keep."""
+    if recipient.startswith(_CANVAS):
+        document = to_object(text)
+        if (written := to_text(document.get("content"))) is None:
+            return _Said(why=CANVAS_CHANGE)
+        kinds = {"document_type": document["type"]} if to_text(document.get("type")) else {}
+        return _Said(written, kind="document", title=to_text(document.get("name")), metadata=_about(about) | kinds)
+    if kind == "code" and recipient == "python" and text is not None:
+        return _Said(text, kind="code", metadata=_about(about))
+    return _Said(why=TOOL)
+
+
+def _text(content: Json, about: Json) -> tuple[str | None, bool]:
+    """Give the text of a message's content, and whether there is a picture, sound or file in it."""
+    texts: list[str] = []
+    has_media = bool(to_list(about.get("attachments")))
+    parts = content.get("parts")
+    for part in parts if isinstance(parts, list) else [content.get("text"), content.get("result")]:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict) and isinstance(part.get("text"), str):
+            texts.append(part["text"])  # what was said by voice, for one
+        elif isinstance(part, dict):
+            has_media = True
+    text = "\n".join(one for one in texts if one.strip())
+    language = content.get("language")
+    if content.get("content_type") == "code" and isinstance(language, str) and language not in ("", "unknown", "json"):
+        text = f"```{language}\n{text}\n```" if text.strip() else ""
+    return to_text(_with_links(text, about)), has_media
+
+
+def _with_links(text: str, about: Json) -> str:
+    """Put what the user sees in the place of the marks that stand for citations."""
+    if "\ue200" in text or "【" in text:
+        for one in to_list(about.get("content_references"))[:MAX_NAMED]:
+            mark, seen = to_object(one).get("matched_text"), to_object(one).get("alt")
+            if isinstance(mark, str) and mark.strip() and isinstance(seen, str):
+                text = text.replace(mark, seen)
+        text = _CITATION.sub("", text)
+        if to_list(about.get("citations")):
+            text = _BRACKETS.sub("", text)
+    return text
+
+
+def _about(about: Json) -> Json:
+    """Give the names of what was attached, and the addresses of what was cited."""
+    files = [
+        name for one in to_list(about.get("attachments"))[:MAX_NAMED] if (name := to_text(to_object(one).get("name")))
+    ]
+    cited: list[Json] = []
+    for one in [*to_list(about.get("citations")), *to_list(about.get("content_references"))]:
+        known = to_object(one)
+        page = to_object(known.get("metadata")) or known
+        url, title = to_text(page.get("url")), to_text(page.get("title"))
+        source = {name: value for name, value in (("title", title), ("url", url)) if value is not None}
+        if url is not None and source not in cited and len(cited) < MAX_NAMED:
+            cited.append(source)
+    return ({"attachments": files} if files else {}) | ({"citations": cited} if cited else {})

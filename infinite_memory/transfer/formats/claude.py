@@ -1,0 +1,285 @@
+"""The data export of Claude: ``conversations.json``, ``projects.json`` (or a folder of them) and ``memories.json``.
+
+Each message is a memory of its conversation, and so is each text that was attached to it and each artifact that was written in it. A
+project's description, instructions and documents are memories, and so is what Claude remembered of its own accord. Reasoning, and
+what tools were asked and answered, is left out and told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from infinite_memory.transfer.formats.chatgpt import MAX_NAMED, OFF_THREAD, ONLY_MEDIA, REASONING, TOOL, UNKNOWN
+from infinite_memory.transfer.formats.json_stream import Json
+from infinite_memory.transfer.formats.reading import Head, Reading
+from infinite_memory.transfer.formats.types import Entry, Incoming, get_time, to_list, to_object, to_text
+
+ACCOUNT = "is about the account, and no memory"
+ARTIFACT_CHANGE = "changes part of an artifact; the artifact as it was written is kept"
+_TOOL_BLOCKS = ("tool_use", "tool_result", "token_budget", "flag")
+_WRITING_TOOLS = {"artifacts": "content", "create_file": "file_text"}
+"""Tools by which the assistant writes a whole text, and the input that holds it."""
+
+
+def is_claude(head: Head) -> bool:
+    """True if the file holds conversations, projects or memories of Claude."""
+    records = [*head.objects(), head.members] if head.top else []
+    return (
+        any(_kind(record) is not None and _kind(record) != "account" for record in records)
+        or "chat_messages" in head.elements
+    )
+
+
+def is_account(head: Head) -> bool:
+    """True if the file holds nothing but accounts of Claude."""
+    return any(_kind(one) == "account" for one in head.objects())
+
+
+def _kind(record: Json) -> str | None:
+    if "chat_messages" in record:
+        return "conversation"
+    if "conversations_memory" in record or "project_memories" in record:
+        return "memory"
+    if "uuid" in record and (
+        "prompt_template" in record or "is_private" in record or isinstance(record.get("docs"), list)
+    ):
+        return "project"
+    return "account" if "email_address" in record and "uuid" in record else None
+
+
+def read_claude(reading: Reading) -> Iterator[Entry]:
+    """Read conversations, projects and memories, whichever the file holds."""
+    for number, record, fault in reading.records():
+        place = f"record {number}" if number else "the file"
+        kind = _kind(record) if isinstance(record, dict) else None
+        if fault is not None:
+            yield reading.refused(place, fault)
+        elif kind == "conversation":
+            if isinstance(record["chat_messages"], list):
+                yield from _Conversation(reading, f"conversation {number}", record).read()
+            else:
+                yield reading.refused(f"conversation {number}", "has no messages")
+        elif kind == "project":
+            yield from _project(reading, f"project {number}", record)
+        elif kind == "memory":
+            yield from _memories(reading, record)
+        else:
+            yield reading.refused(place, ACCOUNT if kind == "account" else UNKNOWN)
+
+
+class _Conversation:
+    """One conversation."""
+
+    def __init__(self, reading: Reading, place: str, conversation: Json) -> None:
+        self._reading, self._place, self._conversation = reading, place, conversation
+        self._messages = [one for one in conversation["chat_messages"] if isinstance(one, dict)]
+        self._id = to_text(conversation.get("uuid")) or self._made_id()
+        self._title = to_text(conversation.get("name"))
+        self._left_out: Counter[str] = Counter()
+
+    def read(self) -> Iterator[Entry]:
+        """Read the thread that is shown, and count what is not taken."""
+        if other := len(self._conversation["chat_messages"]) - len(self._messages):
+            self._left_out[UNKNOWN] += other
+        shown = self._shown()
+        for index, message in enumerate(self._messages):
+            if index in shown:
+                yield from self._message(index, message)
+            else:
+                self._left_out[OFF_THREAD] += 1
+        for why, count in self._left_out.items():
+            yield self._reading.refused(f"{count} part{'s' * (count > 1)} of {self._place}", why, count)
+
+    def _made_id(self) -> str:
+        """Make an id for a conversation that has none, the same each time it is read."""
+        first = self._messages[0] if self._messages else {}
+        about = [
+            self._conversation.get("name"),
+            self._conversation.get("created_at"),
+            first.get("text"),
+            first.get("uuid"),
+        ]
+        return hashlib.sha256(repr(about).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def _shown(self) -> set[int]:
+        """Tell which messages are on the thread that is shown: all, unless a message has two that follow it."""
+        indexes = {str(one.get("uuid")): index for index, one in enumerate(self._messages)}
+        parents = [one.get("parent_message_uuid") for one in self._messages]
+        followed = [one for one in parents if isinstance(one, str)]
+        if len(set(followed)) == len(followed):
+            return set(range(len(self._messages)))
+        at = indexes.get(str(self._conversation.get("current_leaf_message_uuid")), len(self._messages) - 1)
+        shown: set[int] = set()
+        while at is not None and at not in shown:
+            shown.add(at)
+            at = indexes.get(str(parents[at]))  # type: ignore[assignment]
+        return shown
+
+    def _message(self, index: int, message: Json) -> Iterator[Entry]:
+        key = to_text(message.get("uuid")) or f"{self._id}\0{index}"
+        place = f"message {index + 1} of {self._place}"
+        texts, citations, has_other = self._blocks(message)
+        text = "\n".join(texts) or to_text(message.get("text"))
+        names = [name for one in _files(message) if (name := to_text(one.get("file_name")))][:MAX_NAMED]
+        written = list(self._written(message))
+        attached = [(one, content) for one in _files(message) if (content := to_text(one.get("extracted_content")))]
+        if text is not None:
+            about = ({"attachments": names} if names else {}) | ({"citations": citations} if citations else {})
+            yield self._memory(message, key, text, place, metadata=about)
+        elif _files(message) and not attached:
+            self._left_out[ONLY_MEDIA] += 1
+        elif not written and not attached and not has_other and (message.get("content") or message.get("text")):
+            self._left_out[UNKNOWN] += 1
+        for number, (file, content) in enumerate(attached, 1):
+            name = to_text(file.get("file_name")) or self._title
+            yield self._memory(
+                message,
+                f"{key} attachment {number}",
+                content,
+                f"attachment {number} of {place}",
+                kind="attachment",
+                title=name,
+            )
+        for number, (title, about, content) in enumerate(written, 1):
+            yield self._memory(
+                message, f"{key} artifact {number}", content, f"artifact {number} of {place}", kind="artifact", title=title,
+                metadata=about,
+            )  # fmt: skip
+
+    def _blocks(self, message: Json) -> tuple[list[str], list[Json], bool]:
+        """Give the texts and citations of a message's blocks, and whether there are others; those are counted."""
+        texts: list[str] = []
+        citations: list[Json] = []
+        has_other = False
+        for block in to_list(message.get("content")):
+            kind = to_object(block).get("type")
+            if isinstance(block, dict) and kind not in _TOOL_BLOCKS and "thinking" not in str(kind):
+                if (text := to_text(block.get("text"))) is not None:
+                    texts.append(text)
+                    citations += _cited(block, MAX_NAMED - len(citations))
+                elif kind != "text":
+                    has_other = True
+                    self._left_out[UNKNOWN] += 1
+                continue
+            has_other = True
+            if "thinking" in str(kind):
+                self._left_out[REASONING] += 1
+            elif kind == "tool_use" and to_object(block).get("name") in _WRITING_TOOLS:
+                if _whole_text(block) is None:
+                    self._left_out[ARTIFACT_CHANGE] += 1
+            elif kind in ("tool_use", "tool_result"):
+                self._left_out[TOOL] += 1
+        return texts, citations, has_other
+
+    def _written(self, message: Json) -> Iterator[tuple[str | None, Json, str]]:
+        """Yield title, description and text of each artifact that a message writes."""
+        for block in to_list(message.get("content")):
+            if isinstance(block, dict) and block.get("type") == "tool_use" and block.get("name") in _WRITING_TOOLS:
+                given = to_object(block.get("input"))
+                if (text := _whole_text(block)) is not None:
+                    kept = ("id", "type", "language", "path")
+                    about = {
+                        f"artifact_{name}": value for name in kept if (value := to_text(given.get(name))) is not None
+                    }
+                    yield to_text(given.get("title")) or to_text(given.get("path")), about, text
+
+    def _memory(
+        self, message: Json, key: str, text: str, place: str, *, kind: str | None = None, title: str | None = None,
+        metadata: Json | None = None,
+    ) -> Entry:  # fmt: skip
+        sender = to_text(message.get("sender"))
+        return self._reading.take(
+            place,
+            lambda: Incoming(
+                key=f"claude {key}",
+                text=text,
+                where=self._reading.where(place),
+                occurred_at=get_time(message, "created_at") or get_time(self._conversation, "created_at", "updated_at"),
+                source="conversation",
+                title=title or self._title,
+                type=kind,
+                speaker="user" if sender == "human" else sender,
+                conversation_id=self._id,
+                tags=("claude",),
+                metadata=metadata or {},
+            ),
+        )
+
+
+def _files(message: Json) -> list[Json]:
+    """List what is attached to a message; a file may stand in two lists."""
+    listed = [*to_list(message.get("attachments")), *to_list(message.get("files")), *to_list(message.get("files_v2"))]
+    return [one for one in listed if isinstance(one, dict)]
+
+
+def _whole_text(block: Json) -> str | None:
+    given = to_object(block.get("input"))
+    if given.get("command") not in (None, "create", "rewrite"):
+        return None
+    return to_text(given.get(_WRITING_TOOLS[str(block.get("name"))]))
+
+
+def _cited(block: Json, room: int) -> list[Json]:
+    cited = []
+    for one in to_list(block.get("citations"))[: max(room, 0)]:
+        known = to_object(one)
+        page = to_object(known.get("details")) or known
+        if (url := to_text(page.get("url"))) is not None:
+            title = to_text(known.get("title")) or to_text(page.get("title"))
+            cited.append({"url": url} | ({"title": title} if title else {}))
+    return cited
+
+
+def _project(reading: Reading, place: str, project: Json) -> Iterator[Entry]:
+    name, project_id = to_text(project.get("name")), to_text(project.get("uuid")) or place
+    about = {"project": name} if name else {}
+
+    def memory(key: str, text: str, where: str, kind: str, title: str | None, record: Json) -> Entry:
+        return reading.take(
+            where,
+            lambda: Incoming(
+                key=f"claude project {key}", text=text, where=reading.where(where), source="claude", type=kind, title=title,
+                occurred_at=get_time(record, "created_at") or get_time(project, "created_at", "updated_at"),
+                tags=("claude",), metadata=about,
+            ),
+        )  # fmt: skip
+
+    for part, kind in (("description", "project"), ("prompt_template", "instructions")):
+        if (text := to_text(project.get(part))) is not None:
+            said = f"{name}: {text}" if name and part == "description" else text
+            yield memory(f"{project_id} {part}\0{text}", said, f"{part} of {place}", kind, name, project)
+    for number, document in enumerate(to_list(project.get("docs")), 1):
+        where = f"document {number} of {place}"
+        text = to_text(to_object(document).get("content"))
+        if text is None:
+            yield reading.refused(where, "has no text")
+            continue
+        title = to_text(document.get("filename"))
+        key = to_text(document.get("uuid")) or f"{project_id} {title}\0{text}"
+        yield memory(f"document {key}", text, where, "document", title, document)
+
+
+def _memories(reading: Reading, record: Json) -> Iterator[Entry]:
+    """Read what Claude remembered. It bears no time but that of the file, which is no part of what names it."""
+    account = str(record.get("account_uuid") or "")
+    texts: list[tuple[str, Any, Json]] = [("memory of conversations", record.get("conversations_memory"), {})]
+    texts += (
+        (f"memory of project {number}", text, {"project_id": str(project)})
+        for number, (project, text) in enumerate(to_object(record.get("project_memories")).items(), 1)
+    )
+    texts += (
+        (f"memory file {number}", to_object(one).get("content"), {"path": str(to_object(one).get("path") or "")})
+        for number, one in enumerate(to_list(record.get("memory_files")), 1)
+    )
+    for place, text, about in texts:
+        if to_text(text) is not None:
+            yield Incoming(
+                key=f"claude memory {account} {about}\0{text}", text=text, where=reading.where(place), is_undated=True,
+                occurred_at=reading.file.modified_at, source="claude", type="memory", title="What Claude remembered",
+                tags=("claude",), metadata=about,
+            )  # fmt: skip
+        elif text is not None and place != "memory of conversations":
+            yield reading.refused(place, "has no text")

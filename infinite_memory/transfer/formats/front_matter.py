@@ -1,0 +1,105 @@
+"""What stands before a Markdown note, between two lines of dashes: YAML as people and programs write it.
+
+Read by PyYAML with the scalars of YAML 1.2's core schema, which Obsidian and others use: ``no`` is a word, ``12:30`` a time of day and
+``2024-05-01`` a text that dates are read from. No tags of other types, no aliases (of which a few lines unfold to gigabytes), a bounded
+size and depth, and no key twice.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from infinite_memory.transfer.formats.caps import MAX_FRONT_MATTER_BYTES
+from infinite_memory.transfer.formats.json_stream import Json
+
+MAX_LEVELS = 20  # as free metadata has by default
+_BEGIN = re.compile(r"---[ \t]*\n")
+_END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+
+
+class FrontMatterError(Exception):
+    """There is front matter, and it cannot be read; the message says why."""
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Plain values only, by the rules of YAML 1.2."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+
+
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0|[1-9][0-9]{0,18})", list("-+0123456789")),
+    ("float", r"[-+]?(?:[0-9]{1,18}\.[0-9]{1,18})(?:[eE][-+]?[0-9]{1,3})?", list("-+0123456789")),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
+
+
+def split_note(text: str) -> tuple[str | None, str]:
+    """Cut a note into its front matter, None where it has none, and what follows. Only the first block counts."""
+    begin = _BEGIN.match(text)
+    end = _END.search(text, begin.end(), begin.end() + MAX_FRONT_MATTER_BYTES) if begin is not None else None
+    if begin is None or end is None:
+        return None, text
+    return text[begin.end() : end.start()], text[end.end() :].lstrip("\n")
+
+
+def parse_front_matter(text: str) -> Json:
+    """Read front matter.
+
+    Raises:
+        FrontMatterError: it is no YAML object of plain values.
+    """
+    try:
+        _check(text)
+        found = yaml.load(text, _Loader)
+        if found is None:
+            return {}
+        if not isinstance(found, dict):
+            raise FrontMatterError("is no list of names and values")
+        _check_keys(text)
+    except yaml.YAMLError:
+        raise FrontMatterError("is no YAML that can be read") from None
+    except (ValueError, RecursionError, TypeError, OverflowError):
+        raise FrontMatterError("holds a value that cannot be read") from None
+    return {str(key): _plain(value) for key, value in found.items()}
+
+
+def _check(text: str) -> None:
+    """Refuse what costs too much, before anything is made of it."""
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.AliasEvent):
+            raise FrontMatterError("holds an alias")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_LEVELS:
+                raise FrontMatterError(f"is nested deeper than {MAX_LEVELS} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _check_keys(text: str) -> None:
+    """Refuse a key that stands twice: the library would take the second without a word."""
+    nodes = [yaml.compose(text, _Loader)]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, yaml.MappingNode):
+            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            if len(set(keys)) < len(keys):
+                raise FrontMatterError("names a key twice")
+            nodes += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)

@@ -1,0 +1,377 @@
+"""JSON of any size, read a record at a time: the elements of a list, the members of an object, the lines of a file.
+
+The parser of the standard library needs a whole file in memory and thirty times its size where it holds nothing but brackets. Here a
+record is cut out of the bytes first, by brackets and quotes alone, and refused by itself where it is too large, too deep, or no JSON;
+then the next is read. Objects that name a key twice are refused too, for nobody can tell which of the two is meant.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from infinite_memory.transfer.formats.caps import MAX_RECORD_BYTES, MAX_RECORD_LEVELS, MAX_RECORD_PARTS, Budget
+
+Json = dict[str, Any]
+
+BOM = b"\xef\xbb\xbf"
+_CHUNK_BYTES = 1 << 20
+_QUOTE, _COMMA = b'",'
+_SPACE = re.compile(rb"[ \t\r\n]*+")
+_IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_MARK = re.compile(rb'["\[\]{},]')
+_PLAIN = re.compile(rb'[^\s,\]}\[{":]*+')
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A part of a JSON text: an element of a list (of the member ``key``, or of the whole), or a member that is no list.
+
+    ``fault`` says why it has no value. ``is_end`` marks where an object or list of the outermost level is over. ``parts`` and
+    ``size_bytes`` tell what keeping the value costs.
+    """
+
+    key: str | None
+    number: int
+    value: Any = None
+    fault: str | None = None
+    is_element: bool = False
+    is_end: bool = False
+    size_bytes: int = 0
+    parts: int = 1
+
+
+class _BrokenError(Exception):
+    """The text is no JSON from here on, or ends too soon."""
+
+
+class _Duplicate(ValueError):
+    pass
+
+
+def parse(text: str) -> Any:
+    """Parse one JSON value.
+
+    Raises:
+        ValueError: it is none; the message says why and holds nothing of it.
+    """
+    return _parsed(lambda: _DECODER.decode(text))
+
+
+def parse_glued(text: str) -> list[Any]:
+    """Parse the JSON values that stand one after the other in a text.
+
+    Raises:
+        ValueError: there is something else among them.
+    """
+    at, values = 0, []
+    while at < len(text) and (at := _skip(text, at)) < len(text):
+        value, at = _parsed(lambda start=at: _DECODER.raw_decode(text, start))  # type: ignore[misc]
+        values.append(value)
+    return values
+
+
+def _parsed(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except _Duplicate:
+        raise ValueError("names a key twice in one object") from None
+    except RecursionError:
+        raise ValueError("is nested too deep") from None
+    except json.JSONDecodeError as exc:
+        raise ValueError(f"is no JSON: {exc.msg}, at character {exc.pos + 1}") from None
+    except ValueError:  # a number of more digits than are read
+        raise ValueError("holds a number that is too long") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Json:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _Duplicate
+    return found
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=lambda _: None
+)  # making one costs more than its use
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def check_shape(raw: bytes) -> str | None:
+    """Return why a record is not to be parsed; None when it may be."""
+    if raw.count(b"[") + raw.count(b"{") + raw.count(b",") <= MAX_RECORD_LEVELS:
+        return None
+    depth = parts = at = 0
+    while (mark := _MARK.search(raw, at)) is not None:
+        char, at = raw[mark.start()], mark.end()
+        if char == _QUOTE:
+            at = _IN_STRING.match(raw, at).end() + 1  # type: ignore[union-attr]
+            continue
+        depth += (char in b"[{") - (char in b"]}")
+        parts += char not in b"]}"
+        if depth > MAX_RECORD_LEVELS:
+            return f"is nested deeper than {MAX_RECORD_LEVELS} levels"
+        if parts > MAX_RECORD_PARTS:
+            return f"has more than {MAX_RECORD_PARTS:,} parts"
+    return None
+
+
+def lines(file: BinaryIO, budget: Budget, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[tuple[int, bytes | None]]:
+    """Yield each line with its number, without its line feed; None in the place of one that is longer than *max_bytes*."""
+    number = 0
+    while line := file.readline(max_bytes + 2):
+        number += 1
+        budget.spend(len(line))
+        is_whole = line.endswith(b"\n") or len(line) < max_bytes + 2
+        rest = line
+        while not is_whole and not rest.endswith(b"\n") and (rest := file.readline(_CHUNK_BYTES)):
+            budget.spend(len(rest))
+        yield number, line.removeprefix(BOM if number == 1 else b"").removesuffix(b"\n") if is_whole else None
+
+
+def json_lines(file: BinaryIO, budget: Budget) -> Iterator[tuple[int, Any, str | None]]:
+    """Yield the values of a JSON Lines file: the line's number, a value, and why the line has none. A line may hold several."""
+    for number, line in lines(file, budget):
+        if line is None:
+            yield number, None, f"is longer than {MAX_RECORD_BYTES >> 20} MiB"
+            continue
+        if not line.strip():
+            continue
+        if (fault := check_shape(line)) is not None:
+            yield number, None, fault
+            continue
+        try:
+            values = parse_glued(line.decode())
+        except UnicodeDecodeError:
+            yield number, None, "is no text in UTF-8"
+        except ValueError as exc:
+            yield number, None, str(exc)
+        else:
+            yield from ((number, value, None) for value in values)
+
+
+def scan(file: BinaryIO, budget: Budget, *, only: Collection[str] | None = None) -> Iterator[Found]:
+    """Yield the elements and members of the JSON values that a file holds, in order.
+
+    Args:
+        only: The members of objects that are read; the others are passed over, which is much faster. None for all.
+    """
+    scanner = _Scanner(file, budget)
+    try:
+        while (first := scanner.peek()) is not None:
+            if first == b"[":
+                yield from scanner.elements(None)
+            elif first == b"{":
+                yield from scanner.members(only)
+            else:
+                raise _BrokenError
+            yield Found(None, 0, is_end=True)
+    except _BrokenError:
+        yield Found(None, 0, fault=f"is no JSON from line {scanner.line}, column {scanner.column} on")
+
+
+class _Scanner:
+    """Cuts values out of bytes; keeps one of them and one chunk in memory."""
+
+    def __init__(self, file: BinaryIO, budget: Budget) -> None:
+        self._file, self._budget = file, budget
+        self._held, self._at = bytearray(), 0
+        self._gone_lines, self._gone_columns = 0, 0  # of what was let go of
+        self._has_ended = False
+        self._size, self._parts = 0, 1  # of the value that was read last
+        self._fill()
+        if self._held.startswith(BOM):
+            self._at = len(BOM)
+
+    @property
+    def line(self) -> int:
+        """The line that is being read."""
+        return 1 + self._gone_lines + self._held.count(b"\n", 0, self._at)
+
+    @property
+    def column(self) -> int:
+        """The place in that line, in bytes."""
+        end = self._held.rfind(b"\n", 0, self._at)
+        return self._at - end if end >= 0 else self._gone_columns + self._at + 1
+
+    def peek(self) -> bytes | None:
+        """Return the next byte that is no space, None at the end."""
+        while True:
+            self._at = _SPACE.match(self._held, self._at).end()  # type: ignore[union-attr]
+            if self._at < len(self._held):
+                return bytes(self._held[self._at : self._at + 1])
+            self._let_go()
+            if not self._fill():
+                return None
+
+    def elements(self, key: str | None) -> Iterator[Found]:
+        """Yield the elements of the list that begins here."""
+        self._at += 1
+        number = 0
+        if self.peek() == b"]":
+            self._at += 1
+            return
+        while True:
+            number += 1
+            value, fault = self._value()
+            yield Found(key, number, value, fault, is_element=True, size_bytes=self._size, parts=self._parts)
+            if self._take(b",]") == b"]":
+                return
+
+    def members(self, only: Collection[str] | None) -> Iterator[Found]:
+        """Yield the members of the object that begins here, those that are lists element by element."""
+        self._at += 1
+        if self.peek() == b"}":
+            self._at += 1
+            return
+        names: set[str] = set()
+        while True:
+            if self.peek() != b'"':
+                raise _BrokenError
+            key, fault = self._value()
+            if fault is not None or not isinstance(key, str):
+                raise _BrokenError
+            is_read = (only is None or key in only) and key not in names
+            if key in names:
+                yield Found(key, 0, fault="stands twice in one object; the first is taken")
+            names.add(key)
+            self._take(b":")
+            if is_read and self.peek() == b"[":
+                yield from self.elements(key)
+            else:
+                value, fault = self._value(is_read=is_read)
+                if is_read:
+                    yield Found(key, 0, value, fault, size_bytes=self._size, parts=self._parts)
+            if self._take(b",}") == b"}":
+                return
+
+    def _take(self, expected: bytes) -> bytes:
+        found = self.peek()
+        if found is None or found not in expected:
+            raise _BrokenError
+        self._at += 1
+        return found
+
+    def _value(self, *, is_read: bool = True) -> tuple[Any, str | None]:
+        """Read the value that begins here; what is the matter with it, where it cannot be taken."""
+        raw, fault = self._cut(is_read=is_read)
+        if not is_read or fault is not None:
+            return None, fault
+        try:
+            return parse(raw.decode()), None
+        except UnicodeDecodeError:
+            return None, "is no text in UTF-8"
+        except ValueError as exc:
+            return None, str(exc)
+
+    def _cut(self, *, is_read: bool) -> tuple[bytes, str | None]:
+        """Cut out the value that begins here; *is_read* tells whether its bytes are wanted."""
+        first = self.peek()
+        if first is None or first in b",:]}":
+            raise _BrokenError
+        taken = _Taken(self._at, is_read=is_read)
+        if first not in b'[{"':
+            while True:
+                self._at = _PLAIN.match(self._held, self._at).end()  # type: ignore[union-attr]
+                if self._at < len(self._held) or not self._more(taken):
+                    return self._cut_off(taken)
+        depth = 0
+        while True:
+            mark = _MARK.search(self._held, self._at)
+            if mark is None:
+                self._at = len(self._held)
+                if not self._more(taken):
+                    raise _BrokenError
+                continue
+            self._at = mark.end()
+            char = self._held[self._at - 1]
+            if char == _QUOTE:
+                self._string(taken)
+            elif char == _COMMA:
+                taken.parts += 1
+            elif char in b"[{":
+                depth += 1
+                taken.parts += 1
+                if depth > MAX_RECORD_LEVELS or taken.parts > MAX_RECORD_PARTS:
+                    taken.refuse(depth)
+            else:
+                depth -= 1
+            if depth <= 0:
+                return self._cut_off(taken)
+
+    def _cut_off(self, taken: _Taken) -> tuple[bytes, str | None]:
+        taken.take(self._held, self._at)
+        if taken.parts > MAX_RECORD_PARTS:
+            taken.refuse(0)
+        self._size, self._parts = len(taken.data), taken.parts
+        return bytes(taken.data), taken.fault
+
+    def _string(self, taken: _Taken) -> None:
+        """Go to the end of the string whose opening quote was passed."""
+        while True:
+            self._at = _IN_STRING.match(self._held, self._at).end()  # type: ignore[union-attr]
+            if self._at < len(self._held) and self._held[self._at] == _QUOTE:
+                self._at += 1
+                return
+            if not self._more(taken):  # the end, perhaps after a lone backslash
+                raise _BrokenError
+
+    def _more(self, taken: _Taken) -> bool:
+        """Read on, after what was passed went into *taken*."""
+        taken.take(self._held, self._at)
+        self._let_go()
+        taken.start = 0
+        return self._fill()
+
+    def _let_go(self) -> None:
+        """Forget what was passed."""
+        if not self._at:
+            return
+        count = self._held.count(b"\n", 0, self._at)
+        self._gone_lines += count
+        end = self._held.rfind(b"\n", 0, self._at)
+        self._gone_columns = self._at - end - 1 if count else self._gone_columns + self._at
+        del self._held[: self._at]
+        self._at = 0
+
+    def _fill(self) -> bool:
+        if self._has_ended:
+            return False
+        chunk = self._file.read(_CHUNK_BYTES)
+        self._budget.spend(len(chunk))
+        self._has_ended = not chunk
+        self._held += chunk
+        return bool(chunk)
+
+
+class _Taken:
+    """The bytes of one value that begins at ``start`` of what is held, as long as they may be kept."""
+
+    def __init__(self, start: int, *, is_read: bool) -> None:
+        self.start, self.parts = start, 1
+        self.data, self.fault = bytearray(), None if is_read else ""
+
+    def take(self, held: bytearray, end: int) -> None:
+        """Add what was passed of *held*."""
+        if self.fault is None:
+            self.data += held[self.start : end]
+            if len(self.data) > MAX_RECORD_BYTES:
+                self._refuse(f"is larger than {MAX_RECORD_BYTES >> 20} MiB")
+
+    def refuse(self, depth: int) -> None:
+        """Keep no more of it: it is too deep, or has too many parts."""
+        if self.fault is None:
+            deep = f"is nested deeper than {MAX_RECORD_LEVELS} levels"
+            self._refuse(deep if depth > MAX_RECORD_LEVELS else f"has more than {MAX_RECORD_PARTS:,} parts")
+
+    def _refuse(self, why: str) -> None:
+        self.fault = why
+        self.data.clear()

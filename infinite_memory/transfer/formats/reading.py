@@ -1,0 +1,215 @@
+"""A file as the readers of formats see it: a look at its beginning, and its records one after the other."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from infinite_memory.transfer.formats import json_stream
+from infinite_memory.transfer.formats.archives import MAGICS
+from infinite_memory.transfer.formats.caps import MAX_RECORD_BYTES, MAX_RECORD_PARTS, Budget, CapReachedError
+from infinite_memory.transfer.formats.json_stream import BOM, Found, Json
+from infinite_memory.transfer.formats.sources import SourceFile
+from infinite_memory.transfer.formats.types import BadValueError, Entry, Refused
+
+SQLITE_MAGIC = b"SQLite format 3\0"
+HEAD_BYTES = 64 << 10  # enough for a table's first line or a note's front matter
+HEAD_PARTS = 100  # elements of a list that are looked at: the first may lack what tells its format
+_HEAD_JSON_BYTES = 96 << 20  # the largest record, and what may stand before it
+_HEAD_S = 10.0  # a record of the largest kind takes 3
+
+
+@dataclass(slots=True)
+class Head:
+    """The beginning of a file, by which its format is known.
+
+    Attributes:
+        text: Its first characters, None where it is no text in UTF-8.
+        top: ``"["``, ``"{"`` or ``""`` for what is no JSON.
+        elements: The first of the list that the whole is, or of each list that is a member.
+        members: The other members of the object that the whole is.
+        fault: What keeps it from being read, as far as its beginning tells.
+    """
+
+    raw: bytes
+    text: str | None
+    top: str = ""
+    elements: dict[str | None, list[Any]] = field(default_factory=dict)
+    members: Json = field(default_factory=dict)
+    fault: str | None = None
+
+    @property
+    def is_archive(self) -> bool:
+        """True for a zip."""
+        return self.raw.startswith(MAGICS)
+
+    @property
+    def is_database(self) -> bool:
+        """True for an SQLite file."""
+        return self.raw.startswith(SQLITE_MAGIC)
+
+    def objects(self, key: str | None = None) -> list[Json]:
+        """Return the objects among the first elements of a list."""
+        return [one for one in self.elements.get(key, ()) if isinstance(one, dict)]
+
+
+def read_head(file: SourceFile) -> Head:
+    """Look at the beginning of a file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with closing(file.peek()) as stream:
+        raw = stream.read(HEAD_BYTES) or b""
+    head = Head(raw, _text(raw))
+    if head.is_archive or head.is_database:
+        head.text = None
+    elif head.text is None:
+        head.fault = "is no text in UTF-8"
+    elif not raw.strip():
+        head.fault = "is empty"
+    elif (first := head.text.lstrip()[:1]) and first in "[{":
+        _look(file, head, first)
+    return head
+
+
+def _text(raw: bytes) -> str | None:
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(raw.removeprefix(BOM))
+    except UnicodeDecodeError:
+        return None
+
+
+def _look(file: SourceFile, head: Head, first: str) -> None:
+    with closing(file.peek()) as stream:
+        weight = Weight()
+        try:
+            for found in json_stream.scan(stream, Budget(_HEAD_JSON_BYTES, _HEAD_S)):
+                weight.add(found)
+                if found.is_end or weight.is_too_much:
+                    head.top = first
+                    return
+                if found.fault is not None:
+                    head.fault = head.fault or found.fault
+                elif found.is_element:
+                    head.top = first
+                    held = head.elements.setdefault(found.key, [])
+                    held.append(found.value)
+                    if len(held) >= HEAD_PARTS:
+                        return
+                else:
+                    head.top = first
+                    head.members[str(found.key)] = found.value
+        except CapReachedError as exc:
+            head.fault = head.fault or str(exc)
+
+
+@dataclass(slots=True)
+class Weight:
+    """What keeping parts of a JSON text in memory costs."""
+
+    size_bytes: int = 0
+    parts: int = 0
+
+    def add(self, found: Found) -> None:
+        """Count one more part."""
+        self.size_bytes += found.size_bytes
+        self.parts += found.parts
+
+    @property
+    def is_too_much(self) -> bool:
+        """True when it is more than one record may cost."""
+        return self.size_bytes > MAX_RECORD_BYTES or self.parts > MAX_RECORD_PARTS
+
+    @property
+    def fault(self) -> str | None:
+        """Why it is not taken; None when it may be."""
+        return (
+            f"is larger than {MAX_RECORD_BYTES >> 20} MiB or {MAX_RECORD_PARTS:,} parts" if self.is_too_much else None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One file that is read. ``prefix`` goes before every place in it that is told."""
+
+    file: SourceFile
+    budget: Budget
+    prefix: str = ""
+
+    def where(self, place: str) -> str:
+        """Return how a place in this file is told."""
+        return self.prefix + place
+
+    def refused(self, place: str, why: str, count: int = 1) -> Refused:
+        """Say that something at a place is not taken."""
+        return Refused(self.where(place), why, count)
+
+    def take(self, place: str, make: Callable[[], Entry]) -> Entry:
+        """Make an entry, or say that it has a field that cannot be read."""
+        try:
+            return make()
+        except BadValueError as exc:
+            return Refused(self.where(place), str(exc), value=exc.value)
+
+    def lines(self, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
+        """Yield its lines, as `json_stream.lines` does."""
+        with closing(self.file.open()) as stream:
+            yield from json_stream.lines(stream, self.budget, max_bytes)
+
+    def json_lines(self) -> Iterator[tuple[int, Any, str | None]]:
+        """Yield the values of its lines, as `json_stream.json_lines` does."""
+        with closing(self.file.open()) as stream:
+            yield from json_stream.json_lines(stream, self.budget)
+
+    def scan(self, only: Collection[str] | None = None) -> Iterator[Found]:
+        """Yield the parts of its JSON, as `json_stream.scan` does."""
+        with closing(self.file.open()) as stream:
+            yield from json_stream.scan(stream, self.budget, only=only)
+
+    def text(self, max_bytes: int) -> str:
+        """Return the whole text, with line feeds alone between its lines.
+
+        Raises:
+            UnicodeDecodeError: it is no text in UTF-8.
+            CapReachedError: it is longer than *max_bytes*.
+        """
+        with closing(self.file.open()) as stream:
+            raw = stream.read(max_bytes + 1)
+        self.budget.spend(len(raw))
+        if len(raw) > max_bytes:
+            raise CapReachedError(f"is larger than {max_bytes >> 20} MiB")
+        return raw.removeprefix(BOM).decode().replace("\r\n", "\n").replace("\r", "\n")
+
+    def records(self, lists: Collection[str] = ()) -> Iterator[tuple[int, Any, str | None]]:
+        """Yield number, value and fault of each record: the elements of a list, or of the members *lists* of an object.
+
+        An object that has none of these members is a record itself.
+        """
+        whole, weight = Json(), Weight()
+        number, has_lists = 0, False
+        for found in self.scan():
+            if found.is_end:
+                if whole and not has_lists:
+                    number += 1
+                    yield number, None if weight.is_too_much else whole, weight.fault
+                whole, weight, has_lists = Json(), Weight(), False
+                continue
+            weight.add(found)
+            if found.is_element and (found.key is None or found.key in lists):
+                has_lists = has_lists or found.key is not None
+                number += 1
+                yield number, found.value, found.fault
+            elif found.fault is not None:
+                yield 0, None, found.fault
+            elif found.is_element and not (has_lists or weight.is_too_much):
+                whole.setdefault(str(found.key), []).append(found.value)
+            elif found.key is not None and not (found.is_element or weight.is_too_much):
+                if (
+                    found.key in lists
+                ):  # an empty list has no elements, and anything else in its place is nothing to read
+                    has_lists = True
+                whole[found.key] = found.value

@@ -1,0 +1,229 @@
+"""The files of an import, opened so that nothing but what was named is read: no links, no devices, nothing outside.
+
+A folder is walked by descriptors (``openat``), each step without following links, so that a name that changes into a link while
+it is looked at leads nowhere. `archives` gives the files of a zip in the same form.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from infinite_memory.errors import InvalidRequestError, truncated_repr
+from infinite_memory.transfer.formats.caps import MAX_FILES, MAX_FOLDERS_DEEP, Budget
+from infinite_memory.transfer.formats.types import Refused
+
+NOT_OF_THE_USER = frozenset({"node_modules", "__MACOSX", "__pycache__"})
+"""Folders beside hidden ones that programs fill, not people."""
+
+TRASH = ".trash"  # Obsidian's
+
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_READ = os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_READ_FILE = _READ | getattr(os, "O_NONBLOCK", 0)  # a pipe that takes its place must not hold the reader
+_READ_FOLDER = _READ | getattr(os, "O_DIRECTORY", 0)
+_HAS_DESCRIPTORS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd  # not on Windows
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file.
+
+    ``name`` is its path within what was named, with slashes; ``path`` its place on the disk, None inside an archive. ``open`` opens
+    it once it is known to be undamaged, ``peek`` at once, for a look at its beginning. Both raise `OSError`.
+    """
+
+    name: str
+    size_bytes: int
+    modified_at: dt.datetime | None
+    open: Callable[[], BinaryIO]
+    peek: Callable[[], BinaryIO]
+    path: Path | None = None
+
+    @property
+    def suffix(self) -> str:
+        """The suffix in lower case."""
+        return Path(self.name).suffix.lower()
+
+
+@dataclass(slots=True)
+class Source:
+    """What was named: a file, or a folder or archive of files. Closing it closes what it holds open."""
+
+    path: Path
+    budget: Budget
+    is_many: bool = False
+    files: list[SourceFile] = field(default_factory=list)
+    left_out: list[Refused] = field(default_factory=list)
+    stack: ExitStack = field(default_factory=ExitStack)
+
+    def close(self) -> None:
+        """Let go of descriptors and archives."""
+        self.stack.close()
+
+
+def open_source(root: Path, parts: tuple[str, ...], budget: Budget) -> Source:
+    """Open the file or folder that lies at *parts* below *root*; *root* itself may be a link, nothing below it is followed.
+
+    Raises:
+        InvalidRequestError: it is not there, is a link or a device, or may not be read.
+    """
+    source = Source(root.joinpath(*parts), budget)
+    name = truncated_repr(parts[-1] if parts else root.name)
+    try:
+        root_fd = _Folder(os.open(root, _READ_FOLDER & ~_NO_FOLLOW) if _HAS_DESCRIPTORS else -1, root)
+        source.stack.callback(root_fd.close)
+        folder = root_fd
+        for part in parts[:-1]:
+            folder = folder.folder(part)
+            source.stack.callback(folder.close)
+        found = folder.look(parts[-1]) if parts else os.stat_result(root.stat())
+        if stat.S_ISDIR(found.st_mode):
+            top = folder.folder(parts[-1]) if parts else folder
+            source.stack.callback(top.close)
+            source.is_many = True
+            _walk(top, source)
+        elif stat.S_ISREG(found.st_mode):
+            source.files.append(_file(folder, (), parts[-1], found))
+            source.files[0].open().close()  # what may not be read is told now
+        else:
+            raise InvalidRequestError("path", f"{name} is {_kind(found.st_mode)}; a file or folder was expected")
+    except (OSError, ValueError) as exc:
+        source.close()
+        raise InvalidRequestError("path", f"{name} {_fault(exc)}") from None
+    except BaseException:
+        source.close()
+        raise
+    return source
+
+
+class _Folder:
+    """An open folder: by its descriptor, and by its path where the system has no other way."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._descriptor, self.path = descriptor, path
+
+    def look(self, name: str) -> os.stat_result:
+        """Return what *name* is, a link as a link."""
+        if _HAS_DESCRIPTORS:
+            return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        return (self.path / name).lstat()
+
+    def folder(self, name: str) -> _Folder:
+        """Open a folder in it."""
+        if not stat.S_ISDIR(self.look(name).st_mode):
+            raise OSError(errno.ELOOP if stat.S_ISLNK(self.look(name).st_mode) else errno.ENOTDIR, "")
+        descriptor = os.open(name, _READ_FOLDER, dir_fd=self._descriptor) if _HAS_DESCRIPTORS else -1
+        return _Folder(descriptor, self.path / name)
+
+    def file(self, name: str) -> BinaryIO:
+        """Open a regular file in it."""
+        if not stat.S_ISREG(self.look(name).st_mode):
+            raise OSError(errno.ELOOP, "")
+        at = {"dir_fd": self._descriptor} if _HAS_DESCRIPTORS else {}
+        descriptor = os.open(name if at else self.path / name, _READ_FILE, **at)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it was exchanged just now
+            os.close(descriptor)
+            raise OSError(errno.ELOOP, "")
+        return os.fdopen(descriptor, "rb")
+
+    def entries(self) -> list[tuple[str, bool]]:
+        """List the names in it in order, and which of them are folders."""
+        with os.scandir(self._descriptor if _HAS_DESCRIPTORS else self.path) as entries:
+            return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+
+    def close(self) -> None:
+        """Close it; a second time does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _walk(top: _Folder, source: Source) -> None:
+    """Collect the files of a folder, and what is left out."""
+    for inner, name, found in _entries(top, (), source):
+        if len(source.files) >= MAX_FILES:
+            source.left_out.append(Refused("further files", f"an import takes {MAX_FILES:,} files at most"))
+            return
+        source.files.append(_file(top, inner, name, found))
+
+
+def _entries(
+    folder: _Folder, inner: tuple[str, ...], source: Source
+) -> Iterator[tuple[tuple[str, ...], str, os.stat_result]]:
+    source.budget.check()
+    for name, is_folder in folder.entries():
+        where = "/".join((*inner, name))
+        try:
+            if (why := left_out_because(name, is_folder=is_folder)) is not None:
+                source.left_out.append(Refused(f"{where}/" if is_folder else where, why))
+            elif is_folder and len(inner) >= MAX_FOLDERS_DEEP:
+                source.left_out.append(Refused(f"{where}/", f"lies more than {MAX_FOLDERS_DEEP} folders deep"))
+            elif is_folder:
+                below = folder.folder(name)
+                try:
+                    yield from _entries(below, (*inner, name), source)
+                finally:
+                    below.close()
+            elif not stat.S_ISREG((found := folder.look(name)).st_mode):
+                source.left_out.append(Refused(where, f"is {_kind(found.st_mode)}"))
+            else:
+                yield inner, name, found
+        except OSError as exc:
+            source.left_out.append(Refused(where, _fault(exc)))
+
+
+def left_out_because(name: str, *, is_folder: bool) -> str | None:
+    """Return why a file or folder of that name is not the user's own writing; None when it may be."""
+    if name == TRASH:
+        return "is the trash: what is in it was deleted"
+    if name.startswith("."):
+        return "is hidden"
+    if is_folder and name in NOT_OF_THE_USER:
+        return "is filled by a program"
+    return None
+
+
+def _file(top: _Folder, inner: tuple[str, ...], name: str, found: os.stat_result) -> SourceFile:
+    def open_file() -> BinaryIO:
+        opened: list[_Folder] = []
+        folder = top
+        try:
+            for part in inner:
+                folder = folder.folder(part)
+                opened.append(folder)
+            return folder.file(name)
+        finally:
+            for one in opened:
+                one.close()
+
+    modified_at = dt.datetime.fromtimestamp(found.st_mtime, dt.UTC)
+    path = top.path.joinpath(*inner, name)
+    return SourceFile("/".join((*inner, name)), found.st_size, modified_at, open_file, open_file, path)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return "a link, and links are not followed"
+    return "not a regular file"
+
+
+def _fault(problem: OSError | ValueError) -> str:
+    code = problem.errno if isinstance(problem, OSError) else None
+    if code in (errno.ENOENT, errno.ENOTDIR) or code is None:
+        return "cannot be read: there is no file or folder of that name"
+    if code == errno.ELOOP:
+        return "is a link, and links are not followed"
+    return f"cannot be read: {os.strerror(code)}"
+
+
+def describe_fault(problem: OSError) -> str:
+    """Return what is the matter with a file that cannot be read, without its path."""
+    return "is damaged: its checksum is wrong" if problem.errno == errno.EILSEQ else _fault(problem)

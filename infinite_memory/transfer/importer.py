@@ -1,0 +1,418 @@
+"""Importing: what a reader gives becomes memories, each once however often it is imported.
+
+A memory gets the id that it had in our export, or one made from its origin's name for it. What has that id already, live or
+forgotten, is not touched; so importing twice adds nothing, and an import that was cut off is finished by doing it again.
+
+While one batch is written the next is embedded, so that the model never waits: an import goes at its speed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from infinite_memory.clock import Clock
+from infinite_memory.config import Config, LimitsSettings
+from infinite_memory.engine.types import Progress
+from infinite_memory.errors import (
+    EmbeddingError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    ScopeArchivedError,
+    ScopeExistsError,
+    ScopeNotFoundError,
+    StoreUnavailableError,
+)
+from infinite_memory.index.embedding_backlog import embedded_text
+from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId, fold
+from infinite_memory.store.base import Store
+from infinite_memory.store.scope_cache import GLOBAL, ScopeCache, check_name
+from infinite_memory.tasks import cancel_and_wait
+from infinite_memory.transfer.formats import (
+    Budget,
+    Entry,
+    Incoming,
+    IncomingFact,
+    IncomingLink,
+    IncomingScope,
+    IncomingVersion,
+    Opened,
+    Refused,
+    find_format,
+)
+from infinite_memory.transfer.formats.caps import MAX_ENTRIES, MAX_REFUSED, CapReachedError
+from infinite_memory.transfer.formats.sources import open_source
+from infinite_memory.transfer.import_folders import ImportFolders, locate_anywhere
+from infinite_memory.transfer.related import History
+from infinite_memory.transfer.validation import Admitted, admit, fault_of_name, to_record
+
+if TYPE_CHECKING:
+    from infinite_memory.embedding.service import EmbeddingService
+    from infinite_memory.index.sync import IndexSync
+
+BATCH = 160  # memories embedded and stored together: the loop is held up for some 5 ms at most
+BATCH_CHARS = 4 << 20  # of their texts together
+AT_ONCE = 2  # batches under way, one embedded and one written: a cut-off import repeats at most so many
+MAX_REPORTED_REFUSALS = 100  # the first of them; all are counted
+MAX_REPORTED_REASONS = 50  # each with its count
+WAITING_CHARS = 32 << 20  # of earlier versions, which wait for their memories
+OTHER_REASONS = "for other reasons"
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Imported:
+    """What an import did, or would do.
+
+    ``refused`` lists the first of what was left out, ``reasons`` counts all of it; ``also`` counts what came beside memories.
+    """
+
+    form: str
+    path: Path | None = None
+    added: int = 0
+    present: int = 0
+    refused_count: int = 0
+    refused: list[Refused] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    also: Counter[str] = field(default_factory=Counter)
+
+    def refuse(self, entry: Refused) -> None:
+        """Note an entry that is not taken."""
+        self.refused_count += entry.count
+        is_counted = entry.why in self.reasons or len(self.reasons) < MAX_REPORTED_REASONS
+        self.reasons[entry.why if is_counted else OTHER_REASONS] += entry.count
+        if len(self.refused) < MAX_REPORTED_REFUSALS:
+            self.refused.append(entry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Importer:
+    """Imports into one home."""
+
+    store: Store
+    index: IndexSync
+    scopes: ScopeCache
+    embeddings: EmbeddingService
+    config: Config
+    clock: Clock
+
+    async def import_path(
+        self,
+        path: Path | str,
+        *,
+        folders: ImportFolders | None = None,
+        form: str | None = None,
+        scope: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Imported:
+        """Import a file or folder.
+
+        Args:
+            folders: Where it has to lie; None for who may name any path.
+            form: Name of its format; None finds it.
+            scope: Everything goes there; None keeps the scopes of our own exports, and is Global otherwise.
+            dry_run: Only tell what would be added.
+            progress: Told how many entries were read; of how many is not known (0).
+
+        Raises:
+            InvalidRequestError: it lies elsewhere, there is no such file, or it is in no known form.
+            StoreUnavailableError: MongoDB cannot be reached; what was imported until now stays.
+        """
+        root, names = locate_anywhere(Path(path)) if folders is None else folders.locate(str(path))
+        await self.index.sidecar()
+        with _Reader(self.config.limits) as reader:
+            opened = await reader.open(root, names, form)
+            work = _Import(self, scope, Imported(opened.form.name, opened.source.path), dry_run=dry_run)
+            return await work.run(reader, progress)
+
+    async def import_legacy(
+        self,
+        uri: str,
+        database: str | None,
+        *,
+        scope: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Imported:
+        """Import the MongoDB database of the older InfiniteMemoryMCP, which is only read.
+
+        Raises:
+            InvalidRequestError: it is on a machine that the settings do not allow, cannot be reached, or is no such database.
+            StoreUnavailableError: our own MongoDB cannot be reached; what was imported until now stays.
+        """
+        # PyMongo costs 40 ms to import, which no start has to pay for.
+        from infinite_memory.store.mongo.legacy_mongodb import LegacyDatabase, check_hosts
+        from infinite_memory.transfer.formats.legacy_mongodb import NAME as OLDER
+        from infinite_memory.transfer.formats.legacy_mongodb import read_legacy
+
+        check_hosts(uri, self.config.mongodb.uri, self.config.mongodb.import_hosts)
+        await self.index.sidecar()
+        with (
+            await asyncio.to_thread(lambda: LegacyDatabase(uri, database)) as older,
+            _Reader(self.config.limits) as reader,
+        ):
+            reader.entries = read_legacy(older)
+            return await _Import(self, scope, Imported(OLDER), dry_run=dry_run).run(reader, progress)
+
+
+class _Reader:
+    """Reads and checks entries in a thread of its own: SQLite keeps to the thread that opened a file. Leaving it ends the thread."""
+
+    def __init__(self, limits: LimitsSettings) -> None:
+        self._limits, self._budget = limits, Budget()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="import")
+        self._opened: Opened | None = None
+        self.entries: Iterator[Entry] = iter(())
+        self._count, self._refused, self._is_over = 0, 0, False
+
+    def __enter__(self) -> _Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._budget.cancel()
+        self._thread.submit(self._close)
+        self._thread.shutdown(wait=False)
+
+    async def open(self, root: Path, names: tuple[str, ...], form: str | None) -> Opened:
+        """Open what was named, and find its format."""
+        return await self._do(lambda: self._open(root, names, form))
+
+    async def next_batch(self) -> list[Entry | Admitted]:
+        """Return the next entries, none at the end."""
+        return await self._do(self._next_batch)
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _open(self, root: Path, names: tuple[str, ...], form: str | None) -> Opened:
+        source = open_source(root, names, self._budget)
+        try:
+            self._opened = find_format(source, form)
+        except BaseException:
+            source.close()
+            raise
+        self.entries = self._opened.entries()
+        return self._opened
+
+    def _next_batch(self) -> list[Entry | Admitted]:
+        batch: list[Entry | Admitted] = []
+        chars = 0
+        while not self._is_over and len(batch) < BATCH and chars < BATCH_CHARS:
+            self._budget.renew()
+            try:
+                entry = next(self.entries, None)
+            except CapReachedError as exc:
+                entry, self._is_over = Refused("the rest", str(exc)), True
+            if entry is None:
+                self._is_over = True
+            elif self._count >= MAX_ENTRIES or self._refused >= MAX_REFUSED:
+                many = f"an import takes {MAX_ENTRIES:,} entries at most"
+                few = f"it is given up after {MAX_REFUSED:,} entries that cannot be taken"
+                batch.append(Refused("the rest", few if self._refused >= MAX_REFUSED else many))
+                self._is_over = True
+            else:
+                taken = admit(entry, self._limits)
+                self._count += 1
+                self._refused += isinstance(taken, Refused)
+                batch.append(taken)
+                chars += len(entry.text) if isinstance(entry, Incoming) else 0
+        return batch
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            close = getattr(self.entries, "close", None)
+            if close is not None:
+                close()
+            self._opened.source.close()
+
+
+class _Import:
+    """One import under way."""
+
+    def __init__(self, importer: Importer, scope: str | None, done: Imported, *, dry_run: bool) -> None:
+        self._store, self._index, self._scopes = importer.store, importer.index, importer.scopes
+        self._embeddings, self._clock = importer.embeddings, importer.clock
+        self._scope, self._done, self._dry_run = scope, done, dry_run
+        self._writing, self._read = asyncio.Lock(), 0
+        self._seen: set[bytes] = set()  # ids, which take half as much as bytes
+        self._archived: set[str] = set()  # scopes that are put away where they come from, by folded name
+        self._planned: set[str] = set()  # scopes that a dry run would make
+        self._revisions: dict[MemoryId, int] = {}  # of what was added
+        self._history = History(
+            self._store, self._scope_of, self._version, self._revisions, done.refuse, into=scope, dry_run=dry_run
+        )
+
+    async def run(self, reader: _Reader, progress: Progress | None) -> Imported:
+        """Take everything that a reader gives.
+
+        Raises:
+            StoreUnavailableError: MongoDB went away; says what was added before.
+        """
+        try:
+            return await self._run(reader, progress)
+        except StoreUnavailableError as exc:
+            if self._dry_run or not self._done.added:
+                raise
+            raise StoreUnavailableError(
+                f"{exc}; {self._done.added:,} memories were added before, importing the same again adds the rest"
+            ) from exc
+
+    async def _run(self, reader: _Reader, progress: Progress | None) -> Imported:
+        done, under_way = self._done, deque[asyncio.Task[None]]()
+        try:
+            while batch := await reader.next_batch():
+                while len(under_way) >= AT_ONCE:
+                    await under_way.popleft()
+                memories = await self._take(batch)
+                under_way.append(asyncio.create_task(self._keep(memories, len(batch), progress), name="import"))
+                if self._history.waiting_chars > WAITING_CHARS:
+                    while under_way:
+                        await under_way.popleft()
+                    await self._history.take_waiting_versions()
+            while under_way:
+                await under_way.popleft()
+        finally:
+            await cancel_and_wait(under_way)
+            await asyncio.gather(*under_way, return_exceptions=True)  # the first failure is told, not what followed it
+        await self._history.finish()
+        done.also += self._history.added
+        return done
+
+    async def _take(self, batch: list[Entry | Admitted]) -> list[MemoryRecord]:
+        """Take all of a batch but its memories; gives those that are to be stored."""
+        memories: list[Admitted] = []
+        beside: list[IncomingVersion | IncomingFact | IncomingLink] = []
+        for entry in batch:
+            if isinstance(entry, Refused):
+                self._done.refuse(entry)
+            elif isinstance(entry, IncomingScope):
+                await self._take_scope(entry)
+            elif isinstance(entry, Admitted):
+                memories.append(entry)
+            elif not isinstance(entry, Incoming):
+                beside.append(entry)
+        fresh = await self._fresh(memories)
+        await self._history.take(beside)
+        return fresh
+
+    async def _take_scope(self, one: IncomingScope) -> None:
+        """Make a scope as it was; one that is there stays as it is."""
+        if self._scope is not None:
+            return
+        name = one.name.strip()
+        if (fault := _fault_of_scope(name)) is not None:
+            self._done.refuse(Refused("a scope", fault))
+            return
+        if one.archived_at is not None:
+            self._archived.add(fold(name))
+        scope = await self._find(name)
+        if scope is None and fold(name) not in self._planned:
+            self._done.also["scopes"] += 1
+            self._planned.add(fold(name))
+            if not self._dry_run:
+                made_at = one.created_at or self._clock()
+                with contextlib.suppress(ScopeExistsError):  # somebody made it at this moment
+                    scope = await self._store.create_scope(name, one.description, made_at)
+        if scope is None or self._dry_run:
+            return
+        if one.archived_at is not None and scope.archived_at is None and await self._is_empty(scope):
+            await self._store.set_scope_archived(scope.scope_id, one.archived_at)
+        await self._scopes.refresh()
+        self._index.scopes_changed()
+
+    async def _is_empty(self, scope: Scope) -> bool:
+        store = self._store
+        live = (await store.count_live()).get(scope.scope_id, 0)
+        return not live and not await store.deleted_ids([scope.scope_id], None)
+
+    async def _find(self, name: str) -> Scope | None:
+        with contextlib.suppress(ScopeNotFoundError):
+            return await self._scopes.get(name)
+        return None
+
+    async def _scope_of(self, name: str) -> Scope | None:
+        """Give the scope into which what comes from *name* goes; None where a dry run would make it.
+
+        Raises:
+            ScopeArchivedError: it was put away here, and not where it comes from.
+            InvalidRequestError: its name is reserved, too long or not printable.
+        """
+        name = (self._scope or name).strip()
+        if (fault := _fault_of_scope(name)) is not None:
+            raise InvalidRequestError("", fault)
+        scope = await self._find(name)
+        if scope is None and self._dry_run:
+            return None
+        if scope is None or scope.archived_at is None:
+            return scope or await self._scopes.get_open(name, create=True)
+        if self._scope is not None or fold(name) not in self._archived:
+            raise ScopeArchivedError(scope.name)
+        return scope
+
+    async def _fresh(self, batch: list[Admitted]) -> list[MemoryRecord]:
+        """Make records of those that are not there yet."""
+        done = self._done
+        fresh: dict[MemoryId, Admitted] = {}
+        for one in batch:
+            key = bytes.fromhex(one.memory_id)
+            if key in self._seen:
+                done.present += 1
+            else:
+                self._seen.add(key)
+                fresh[one.memory_id] = one
+        former = {former: one.memory_id for one in fresh.values() for former in one.former_ids}
+        located = await self._store.locate([*fresh, *former]) if fresh else {}
+        there = {former.get(memory_id, memory_id) for memory_id in located}
+        done.present += len(there)
+        memories = []
+        for memory_id, one in fresh.items():
+            if memory_id in there:
+                continue
+            try:
+                scope = await self._scope_of(one.memory.scope or GLOBAL)
+            except InfiniteMemoryError as exc:
+                done.refuse(Refused(one.memory.where, str(exc)))
+                continue
+            scope_id = scope.scope_id if scope else ScopeId("")
+            memories.append(to_record(memory_id, one.memory, scope_id, self._clock(), one.content_hash))
+        self._revisions |= {one.memory_id: one.revision for one in memories}
+        return memories
+
+    def _version(self, memory_id: MemoryId, one: IncomingVersion, scope_id: ScopeId) -> MemoryRecord:
+        made = to_record(memory_id, one.memory, scope_id, self._clock())
+        return dataclasses.replace(made, revision=one.revision)
+
+    async def _keep(self, memories: list[MemoryRecord], read: int, progress: Progress | None) -> None:
+        """Embed and store what is fresh of *read* entries; batches are embedded side by side and written one after the other."""
+        if memories and not self._dry_run:
+            made: list[Embedding | None] = [None] * len(memories)
+            with contextlib.suppress(EmbeddingError):  # they are kept, and embedded later
+                made = list(await self._embeddings.embed_memories([embedded_text(one) for one in memories]))
+            whole = [dataclasses.replace(one, embedding=vectors) for one, vectors in zip(memories, made, strict=True)]
+            async with self._writing:
+                await self._store.insert(whole)
+                await self._index.on_written([one for one in whole if one.deleted_at is None])
+        self._done.added += len(memories)
+        self._read += read
+        if progress is not None:
+            progress(self._read, 0)
+
+
+def _fault_of_scope(name: str) -> str | None:
+    """Tell why a scope cannot have a name, without the name; None when it can."""
+    if (fault := fault_of_name(name)) is not None:
+        return fault
+    try:
+        check_name(name)
+    except InfiniteMemoryError:
+        return "its scope has a name that is reserved"
+    return None

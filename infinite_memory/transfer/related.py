@@ -1,0 +1,150 @@
+"""What belongs to imported memories: their earlier versions, facts of their scopes, links between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.models import (
+    Fact,
+    FactId,
+    Link,
+    MemoryId,
+    MemoryRecord,
+    Scope,
+    ScopeId,
+    floor_to_millisecond,
+    fold,
+)
+from infinite_memory.store.base import Store
+from infinite_memory.store.copies import FactPlace
+from infinite_memory.transfer.formats import IncomingFact, IncomingLink, IncomingVersion, Refused
+
+BATCH = 500
+T = TypeVar("T")
+
+
+class History:
+    """Takes what belongs to the memories of one import, after them.
+
+    Args:
+        scope_of: Gives the scope that a name stands for, None where a dry run would make it; raises where it cannot be taken.
+        record: Makes a memory's record of what was read.
+        known: Revisions of the memories that this import added, or would add.
+        refuse: Is told what is not taken.
+        into: The scope into which everything goes, whatever scope it comes from.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        scope_of: Callable[[str], Awaitable[Scope | None]],
+        record: Callable[[MemoryId, IncomingVersion, ScopeId], MemoryRecord],
+        known: Mapping[MemoryId, int],
+        refuse: Callable[[Refused], None],
+        *,
+        into: str | None,
+        dry_run: bool,
+    ) -> None:
+        self._store, self._scope_of, self._record = store, scope_of, record
+        self._known, self._refuse, self._dry_run = known, refuse, dry_run
+        self._into = into
+        self._planned: dict[str, ScopeId] = {}  # of scopes that a dry run would make, by folded name
+        self._holding: set[FactPlace] = set()
+        self._links: list[IncomingLink] = []
+        self._versions: list[IncomingVersion] = []
+        self.waiting_chars = 0  # of the versions that wait
+        self.added: Counter[str] = Counter()
+
+    async def take(self, entries: Iterable[IncomingVersion | IncomingFact | IncomingLink]) -> None:
+        """Take facts at once; versions and links wait for `finish`, when all memories are there."""
+        facts: list[IncomingFact] = []
+        for entry in entries:
+            if isinstance(entry, IncomingFact):
+                facts.append(entry)
+            elif isinstance(entry, IncomingLink):
+                self._links.append(entry)
+            else:
+                self._versions.append(entry)
+                self.waiting_chars += len(entry.memory.text)
+        await self._take_facts(facts)
+
+    async def finish(self) -> None:
+        """Take what waited."""
+        await self.take_waiting_versions()
+        for links in _batches(self._links):
+            await self._take_links(links)
+
+    async def take_waiting_versions(self) -> None:
+        """Take the versions that came until now, once their memories are stored; so many need not be kept in memory."""
+        waiting, self._versions, self.waiting_chars = self._versions, [], 0
+        for versions in _batches(waiting):
+            await self._take_versions(versions)
+
+    async def _take_facts(self, incoming: Sequence[IncomingFact]) -> None:
+        facts = []
+        for one in incoming:
+            try:
+                scope = await self._scope_of(one.scope)
+            except InfiniteMemoryError as exc:
+                self._refuse(Refused(f"fact {one.fact_id}", str(exc)))
+                continue
+            scope_id = scope.scope_id if scope is not None else self._planned_id(one.scope)
+            facts.append(
+                Fact(
+                    FactId(one.fact_id), scope_id, one.subject, one.predicate, one.object, one.valid_from, one.valid_to,
+                    one.confidence, one.provenance,
+                )
+            )  # fmt: skip
+        copies = self._store.copies
+        there = await copies.find_facts(facts)
+        fresh = {one.fact_id: one for one in facts if one.fact_id not in there}
+        refused = await copies.add_facts(list(fresh.values()), self._holding, dry_run=self._dry_run)
+        self.added["facts"] += len(fresh) - len(refused)
+        for fact in refused:
+            self._refuse(Refused(f"fact {fact.fact_id}", "something else holds here of the same subject and predicate"))
+
+    def _planned_id(self, name: str) -> ScopeId:
+        """Give the id that stands for a scope that a dry run would make, each time the same."""
+        return self._planned.setdefault(fold((self._into or name).strip()), ScopeId(self._store.new_id()))
+
+    async def _take_versions(self, incoming: Sequence[IncomingVersion]) -> None:
+        ids = {MemoryId(one.memory.memory_id or "") for one in incoming}
+        located = await self._store.locate(list(ids))
+        found = await self._store.fetch(located, deleted=None)
+        revisions = {one: memory.revision for one, memory in found.items()} | {
+            one: revision for one, revision in self._known.items() if one in ids
+        }
+        versions = []
+        for one in incoming:
+            memory_id = MemoryId(one.memory.memory_id or "")
+            if revisions.get(memory_id, 0) > one.revision:
+                versions.append(self._record(memory_id, one, located.get(memory_id, ScopeId(""))))
+            else:
+                self._refuse(
+                    Refused(f"version {one.revision} of {memory_id}", "there is no newer form of the memory here")
+                )
+        self.added["revisions"] += await self._store.copies.add_revisions(versions, dry_run=self._dry_run)
+
+    async def _take_links(self, incoming: Sequence[IncomingLink]) -> None:
+        ends = {MemoryId(end) for one in incoming for end in (one.from_id, one.to_id)}
+        located = await self._store.locate([end for end in ends if end not in self._known or not self._dry_run])
+        links = []
+        for one in incoming:
+            link = Link(MemoryId(one.from_id), MemoryId(one.to_id), one.relation, floor_to_millisecond(one.created_at))
+            missing = {link.from_id, link.to_id} - located.keys() - (self._known.keys() if self._dry_run else set())
+            if missing:
+                self._refuse(Refused(f"link from {link.from_id} to {link.to_id}", "one of its memories is not here"))
+            else:
+                scope_id = located.get(link.from_id) or ScopeId(self._store.new_id())
+                links.append((link, scope_id))
+        self.added["links"] += await self._store.copies.add_links(links, dry_run=self._dry_run)
+
+
+def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while batch := list(islice(rest, BATCH)):
+        yield batch

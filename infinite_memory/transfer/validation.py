@@ -1,0 +1,238 @@
+"""What of an incoming memory can be stored, under which id, and as which record."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from infinite_memory.config import LimitsSettings
+from infinite_memory.models import (
+    DETAILS,
+    FieldType,
+    MemoryId,
+    MemoryRecord,
+    ScopeId,
+    content_hash,
+    floor_to_millisecond,
+    get_details,
+    tag_key,
+)
+from infinite_memory.transfer.formats import (
+    Entry,
+    Incoming,
+    IncomingFact,
+    IncomingLink,
+    IncomingScope,
+    IncomingVersion,
+    Refused,
+    is_our_id,
+)
+
+MAX_BYTES = 8 << 20  # of one memory with all that is said about it: half of what MongoDB takes
+MAX_LEVELS = 50  # of nesting; the store takes a few more, for it adds levels of its own
+MAX_NAME_CHARS = 256  # of a scope's name
+MAX_LABEL_CHARS = 10_000  # of a title, speaker or the like: a page, and far from what an index of the database refuses
+MAX_TIMES = 10_000  # that one memory occurred; the store keeps them in its document
+_INT64 = 1 << 63
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_LABELS = (*(one.name for one in DETAILS if one.type is FieldType.TEXT), "source")
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A memory that can be stored: its id, the ids that an earlier version gave it, and its content's hash."""
+
+    memory_id: MemoryId
+    memory: Incoming
+    content_hash: str
+    former_ids: tuple[MemoryId, ...] = ()
+
+
+def admit(entry: Entry, limits: LimitsSettings) -> Entry | Admitted:
+    """Check what a reader gives by the limits that hold for everything that is stored. Costly for large texts: call it in a thread."""
+    if isinstance(entry, Incoming):
+        if (fault := find_fault(entry, limits)) is not None:
+            return Refused(entry.where, fault)
+        return Admitted(make_id(entry), entry, content_hash(entry.text), make_former_ids(entry))
+    if isinstance(entry, IncomingVersion):
+        fault = find_fault(entry.memory, limits)
+        return entry if fault is None else Refused(entry.memory.where, fault)
+    if isinstance(entry, IncomingScope):
+        fault = _fault_of_texts({"name": entry.name, "description": entry.description}, limits)
+        return entry if fault is None else Refused("a scope", fault)
+    if isinstance(entry, IncomingFact):
+        said = {
+            "subject": entry.subject,
+            "predicate": entry.predicate,
+            "object": entry.object,
+            "provenance": entry.provenance,
+        }
+        fault = _fault_of_texts(said, limits)
+        if fault is None and not 0 <= entry.confidence <= 1:
+            fault = "its confidence is not from 0 to 1"
+        if fault is None and entry.valid_to is not None and entry.valid_to < entry.valid_from:
+            fault = "it ends before it begins"
+        return entry if fault is None else Refused(f"fact {entry.fact_id}", fault)
+    if isinstance(entry, IncomingLink):
+        fault = _fault_of_texts({"relation": entry.relation}, limits)
+        return entry if fault is None else Refused(f"link from {entry.from_id} to {entry.to_id}", fault)
+    return entry
+
+
+def make_id(one: Incoming) -> MemoryId:
+    """Give the id that an incoming memory has each time it is read: ours, or one made from its key and time."""
+    if one.memory_id is not None and is_our_id(one.memory_id):
+        return MemoryId(one.memory_id)
+    return _made_id(one.key, None if one.is_undated else one.occurred_at)
+
+
+def make_former_ids(one: Incoming) -> tuple[MemoryId, ...]:
+    """Give the ids under which version 0.1.0 stored the same: it took a file's time for that of a note without one."""
+    return (_made_id(one.key, one.occurred_at),) if one.is_undated and one.occurred_at else ()
+
+
+def _made_id(key: str, occurred_at: dt.datetime | None) -> MemoryId:
+    seconds = int(occurred_at.timestamp()) if occurred_at else 0
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+    return MemoryId((min(max(seconds, 0), 0xFFFFFFFF).to_bytes(4, "big") + digest[:8]).hex())
+
+
+def find_fault(one: Incoming, limits: LimitsSettings) -> str | None:
+    """Tell why a memory cannot be stored, without what it holds; None when it can."""
+    if not one.text.strip():
+        return "has no text"
+    for described in DETAILS:
+        value, most = getattr(one, described.name), described.maximum
+        if value is not None and most is not None and not 0 <= value <= most:
+            return f"its {described.name} is {value:g}, from 0 to {most:g} was expected"
+    try:
+        size = len(one.text.encode())
+        labels = {name: getattr(one, name) for name in _LABELS}
+        about = (one.scope, one.tags, one.owners, one.structured, *labels.values())
+        _check_storable((about, one.metadata), 0)
+        metadata = len(json.dumps(one.metadata, ensure_ascii=False, default=str).encode())
+        whole = size + metadata + len(json.dumps(about, ensure_ascii=False, default=str).encode())
+        depth = _measure_depth(one.metadata)
+    except UnicodeEncodeError:
+        return "is no valid text"
+    except ValueError as exc:
+        return str(exc)
+    for name, value in labels.items():
+        if value is not None and len(value) > MAX_LABEL_CHARS:
+            return f"its {name} has {len(value):,} characters, the limit is {MAX_LABEL_CHARS:,}"
+    for what, number, limit in (
+        (f"its text has {size:,} bytes", size, limits.text_bytes),
+        (f"its metadata has {metadata:,} bytes", metadata, limits.metadata_bytes),
+        (f"its metadata has {depth:,} levels", depth, limits.metadata_depth),
+        (f"it has {whole:,} bytes", whole, MAX_BYTES),
+        (f"it has {len(one.occurrences):,} times", len(one.occurrences), MAX_TIMES),
+    ):
+        if number > limit:
+            return f"{what}, the limit is {limit:,}"
+    return _fault_of_tags(one.tags, limits)
+
+
+def _fault_of_tags(tags: Sequence[str], limits: LimitsSettings) -> str | None:
+    if (count := len({tag_key(tag) for tag in tags})) > limits.tags:
+        return f"it has {count:,} tags, the limit is {limits.tags:,}"
+    for tag in tags:
+        if len(tag) > limits.tag_chars:
+            return f"one of its tags has {len(tag):,} characters, the limit is {limits.tag_chars:,}"
+        if _CONTROL.search(tag):
+            return "one of its tags holds control characters"
+    return None
+
+
+def fault_of_name(name: str) -> str | None:
+    """Tell why a scope cannot have a name; None when it can."""
+    if not name or len(name) > MAX_NAME_CHARS:
+        return f"its scope has a name of {len(name):,} characters, 1 to {MAX_NAME_CHARS} were expected"
+    if _CONTROL.search(name):
+        return "its scope has a name with control characters"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "its scope has a name that is no valid text"
+    return None
+
+
+def _fault_of_texts(texts: Mapping[str, str | None], limits: LimitsSettings) -> str | None:
+    for name, text in texts.items():
+        if text is None:
+            continue
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return f"its {name} is no valid text"
+        if len(text) > limits.query_chars:
+            return f"its {name} has {len(text):,} characters, the limit is {limits.query_chars:,}"
+    return None
+
+
+def _distinct(tags: Sequence[str]) -> tuple[str, ...]:
+    """Leave out tags that differ from an earlier one in case alone, as storing does."""
+    found: dict[str, str] = {}
+    for tag in tags:
+        found.setdefault(tag_key(tag), tag)
+    return tuple(found.values())
+
+
+def to_record(
+    memory_id: MemoryId, one: Incoming, scope_id: ScopeId, now: dt.datetime, hashed: str | None = None
+) -> MemoryRecord:
+    """Make the record of an incoming memory; what it does not say of its times is *now*."""
+    created_at = floor_to_millisecond(one.created_at or now)
+    occurred_at = floor_to_millisecond(one.occurred_at) if one.occurred_at else created_at
+    return MemoryRecord(
+        memory_id=memory_id,
+        scope_id=scope_id,
+        text=one.text,
+        source=one.source,
+        occurred_at=occurred_at,
+        created_at=created_at,
+        updated_at=floor_to_millisecond(one.updated_at) if one.updated_at else created_at,
+        tags=_distinct(one.tags),
+        **get_details(one),
+        owners=one.owners,
+        metadata=one.metadata,
+        structured=one.structured,
+        occurrences=one.occurrences or (occurred_at,),
+        content_hash=hashed or content_hash(one.text),
+        revision=one.revision or 1,
+        deleted_at=one.deleted_at,
+        is_pruned=one.is_pruned and one.deleted_at is not None,
+    )
+
+
+def _check_storable(value: Any, depth: int) -> None:
+    """Refuse what MongoDB cannot hold.
+
+    Raises:
+        ValueError: there is such a thing; says what.
+    """
+    if depth > MAX_LEVELS:
+        raise ValueError(f"it is nested deeper than {MAX_LEVELS} levels")
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            if not isinstance(key, str) or "\0" in key:
+                raise ValueError("it holds a key that is no text, or has a null character in it")
+            _check_storable(one, depth + 1)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            _check_storable(one, depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("it holds a number that is out of range")
+    elif isinstance(value, int) and not -_INT64 <= value < _INT64:
+        raise ValueError("it holds an integer of more than 64 bits")
+
+
+def _measure_depth(value: Any) -> int:
+    """Count the levels of a JSON value: 0 for a plain one, 1 for an object of plain ones."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
+    return 0 if inner is None else 1 + max(map(_measure_depth, inner), default=0)
