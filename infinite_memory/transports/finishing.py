@@ -1,0 +1,28 @@
+"""Work that is carried to its end whatever becomes of who waits for it: a write whose HTTP request was dropped, say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Finishing:
+    """Tasks that outlive the cancellation of those who wait for them. `wait` is for a server that closes."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of *work*, which goes on when this is cancelled."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return when everything has ended, or after *timeout_s*."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=timeout_s)

@@ -1,0 +1,1 @@
+"""The HTTP port: MCP and the API at one address of this machine."""

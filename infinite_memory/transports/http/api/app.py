@@ -1,0 +1,296 @@
+"""Serves the table of routes: FastAPI routes and describes, this file lets in, checks bodies, and turns errors into replies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+
+from infinite_memory.contracts.field_types import FlagField
+from infinite_memory.contracts.fields import Json
+from infinite_memory.engine.engine import Engine
+from infinite_memory.errors import AuthenticationError, ForbiddenError, InfiniteMemoryError, InvalidRequestError
+from infinite_memory.transports.finishing import Finishing
+from infinite_memory.transports.http.api.auth import Authenticator
+from infinite_memory.transports.http.api.backend import Backend
+from infinite_memory.transports.http.api.dispatch import Answer, answer, failed
+from infinite_memory.transports.http.api.docs_page import HEADERS, PAGE
+from infinite_memory.transports.http.api.errors import INTERNAL, error_form, internal_form
+from infinite_memory.transports.http.api.metrics import CONTENT_TYPE, Metrics
+from infinite_memory.transports.http.api.openapi import TOKEN, completed, operation, responses
+from infinite_memory.transports.http.api.routes import ROUTES, Route, methods_at
+from infinite_memory.transports.http.api.tokens import TokenPermissions
+from infinite_memory.transports.http.asgi import ClientGoneError, Receive, Scope, Send, again, get_headers, read_body
+from infinite_memory.transports.http.asgi import answer as send_json
+from infinite_memory.transports.http.connections import mark_admitted
+from infinite_memory.transports.lines import format_reply, read_line
+from infinite_memory.transports.strict_json import parse_object
+
+log = logging.getLogger(__name__)
+
+OPEN = frozenset({"/healthz", "/openapi.json", "/docs"})
+"""What needs no token: it tells nothing of any memory."""
+
+API_VERSION = "1"  # of the routes; the version of the program is told to nobody without a token
+HEALTH_S = 5.0  # who asks for the health wants an answer soon
+HEALTH_AGE_S = 1.0  # for so long one look at the health answers everybody
+MAX_PARAMETERS = 100  # of a query string
+LONG_BODY_S = 0.5  # what took longer to arrive shows its token again: it may have been revoked meanwhile
+_UNROUTED = "none"  # how a request to no route of ours is counted
+_GRANT, _ROUTE = "infinite_memory.grant", "infinite_memory.route"
+_ABOUT = (
+    "A long-term memory on your machine. With user_id a request is about that user's memories, without it about scopes. Every "
+    "error has the form of the schema Error."
+)
+
+
+async def _no_more() -> Any:
+    """Stand for what a request brings beyond what is read of it."""
+    return {"type": "http.disconnect"}
+
+
+class RestApp:
+    """The API as an ASGI application. *built* gives the engine if it is there already."""
+
+    def __init__(
+        self, backend: Backend, gate: Authenticator, built: Callable[[], Engine | None], *, body_bytes: int
+    ) -> None:
+        self._gate, self._body_bytes = gate, body_bytes
+        self._metrics = Metrics(built)
+        self.finishing = Finishing()
+        self.api = make_api(backend, self._metrics, self.finishing)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        began, status = time.monotonic(), 0
+
+        async def watch(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, watch)
+        except InfiniteMemoryError as exc:
+            reply = failed(exc)
+            await send_json(watch, reply.status, reply.body, reply.headers)
+        except Exception:
+            log.exception("a request failed", extra={"event": "request_failed"})
+            if not status:
+                await send_json(watch, INTERNAL, internal_form())
+        finally:
+            if status:
+                route = scope.get(_ROUTE, _UNROUTED)
+                method = scope["method"] if route != _UNROUTED else _UNROUTED
+                self._metrics.count(method, route, status, time.monotonic() - began)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers, began = get_headers(scope), time.monotonic()
+        token = headers.get("authorization", "")
+        if scope["path"] in OPEN:
+            await self._answer_open(scope, send)
+            return
+        grant = scope[_GRANT] = await self._gate.authenticate(token)
+        mark_admitted(scope, grant.token_id)
+        async with self._gate.room(grant) as take_place:
+            try:
+                body = await read_body(receive, self._body_bytes, take_place)
+            except ClientGoneError:
+                return
+            await self._answer_whole(scope, receive, send, grant, body, is_late=time.monotonic() - began > LONG_BODY_S)
+
+    async def _answer_whole(
+        self, scope: Scope, receive: Receive, send: Send, grant: TokenPermissions, body: bytes | None, *, is_late: bool
+    ) -> None:
+        """Answer a request whose *body* was read, or was too large (None); of one that *is_late* the token is looked at again."""
+        headers = get_headers(scope)
+        if body is None:
+            said = f"the body is larger than {self._body_bytes:,} bytes"
+            await send_json(send, 413, error_form("BODY_TOO_LARGE", said), {"connection": "close"})
+            return
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if body and kind != "application/json":
+            said = "a body must have the content type application/json"
+            await send_json(send, 415, error_form("UNSUPPORTED_MEDIA_TYPE", said))
+            return
+        if is_late and not await self._gate.is_valid(headers.get("authorization", "")):
+            raise AuthenticationError
+        if scope["query_string"].count(b"&") >= MAX_PARAMETERS:
+            raise InvalidRequestError("", f"the query string has more than {MAX_PARAMETERS} parameters")
+        async with self._gate.turn(grant):
+            await self.api(scope, again(body, receive), send)
+
+    async def _answer_open(self, scope: Scope, send: Send) -> None:
+        """Answer who has no token; no body is read, and nothing of the request but its address is looked at."""
+        if scope["method"] not in ("GET", "HEAD"):
+            said = "this address has no such method"
+            headers = {"Allow": "GET", "connection": "close"}
+            await send_json(send, 405, error_form("METHOD_NOT_ALLOWED", said), headers)
+            return
+        scope["query_string"] = b""
+        await self.api(scope, again(b"", _no_more), send)
+
+
+def make_api(backend: Backend, metrics: Metrics, finishing: Finishing | None = None) -> FastAPI:
+    """Make the application of the table of routes, and what stands beside it; *finishing* carries writes to their end."""
+    finishing = finishing or Finishing()
+    api = FastAPI(
+        title="InfiniteMemory", version=API_VERSION, description=_ABOUT, docs_url=None, redoc_url=None,
+        openapi_url=None, redirect_slashes=False,
+    )  # fmt: skip
+    for route in ROUTES:
+        api.add_api_route(
+            route.path, _endpoint(backend, route, finishing), methods=[route.method], name=route.name, operation_id=route.name,
+            summary=route.about.partition(".")[0], description=route.about, status_code=next(iter(route.gives)),
+            responses=responses(route.gives), openapi_extra=operation(route),
+        )  # fmt: skip
+    _add_service(api, backend, metrics)
+    api.add_exception_handler(404, _no_route)
+    api.add_exception_handler(405, _no_method)
+    api.add_exception_handler(InfiniteMemoryError, _failed)
+    api.add_exception_handler(Exception, _fault)
+    return api
+
+
+def _add_service(api: FastAPI, backend: Backend, metrics: Metrics) -> None:
+    written: list[bytes] = []
+    look = _Health(backend)
+
+    @api.get("/healthz", responses=responses({200: "Health", 503: "Health"}), operation_id="health")
+    async def health(request: Request) -> Response:
+        """Tell whether database, model and index work; needs no token."""
+        request.scope[_ROUTE] = "/healthz"
+        well, checks = await look()
+        body = {"status": "ok" if well else "failing", "checks": checks}
+        return JSONResponse(body, 200 if well else 503)
+
+    told: Any = responses({}) | {
+        200: {"description": "Prometheus's text format", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    }
+
+    @api.get(
+        "/metrics", responses=told, operation_id="metrics", openapi_extra={"security": [{TOKEN: []}]},
+        response_class=Response,
+    )  # fmt: skip
+    async def figures(request: Request) -> Response:
+        """Figures for Prometheus; for tokens that are bound to no users or scopes."""
+        request.scope[_ROUTE] = "/metrics"
+        if not _grant(request).sees_all:
+            raise ForbiddenError("only a token that is bound to no users or scopes reads the metrics")
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
+
+    @api.get("/openapi.json", include_in_schema=False)
+    async def openapi(request: Request) -> Response:
+        request.scope[_ROUTE] = "/openapi.json"
+        if not written:  # once: anybody may ask for it
+            written.append(bytes(JSONResponse(completed(api.openapi())).body))
+        return Response(written[0], media_type="application/json")
+
+    @api.get("/docs", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        request.scope[_ROUTE] = "/docs"
+        return HTMLResponse(PAGE, headers=HEADERS)
+
+
+def _endpoint(backend: Backend, route: Route, finishing: Finishing) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        request.scope[_ROUTE] = route.path
+        work = answer(backend, route, _grant(request), partial(_fields, route, request))
+        return await _response(await (finishing.run(work) if route.writes else work))
+
+    return endpoint
+
+
+async def _fields(route: Route, request: Request) -> Json:
+    """Read the fields of a request; what stands where the route does not look is refused, never left out."""
+    if route.body is None:
+        if await request.body():
+            raise InvalidRequestError("", "this route takes no body; its fields stand in the query string")
+        return _query(route, request) | dict(request.path_params)
+    for name in request.query_params:
+        raise InvalidRequestError(name, "stands in the query string; the fields of this route go into the JSON body")
+    return await _body(request) | dict(request.path_params)
+
+
+def _query(route: Route, request: Request) -> Json:
+    flags = {one.name for one in route.query if isinstance(one, FlagField)}
+    found: Json = {}
+    for name, value in request.query_params.multi_items():
+        if name in found:
+            raise InvalidRequestError(name, "stands twice; give it once")
+        found[name] = {"true": True, "false": False}.get(value, value) if name in flags else value
+    return found
+
+
+async def _body(request: Request) -> Json:
+    body = await request.body()
+    if not body:
+        return {}
+    return await read_line(body, parse_object)
+
+
+class _Health:
+    """The health as of a moment ago: anybody may ask, and as often as they like."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._task: asyncio.Task[tuple[bool, dict[str, str]]] | None = None
+        self._known: tuple[bool, dict[str, str]] = (False, {})
+        self._until = float("-inf")
+
+    async def __call__(self) -> tuple[bool, dict[str, str]]:
+        if time.monotonic() < self._until:
+            return self._known
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(_health(self._backend), name="health")
+        self._known = await asyncio.shield(self._task)
+        self._until = time.monotonic() + HEALTH_AGE_S
+        return self._known
+
+
+async def _health(backend: Backend) -> tuple[bool, dict[str, str]]:
+    with contextlib.suppress(TimeoutError, InfiniteMemoryError):
+        async with asyncio.timeout(HEALTH_S):
+            health = await (await backend.engine()).stats.health(look=False)
+        parts = {"mongodb": health.mongodb, "model": health.model, "sidecar": health.sidecar}
+        return health.is_well, {name: "ok" if says == "ok" else "failing" for name, says in parts.items()}
+    return False, {}
+
+
+def _grant(request: Request) -> TokenPermissions:
+    grant = request.scope[_GRANT]
+    assert isinstance(grant, TokenPermissions)
+    return grant
+
+
+async def _response(reply: Answer) -> Response:
+    content = await format_reply(reply.body)
+    return Response(content.removesuffix(b"\n"), reply.status, reply.headers, media_type="application/json")
+
+
+async def _failed(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, InfiniteMemoryError)
+    return await _response(failed(problem))
+
+
+async def _fault(_: Request, __: Exception) -> Response:
+    """Write the reply to what nobody expected; the framework raises it again, and `RestApp` logs it."""
+    return JSONResponse(internal_form(), INTERNAL)
+
+
+async def _no_route(_: Request, __: Exception) -> Response:
+    return JSONResponse(error_form("NOT_FOUND", "there is nothing at this address; see /openapi.json"), 404)
+
+
+async def _no_method(request: Request, _: Exception) -> Response:
+    """Refuse a method; says all that the address has, of which the framework knows those of one route only."""
+    headers = {"Allow": ", ".join(sorted(methods_at(request.url.path)) or ["GET"])}
+    return JSONResponse(error_form("METHOD_NOT_ALLOWED", "this address has no such method"), 405, headers)

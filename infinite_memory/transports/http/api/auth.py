@@ -1,0 +1,213 @@
+"""Who may come in by HTTP, and how often: bearer tokens to `TokenPermissions`s.
+
+The token of ``http.token`` is the owner's and opens everything. Others are made by `infinite-memory tokens`. Each request looks its
+token up, so a revoked one is refused from the next request on, by every daemon of that database. Requests without a valid token have a
+limit of their own and never use up that of others; however many guess, the database is read for them once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+from limits import RateLimitItem, parse
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+
+from infinite_memory import proofs
+from infinite_memory.clock import Clock, system_clock
+from infinite_memory.errors import AuthenticationError, RateLimitError
+from infinite_memory.store.api_tokens import ApiTokens
+from infinite_memory.transports.http.api.tokens import OWNER, TokenPermissions, hash_token, parse_token_id
+
+UNKNOWN = "unknown"  # whoever comes without a token that is known shares one limit
+CONCURRENT = 32  # requests of one token that are worked on at the same time, where nothing is set
+QUEUE = 4  # as many times that may wait for their turn
+LARGE_BODIES = 8  # large bodies of one token that are in memory at the same time; each may be as large as a request
+LARGE_WAIT_S = 60.0  # how long a large body waits for its place
+REFRESH_S = 1.0  # how often the table of tokens is read at most for those who may be guessing
+RETRY_S = 1.0
+
+
+class Authenticator:
+    """Checks tokens and counts requests. *tokens* waits for the database; without it only the owner's token is known."""
+
+    def __init__(
+        self,
+        owner_token: Callable[[], str],
+        tokens: Callable[[], Awaitable[ApiTokens]] | None,
+        rate: str | None,
+        clock: Clock = system_clock,
+        concurrent: int = CONCURRENT,
+        large_wait_s: float = LARGE_WAIT_S,
+    ) -> None:
+        self._owner_token, self._tokens, self._clock = owner_token, tokens, clock
+        self._rate: RateLimitItem | None = parse(rate) if rate else None
+        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._known_hashes: set[str] = set()
+        self._hashes = None if tokens is None else _Hashes(tokens)
+        self._concurrent, self._lanes = concurrent, dict[str, _Lane]()
+        self._large_wait_s, self._large_lanes = large_wait_s, dict[str, _Lane]()
+        self._decoy = secrets.token_hex(32)
+
+    async def authenticate(self, header: str) -> TokenPermissions:
+        """Give what the token of an Authorization header opens.
+
+        Raises:
+            AuthenticationError: there is none, or it is unknown, revoked or expired.
+            RateLimitError: it was used too often.
+            StoreUnavailableError: tokens cannot be looked up; the owner's can always.
+        """
+        kind, _, token = header.partition(" ")
+        grant = await self._known(token.strip()) if kind.lower() == "bearer" else None
+        self._count(grant.token_id if grant is not None else UNKNOWN)
+        if grant is None:
+            raise AuthenticationError
+        return grant
+
+    async def is_valid(self, header: str) -> bool:
+        """Tell whether a token that was admitted still opens, for what takes long; counts nothing.
+
+        Raises:
+            StoreUnavailableError: tokens cannot be looked up.
+        """
+        return await self._known(header.partition(" ")[2].strip()) is not None
+
+    async def prove(self, token_id: str, nonce: str, address: str) -> str:
+        """Return the proof that a token of that id is known here; of an unknown one a proof that nobody can check.
+
+        Raises:
+            StoreUnavailableError: tokens cannot be looked up; the owner's can always.
+        """
+        if token_id == OWNER:
+            key = proofs.derive_key(self._owner_token())
+        else:
+            key = (None if self._hashes is None else await self._hashes.find(token_id)) or self._decoy
+        return proofs.sign(key, proofs.BY_HTTP, address, nonce)
+
+    def forget(self) -> None:
+        """Read tokens again, for one was made, replaced or revoked."""
+        if self._hashes is not None:
+            self._hashes.forget()
+
+    @contextlib.asynccontextmanager
+    async def turn(self, grant: TokenPermissions) -> AsyncIterator[None]:
+        """Hold one of the places that a token has for requests under way; waits for one.
+
+        Raises:
+            RateLimitError: too many of its requests wait already.
+        """
+        lane = self._lanes.get(grant.token_id)
+        if lane is not None and lane.users >= self._concurrent * (1 + QUEUE):
+            raise RateLimitError(RETRY_S)
+        async with _place_in(self._lanes, grant.token_id, self._concurrent):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def room(self, grant: TokenPermissions) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+        """Give what waits for one of the places that a token has for large bodies; the place is kept until this context ends.
+
+        What is given raises `RateLimitError` where no place becomes free for too long.
+        """
+        async with contextlib.AsyncExitStack() as held:
+
+            async def take() -> None:
+                try:
+                    async with asyncio.timeout(self._large_wait_s):
+                        await held.enter_async_context(_place_in(self._large_lanes, grant.token_id, LARGE_BODIES))
+                except TimeoutError:
+                    raise RateLimitError(RETRY_S) from None
+
+            yield take
+
+    async def _known(self, token: str) -> TokenPermissions | None:
+        if hmac.compare_digest(token.encode(), self._owner_token().encode()):
+            return TokenPermissions(OWNER)
+        token_id = parse_token_id(token)
+        if token_id is None or self._tokens is None or self._hashes is None:
+            return None
+        hashed = hash_token(token)
+        if hashed not in self._known_hashes and not await self._hashes.has(token_id, hashed):
+            return None
+        record = await (await self._tokens()).find(token_id)
+        is_good = record is not None and hmac.compare_digest(hashed, record.secret_hash)
+        if record is None or not is_good or (record.expires_at is not None and record.expires_at <= self._clock()):
+            self._known_hashes.discard(hashed)
+            return None
+        self._known_hashes.add(hashed)
+        return TokenPermissions(record.token_id, record.users, record.scope_ids, record.read_only)
+
+    def _count(self, key: str) -> None:
+        if self._rate is None or self._limiter.hit(self._rate, key):
+            return
+        raise RateLimitError(max(0.0, self._limiter.get_window_stats(self._rate, key).reset_time - time.time()))
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The requests of one token: those under way and those that wait."""
+
+    places: asyncio.Semaphore
+    users: int = 0
+
+
+@contextlib.asynccontextmanager
+async def _place_in(lanes: dict[str, _Lane], token_id: str, places: int) -> AsyncIterator[None]:
+    """Hold one of the *places* of a token; waits for one."""
+    lane = lanes.setdefault(token_id, _Lane(asyncio.Semaphore(places)))
+    lane.users += 1
+    try:
+        async with lane.places:
+            yield
+    finally:
+        lane.users -= 1
+        if not lane.users:
+            lanes.pop(token_id, None)
+
+
+class _Hashes:
+    """What is kept of all tokens, by their ids; read from the database at most once in `REFRESH_S`, whoever asks."""
+
+    def __init__(self, tokens: Callable[[], Awaitable[ApiTokens]]) -> None:
+        self._tokens = tokens
+        self._by_id: dict[str, str] = {}
+        self._read_at = float("-inf")
+        self._next: asyncio.Task[None] | None = None
+
+    async def has(self, token_id: str, hashed: str) -> bool:
+        """True if a token of that id and hash exists; where it is not known yet, the table is read first."""
+        if not self._is(token_id, hashed):
+            await self._refresh()
+        return self._is(token_id, hashed)
+
+    async def find(self, token_id: str) -> str | None:
+        """Return the hash of a token, as of a moment ago; None when there is none of that id."""
+        if token_id not in self._by_id or time.monotonic() - self._read_at > REFRESH_S:
+            await self._refresh()
+        return self._by_id.get(token_id)
+
+    def forget(self) -> None:
+        self._by_id, self._read_at = {}, float("-inf")
+
+    def _is(self, token_id: str, hashed: str) -> bool:
+        return hmac.compare_digest(self._by_id.get(token_id, ""), hashed)
+
+    async def _refresh(self) -> None:
+        """Return when a reading that began after this call has ended; all who wait share one."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._read(), name="tokens")
+            self._next.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._next)
+
+    async def _read(self) -> None:
+        try:
+            await asyncio.sleep(max(0.0, self._read_at + REFRESH_S - time.monotonic()))
+        finally:
+            self._next = None  # whoever comes from now on needs the next reading
+        self._read_at = time.monotonic()
+        self._by_id = {one.token_id: one.secret_hash for one in await (await self._tokens()).all()}

@@ -1,0 +1,173 @@
+"""Carries out commands of the contracts' tables on behalf of one request, on no more of the engine than its sender may see."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from infinite_memory.contracts.agentmem.access import check_agent
+from infinite_memory.contracts.agentmem.server import run_command
+from infinite_memory.contracts.agentmem.table import ID_CHARS, SCOPE, Conversations
+from infinite_memory.contracts.agentmem.table import TABLE as AGENTMEM
+from infinite_memory.contracts.agentmem.table import USER as USER_FIELD
+from infinite_memory.contracts.base import Reply
+from infinite_memory.contracts.field_types import NameField
+from infinite_memory.contracts.fields import Field, Fields, Json, ValidationContext, parse_fields
+from infinite_memory.contracts.native.contract import NativeContract
+from infinite_memory.contracts.session import ClientSession, OpenAdministration
+from infinite_memory.engine.engine import Engine
+from infinite_memory.errors import ForbiddenError, InvalidRequestError, ScopeNotFoundError
+from infinite_memory.jobs.administration import Administration
+from infinite_memory.llm.base import ChatModel
+from infinite_memory.models import ScopeId
+from infinite_memory.transports.http.api.tokens import TokenPermissions
+from infinite_memory.transports.http.api.visibility import get_visibility
+
+AGENT_FIELD = NameField(name="agent_id", about="Only memories of this agent of the user", max_chars=ID_CHARS)
+Open = Callable[[], Awaitable[Engine]]
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What all requests share. *new_session* makes the settings that belong to one client."""
+
+    engine: Open
+    new_session: Callable[[], ClientSession]
+    model: ChatModel | None
+    model_timeout_s: float
+    conversations: Conversations = field(default_factory=Conversations)
+    administration: OpenAdministration | None = None
+
+    async def open(self, grant: TokenPermissions, fields: Mapping[str, Any]) -> ApiRequest:
+        """Begin a request; takes ``user_id`` out of *fields* and settles whose memories it is about.
+
+        Raises:
+            ForbiddenError: the token may not ask about that user, or the scopes that it is bound to are gone.
+            InvalidRequestError: ``user_id`` is wrong, or is needed for the token's users are several.
+        """
+        session = self.new_session()
+        checking = ValidationContext(session.limits, session.zone)
+        rest = {name: value for name, value in fields.items() if name != "user_id"}
+        given = fields.get("user_id")
+        user = None if given is None else USER_FIELD.parse(given, "user_id", checking)
+        if grant.scope_ids is not None and user is not None:
+            raise ForbiddenError("this token is bound to scopes and reads no user's memories; leave user_id out")
+        if grant.users and user is None:
+            if len(grant.users) > 1:
+                raise InvalidRequestError("user_id", "is required: this token is bound to several users")
+            [user] = grant.users
+        if grant.users and user not in grant.users:
+            raise ForbiddenError("this token is bound to other users")
+        if user is not None:
+            session.active_scope = SCOPE
+        elif grant.scope_ids is not None:
+            session.active_scope = await self._first_scope(grant.scope_ids)
+        return ApiRequest(self, grant, user, rest, session, checking, names_user=given is not None)
+
+    async def _first_scope(self, scope_ids: Sequence[ScopeId]) -> str:
+        """Return the name that the first scope of a token which is still there has now."""
+        for scope in await (await self.engine()).scopes.find_by_ids(scope_ids):
+            return scope.name
+        raise ForbiddenError("the scopes that this token is bound to are gone")
+
+
+@dataclass(slots=True)
+class ApiRequest:
+    """One request on its way. ``user_id`` is whose memories it is about, None for those of scopes."""
+
+    backend: Backend
+    grant: TokenPermissions
+    user_id: str | None
+    fields: Json
+    session: ClientSession
+    checking: ValidationContext
+    agent_id: str | None = None
+    names_user: bool = False
+    """Whether the request itself says so, and not its token alone."""
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether less than everything is seen."""
+        return self.user_id is not None or self.grant.scope_ids is not None
+
+    async def engine(self) -> Engine:
+        """Return the engine, as far as the sender may see it."""
+        engine = await self.backend.engine()
+        visibility = get_visibility(self.grant, self.user_id, self.agent_id)
+        return engine if visibility.sees_everything else engine.restricted(visibility)
+
+    @property
+    def open_administration(self) -> OpenAdministration | None:
+        return None if self.is_narrow else self.backend.administration
+
+    async def administration(self) -> Administration:
+        """Return what works on the memory as a whole.
+
+        Raises:
+            ForbiddenError: the sender sees a part of it only.
+        """
+        if self.open_administration is None:
+            raise ForbiddenError("this is for who sees the whole memory")
+        return await self.open_administration()
+
+    async def take_agent(self) -> None:
+        """Take ``agent_id`` out of the fields: only that agent's memories are seen from here on.
+
+        Raises:
+            InvalidRequestError: it is wrong, or there is no user.
+            AgentNotFoundError: the user has no such agent.
+        """
+        given = self.fields.pop("agent_id", None)
+        if given is not None:
+            self.require_user()
+            agent = AGENT_FIELD.parse(given, "agent_id", self.checking)
+            await check_agent(await self.engine(), agent)
+            self.agent_id = agent
+
+    def require_user(self) -> str:
+        """Return the user.
+
+        Raises:
+            InvalidRequestError: the request names none.
+        """
+        if self.user_id is None:
+            raise InvalidRequestError("user_id", "is required: whose memories")
+        return self.user_id
+
+    def check(self, *fields: Field) -> Fields:
+        """Check the request's own fields, where no table's command does."""
+        return parse_fields(fields, self.fields, "", self.checking)
+
+    async def native(self, action: str, fields: Mapping[str, Any]) -> Reply:
+        """Run a command of the native contract.
+
+        Raises:
+            InfiniteMemoryError: it failed.
+        """
+        contract = NativeContract(self.engine, self.session, administration=self.open_administration)
+        return await self._quietly(contract.run({**fields, "action": action}, self.checking))
+
+    async def agentmem(self, name: str, fields: Mapping[str, Any]) -> Reply:
+        """Run a command of the AgentMem contract, for the request's user where it takes one.
+
+        Raises:
+            InfiniteMemoryError: it failed.
+        """
+        command = AGENTMEM.find(name)
+        assert command is not None, name
+        whose = {"user_id": self.require_user()} if USER_FIELD in command.fields else {}
+        backend = self.backend
+        work = run_command(
+            command, {**fields, **whose}, self.checking, self.engine, self.session, backend.model, backend.conversations
+        )
+        return await self._quietly(work)
+
+    async def _quietly(self, work: Awaitable[Reply]) -> Reply:
+        """Run a command; who does not see everything is told no names of other scopes."""
+        try:
+            return await work
+        except ScopeNotFoundError as exc:
+            if self.is_narrow and exc.nearest:
+                raise ScopeNotFoundError(exc.name) from exc
+            raise

@@ -1,0 +1,87 @@
+"""One request to a route, whatever it came by: HTTP, or the daemon's own socket.
+
+Whether the token may come here, whether the fields are the route's own, what comes of it, and how a failure looks: once, for both.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from infinite_memory.contracts.fields import Json, ignored_fields, refuse_unknown
+from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, InvalidRequestError
+from infinite_memory.loop_watchdog import running
+from infinite_memory.transports.http.api.backend import Backend
+from infinite_memory.transports.http.api.errors import INTERNAL, failure, internal_form
+from infinite_memory.transports.http.api.routes import USER, Route, Whose
+from infinite_memory.transports.http.api.tokens import TokenPermissions
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reply: HTTP's status and headers, and the JSON body."""
+
+    status: int
+    body: Json
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+async def answer(
+    backend: Backend, route: Route, grant: TokenPermissions, read: Callable[[], Awaitable[Json]]
+) -> Answer:
+    """Answer one request; never raises. *read* gives its fields, once the token is known to be good for the route."""
+    try:
+        check_may(grant, route)
+        fields, warnings = known_fields(route, await read())
+        request = await backend.open(grant, fields)
+        with running(route.name):
+            status, body = await route.run(request)
+    except InfiniteMemoryError as exc:
+        return failed(exc)
+    except Exception:
+        log.exception("a request failed", extra={"event": "request_failed", "route": route.name})
+        return Answer(INTERNAL, internal_form())
+    warnings = list(dict.fromkeys([*warnings, *request.checking.warnings]))
+    return Answer(status, body | ({"warnings": warnings} if warnings else {}))
+
+
+def failed(problem: InfiniteMemoryError) -> Answer:
+    """Write the reply to what failed; a fault of ours is logged, for its reply tells nothing."""
+    status, body, headers = failure(problem)
+    if status == INTERNAL:
+        log.error("a request failed: %s", problem, exc_info=problem, extra={"event": "request_failed"})
+    return Answer(status, body, headers)
+
+
+def check_may(grant: TokenPermissions, route: Route) -> None:
+    """Refuse a token that may not come to a route.
+
+    Raises:
+        ForbiddenError: it may not.
+    """
+    if grant.read_only and route.writes:
+        raise ForbiddenError("this token only reads")
+    if route.whose is Whose.FULL and not grant.sees_all:
+        raise ForbiddenError("this route is for tokens that are bound to no users or scopes")
+    if route.whose is Whose.USERS and grant.scope_ids is not None:
+        raise ForbiddenError("this route is about users; this token is bound to scopes")
+
+
+def known_fields(route: Route, fields: Mapping[str, Any]) -> tuple[Json, list[str]]:
+    """Part the fields that are the route's from the others, for each of which there is a warning.
+
+    Raises:
+        InvalidRequestError: the route forgets or replaces, or the field says whose memories are meant: left out, the request would reach
+            further than it was meant to.
+    """
+    known = {one.name for one in route.fields}
+    names, others = [one.name for one in route.fields], [one for one in fields if one not in known]
+    if route.method in ("DELETE", "PATCH"):
+        refuse_unknown(others, names)
+    if USER.name in others and fields[USER.name] is not None:
+        raise InvalidRequestError(USER.name, "is not known here: what this route is about belongs to no user")
+    return {name: value for name, value in fields.items() if name in known}, ignored_fields(others, names)

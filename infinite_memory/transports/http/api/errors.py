@@ -1,0 +1,56 @@
+"""Errors by HTTP: their status, and the one form that every error has. A code is the error's own, in capitals."""
+
+from __future__ import annotations
+
+import math
+
+from infinite_memory.contracts.errors import Column, get_number
+from infinite_memory.contracts.fields import Json
+from infinite_memory.errors import (
+    AgentNotFoundError,
+    AuthenticationError,
+    ForbiddenError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    LimitExceededError,
+    RateLimitError,
+)
+
+INTERNAL = 500
+
+
+def get_status(problem: InfiniteMemoryError) -> int:
+    """Return the HTTP status of what failed; what has none of its own is a fault of ours."""
+    return get_number(problem, Column.HTTP)
+
+
+def failure(problem: InfiniteMemoryError) -> tuple[int, Json, dict[str, str]]:
+    """Give status, body and headers of the reply to what failed."""
+    status = get_status(problem)
+    headers: dict[str, str] = {}
+    details: Json = {}
+    if isinstance(problem, LimitExceededError):
+        details = {"size": problem.size, "limit": problem.limit}
+    if isinstance(problem, AgentNotFoundError):
+        details = {"agent_id": problem.agent_id}
+    if isinstance(problem, AuthenticationError):
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(problem, ForbiddenError):
+        headers["WWW-Authenticate"] = 'Bearer error="insufficient_scope"'
+    if isinstance(problem, RateLimitError):
+        seconds = max(1, math.ceil(problem.retry_after_s))
+        details, headers["Retry-After"] = {"retry_after_s": seconds}, str(seconds)
+    if status == INTERNAL:
+        return status, internal_form(), headers
+    field = problem.field or None if isinstance(problem, InvalidRequestError) else None
+    return status, error_form(problem.code.upper(), str(problem), field, details), headers
+
+
+def internal_form() -> Json:
+    """Write the body of a fault of ours, which is logged and not told."""
+    return error_form("INTERNAL_ERROR", "internal error; the log has the details")
+
+
+def error_form(code: str, message: str, field: str | None = None, details: Json | None = None) -> Json:
+    """Write the body of an error."""
+    return {"success": False, "error": {"code": code, "message": message, "field": field, "details": details or {}}}

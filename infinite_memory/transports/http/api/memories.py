@@ -1,0 +1,163 @@
+"""The routes about memories. Those about one memory ask the engine; those with many fields are read as the native contract's commands
+are, or AgentMem's where a user's memory is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from infinite_memory.contracts.agentmem.table import SCOPE
+from infinite_memory.contracts.fields import Json, parse_fields
+from infinite_memory.contracts.native.table import FILTER_FIELDS, IdField
+from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
+from infinite_memory.models import MemoryId
+from infinite_memory.transports.http.api.backend import AGENT_FIELD, ApiRequest
+from infinite_memory.transports.http.api.serializers import earlier_form, memory_form, plain_id, whole_form
+
+EVERYWHERE = "ALL"
+FILTERS = frozenset(one.name for one in FILTER_FIELDS)
+_ID = IdField(name="memory_id", about="Id of the memory", required=True)
+_TOLD = ("note", "embedding", "facts", "superseded", "superseded_by", "generated", "model_error", "importance_score")
+
+
+async def store(request: ApiRequest) -> tuple[int, Json]:
+    """Store a memory; one that the user has already is met and not stored twice."""
+    if request.user_id is not None:
+        kept = await request.agentmem("agentmem_add_memory", request.fields)
+    else:
+        kept = await request.native("store_memory", request.fields)
+    told = {name: kept[name] for name in _TOLD if name in kept}
+    if "superseded" in told:
+        told["superseded"] = [plain_id(one) for one in told["superseded"]]
+    if "superseded_by" in told:
+        told["superseded_by"] = plain_id(told["superseded_by"])
+    memory = await _read(request, plain_id(kept["memory_id"]))
+    return 200 if kept["outcome"] == "duplicate" else 201, memory | {"outcome": kept["outcome"]} | told
+
+
+async def list_(request: ApiRequest) -> tuple[int, Json]:
+    """List memories, newest first."""
+    if request.fields.get(AGENT_FIELD.name) == "":
+        request.fields.pop(AGENT_FIELD.name)
+    await request.take_agent()
+    fields = dict(request.fields)
+    filter_ = {name: fields.pop(name) for name in list(fields) if name in FILTERS}
+    ends = {end: value for end in ("from", "to") if (value := fields.pop(end, "")) != ""}
+    if ends:
+        filter_["time_range"] = ends
+    if request.is_narrow and filter_.get("scope") is None:
+        filter_["scope"] = EVERYWHERE
+    try:
+        page = await request.native("list_memories", {**fields, "filter": filter_})
+    except InvalidRequestError as exc:
+        raise _renamed(exc, "filter.time_range.", "filter.") from exc
+    return 200, listing_form(page, "memories")
+
+
+async def forget(request: ApiRequest) -> tuple[int, Json]:
+    """Forget every memory that the selectors name.
+
+    Raises:
+        InvalidRequestError: there is none, or only a scope: nobody loses everything by leaving something out.
+    """
+    await request.take_agent()
+    fields = dict(request.fields)
+    target = {name: fields.pop(name) for name in ("scope", "tag", "query") if name in fields}
+    if not target:
+        if not (request.names_user or request.agent_id is not None):
+            raise InvalidRequestError(
+                "", "nothing is named; give scope, tag or query, or user_id for all memories of a user"
+            )
+        target["scope"] = SCOPE  # all of the user's
+    if set(target) == {"scope"} and not request.is_narrow:
+        raise InvalidRequestError("scope", "names a whole scope; give tag or query too, or use the scopes command")
+    try:
+        return 200, _gone(await request.native("delete_memory", {**fields, "target": target}))
+    except InvalidRequestError as exc:
+        raise _renamed(exc, "target.") from exc
+
+
+async def read(request: ApiRequest) -> tuple[int, Json]:
+    """Read one memory."""
+    return 200, await _read(request, _id(request))
+
+
+async def change(request: ApiRequest) -> tuple[int, Json]:
+    """Change parts of a memory."""
+    fields = {name: value for name, value in request.fields.items() if name != "memory_id"}
+    kept = await request.native("update_memory", {**fields, "memory_id": _id(request)})
+    told = {name: kept[name] for name in _TOLD if name in kept}
+    return 200, await _read(request, kept["memory_id"]) | {"outcome": kept["outcome"]} | told
+
+
+async def forget_one(request: ApiRequest) -> tuple[int, Json]:
+    """Forget one memory.
+
+    Raises:
+        MemoryNotFoundError: there is none of that id to be seen.
+    """
+    fields = {name: value for name, value in request.fields.items() if name != "memory_id"}
+    gone = await request.native("delete_memory", {**fields, "target": {"memory_id": _id(request)}})
+    if not gone["deleted_count"]:
+        raise MemoryNotFoundError(MemoryId(_id(request)))
+    return 200, _gone(gone)
+
+
+async def history(request: ApiRequest) -> tuple[int, Json]:
+    """Tell what a memory says, and what it said before it was changed."""
+    engine = await request.engine()
+    memory = await engine.memories.get(_checked_id(request, _id(request)))
+    earlier = await engine.memories.history(memory.memory_id)
+    return 200, {
+        "memory": whole_form(engine, memory),
+        "revisions": [earlier_form(engine, one) for one in earlier],
+    }
+
+
+async def restore(request: ApiRequest) -> tuple[int, Json]:
+    """Bring a softly forgotten memory back."""
+    engine = await request.engine()
+    memory = await engine.memories.restore(_checked_id(request, _id(request)))
+    return 200, await _read(request, memory.memory_id) | {"outcome": "restored"}
+
+
+def listing_form(page: Json, name: str) -> Json:
+    """Make the form of a listing, its memories under *name*."""
+    more = {key: page[key] for key in ("note", "time_frame", "truncated") if key in page}
+    return {
+        name: [memory_form(one) for one in page["results"]],
+        "total": page.get("total", len(page["results"])),
+        "next_cursor": page.get("next_cursor"),
+        "scopes_searched": page["scopes_searched"],
+    } | more
+
+
+async def _read(request: ApiRequest, memory_id: str) -> Json:
+    engine = await request.engine()
+    return whole_form(engine, await engine.memories.get(_checked_id(request, memory_id)))
+
+
+def _checked_id(request: ApiRequest, memory_id: str) -> MemoryId:
+    return MemoryId(parse_fields((_ID,), {"memory_id": memory_id}, "", request.checking).text("memory_id"))
+
+
+def _id(request: ApiRequest) -> str:
+    return plain_id(request.fields["memory_id"])
+
+
+def _gone(reply: Mapping[str, Any]) -> Json:
+    gone = {name: value for name, value in reply.items() if name != "status"}
+    if "memories" in gone:
+        gone["memories"] = [{"memory_id": one["memory_id"], "content": one["text"]} for one in gone["memories"]]
+    return gone
+
+
+def _renamed(problem: InvalidRequestError, *prefixes: str) -> InvalidRequestError:
+    """Name the field as it stands in the query string; the two ends of a range are fields of their own there."""
+    if problem.field == "filter.time_range":
+        return InvalidRequestError("from", str(problem).removeprefix("filter.time_range: from "))
+    for prefix in prefixes:
+        if problem.field.startswith(prefix):
+            said = str(problem).removeprefix(f"{problem.field}: ")
+            return InvalidRequestError(problem.field.removeprefix(prefix), said)
+    return problem

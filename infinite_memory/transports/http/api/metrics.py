@@ -1,0 +1,66 @@
+"""Figures for Prometheus: requests by route, and the state of the memory. No label holds what a client sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from infinite_memory import __version__
+from infinite_memory.engine.engine import Engine
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """One server's figures. *built* gives the engine, None while it is being built."""
+
+    def __init__(self, built: Callable[[], Engine | None]) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._registry.register(_Memory(built))
+        labels = ("method", "route", "status")
+        self._requests = Counter("infinite_memory_http_requests", "Requests", labels, registry=self._registry)
+        self._seconds = Histogram(
+            "infinite_memory_http_request_seconds", "Time to answer, in seconds", labels[:2], buckets=_BUCKETS,
+            registry=self._registry,
+        )  # fmt: skip
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Note an answered request."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(method, route).observe(seconds)
+
+    def text(self) -> bytes:
+        """Write all figures in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
+class _Memory(Collector):
+    """The state of the memory at the moment it is asked."""
+
+    def __init__(self, built: Callable[[], Engine | None]) -> None:
+        self._built = built
+
+    def describe(self) -> Iterator[Metric]:
+        return iter(())  # asked for at registration, when there is no engine yet
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily("infinite_memory", "The program", {"version": __version__})
+        engine = self._built()
+        state = engine.stats.state() if engine is not None else None
+        ready = state is not None and state.model == "ready"
+        count = state.indexed if state is not None else None
+        yield GaugeMetricFamily("infinite_memory_model_ready", "1 when the model is loaded", float(ready))
+        yield GaugeMetricFamily(
+            "infinite_memory_index_ready", "1 when the index can be searched", float(count is not None)
+        )
+        if state is not None and count is not None:
+            yield GaugeMetricFamily("infinite_memory_memories", "Live memories in the index", count)
+            yield GaugeMetricFamily("infinite_memory_pending", "Memories not yet embedded", state.pending)

@@ -1,0 +1,61 @@
+"""The OpenAPI document's parts that are made from the table of routes: parameters, bodies, replies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from infinite_memory.contracts.fields import Field, Json, object_schema
+from infinite_memory.transports.http.api.routes import Route
+from infinite_memory.transports.http.api.schemas import ERRORS, SCHEMAS
+
+TOKEN = "token"
+_HEADERS: dict[int, Json] = {
+    401: {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "Always Bearer"}},
+    429: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds"}},
+}
+
+
+def operation(route: Route) -> Json:
+    """Give what stands in the document for a route beside its name and replies."""
+    made: Json = {"security": [{TOKEN: []}]}
+    parameters = [_parameter(one, "path") for one in route.in_path] + [_parameter(one, "query") for one in route.query]
+    if parameters:
+        made["parameters"] = parameters
+    if route.body is not None:
+        required = any(one.required for one in route.body)
+        schema = {"schema": object_schema(route.body)}
+        made["requestBody"] = {"required": required, "content": {"application/json": schema}}
+    return made
+
+
+def responses(good: dict[int, str]) -> dict[int | str, dict[str, Any]]:
+    """Describe the replies of a route: the good ones by their schemas' names, and every error."""
+    told: dict[int | str, dict[str, Any]] = {
+        status: {"description": "Done", "content": _json(name)} for status, name in good.items()
+    }
+    for status, about in ERRORS.items():
+        if status not in told:
+            told[status] = {"description": about, "content": _json("Error")}
+            if status in _HEADERS:
+                told[status]["headers"] = _HEADERS[status]
+    return told
+
+
+def completed(document: Json) -> Json:
+    """Add the schemas that the replies name, and how tokens are shown."""
+    parts = document.setdefault("components", {})
+    parts["schemas"] = {**parts.get("schemas", {}), **SCHEMAS}
+    parts["securitySchemes"] = {TOKEN: {"type": "http", "scheme": "bearer"}}
+    return document
+
+
+def _parameter(field: Field, place: str) -> Json:
+    schema = field.schema() | ({} if field.default is None else {"default": field.described()["default"]})
+    return {
+        "name": field.name, "in": place, "required": place == "path" or field.required, "description": field.about,
+        "schema": schema,
+    }  # fmt: skip
+
+
+def _json(name: str) -> Json:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}

@@ -1,0 +1,196 @@
+"""The table of routes: what stands at which address, with which fields, for whom. The OpenAPI document is made from it.
+
+The fields are those of the contracts' commands; only ``user_id``, ``from`` and ``to`` and an agent's are this API's own.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from infinite_memory.contracts.agentmem.server import AgentMemServer
+from infinite_memory.contracts.agentmem.table import ID_CHARS
+from infinite_memory.contracts.agentmem.table import TABLE as AGENTMEM
+from infinite_memory.contracts.base import Command
+from infinite_memory.contracts.field_types import InstantField, NameField, ObjectField
+from infinite_memory.contracts.fields import Field, Json
+from infinite_memory.contracts.native.contract import NativeContract
+from infinite_memory.contracts.native.table import FILTER_FIELDS
+from infinite_memory.contracts.native.table import TABLE as NATIVE
+from infinite_memory.transports.http.api import admin_routes, memories, search
+from infinite_memory.transports.http.api.backend import AGENT_FIELD, ApiRequest
+
+_ENTERED = (AgentMemServer, NativeContract)  # importing them fills the tables
+API = "/api/v1"
+
+USER = NameField(
+    name="user_id", about="Whose memories; a token that is bound to one user needs none", max_chars=ID_CHARS
+)
+MEMORY_ID = NameField(name="memory_id", about="Id of the memory", required=True, max_chars=1000)
+_ENDS = (
+    InstantField(name="from", about="Only memories from this instant or day on"),
+    InstantField(name="to", about="Only memories up to this instant, or the end of this day"),
+)
+
+
+class Whose(enum.Enum):
+    """Which tokens may come to a route; those that are bound to no users or scopes may come to all."""
+
+    ANY = "any"
+    USERS = "users"  # not those that are bound to scopes
+    FULL = "full"  # only those that are bound to neither
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One address and method. ``body`` None means that there is none; ``gives`` names the schema of each good status."""
+
+    method: str
+    path: str
+    name: str
+    about: str
+    run: Callable[[ApiRequest], Awaitable[tuple[int, Json]]]
+    gives: dict[int, str]
+    whose: Whose = Whose.ANY
+    writes: bool = False
+    query: tuple[Field, ...] = ()
+    body: tuple[Field, ...] | None = None
+
+    @property
+    def in_path(self) -> tuple[Field, ...]:
+        """The fields that stand in the path."""
+        return (MEMORY_ID,) if "{memory_id}" in self.path else ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All fields, wherever they stand."""
+        return (*self.in_path, *self.query, *(self.body or ()))
+
+
+def _native(name: str, *, without: tuple[str, ...] = ()) -> tuple[Field, ...]:
+    return _fields(NATIVE.find(name), without)
+
+
+def _agentmem(name: str) -> tuple[Field, ...]:
+    return _fields(AGENTMEM.find(name), ("user_id",))
+
+
+def _fields(command: Command[Any] | None, without: tuple[str, ...]) -> tuple[Field, ...]:
+    assert command is not None
+    return tuple(field for field in command.fields if field.name not in without)
+
+
+def _united(*fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    """Put fields together; of two of one name the first stays."""
+    found: dict[str, Field] = {}
+    for one in (field for some in fields for field in some):
+        found.setdefault(one.name, one)
+    return tuple(found.values())
+
+
+def _target() -> tuple[Field, ...]:
+    [target] = [one for one in _native("delete_memory") if one.name == "target"]
+    assert isinstance(target, ObjectField)
+    return tuple(one for one in target.fields if one.name != "memory_id")
+
+
+_OPTIONAL_QUERY = tuple(
+    one for one in _native("retrieve_memory") if one.name not in ("query", "top_k", *search.EXPLAINING)
+)
+_SEARCH = _united(
+    _native("recall_memory_by_time"), _OPTIONAL_QUERY, _agentmem("agentmem_search_memories")
+)  # fmt: skip
+_LISTED = tuple(one for one in FILTER_FIELDS if one.name != "time_range")
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        "POST", f"{API}/memories", "store_memory", "Store a memory. With user_id it is that user's, else it belongs to a scope.",
+        memories.store, {201: "StoredMemory", 200: "StoredMemory"}, writes=True,
+        body=(USER, *_united(_native("store_memory"), _agentmem("agentmem_add_memory"))),
+    ),
+    Route(
+        "GET", f"{API}/memories", "list_memories", "List memories, newest first, page by page, with any filter.",
+        memories.list_, {200: "MemoryList"},
+        query=(USER, AGENT_FIELD, *_united(_LISTED, _ENDS, _native("list_memories", without=("filter",)))),
+    ),
+    Route(
+        "DELETE", f"{API}/memories", "forget_memories",
+        "Forget every memory that all selectors name; user_id alone names all memories of that user.",
+        memories.forget, {200: "Forgotten"}, writes=True,
+        query=(USER, AGENT_FIELD, *_united(_target(), _native("delete_memory", without=("target",)))),
+    ),
+    Route(
+        "GET", f"{API}/memories/{{memory_id}}", "read_memory", "Read one memory, whole.",
+        memories.read, {200: "Memory"}, query=(USER,),
+    ),
+    Route(
+        "PATCH", f"{API}/memories/{{memory_id}}", "change_memory",
+        "Change the text, tags or other parts of a memory; what it said before stays in its history.",
+        memories.change, {200: "StoredMemory"}, writes=True,
+        body=(USER, *_native("update_memory", without=("memory_id",))),
+    ),
+    Route(
+        "DELETE", f"{API}/memories/{{memory_id}}", "forget_memory", "Forget one memory.",
+        memories.forget_one, {200: "Forgotten"}, writes=True,
+        query=(USER, *(one for one in _native("delete_memory") if one.name == "forget_mode")),
+    ),
+    Route(
+        "GET", f"{API}/memories/{{memory_id}}/history", "read_history",
+        "Read what a memory says, and what it said before it was changed, oldest first.",
+        memories.history, {200: "History"}, query=(USER,),
+    ),
+    Route(
+        "POST", f"{API}/memories/{{memory_id}}/restore", "restore_memory",
+        "Bring back a memory that was softly forgotten.",
+        memories.restore, {200: "StoredMemory"}, writes=True, body=(USER,),
+    ),
+    Route(
+        "POST", f"{API}/search", "search",
+        "Find the memories that answer a question, best first; or list a stretch of time, where there is no query.",
+        search.search, {200: "SearchResults"}, body=(USER, *_SEARCH),
+    ),
+    Route(
+        "POST", f"{API}/chat", "chat", "Answer a message with what is remembered of a user in mind.",
+        search.chat, {200: "ChatAnswer"}, Whose.USERS, writes=True, body=(USER, *_agentmem("agentmem_chat")),
+    ),
+    Route(
+        "POST", f"{API}/prompt", "system_prompt", "Make a system prompt of what is known of a user.",
+        search.prompt, {200: "SystemPrompt"}, Whose.USERS, body=(USER, *_agentmem("agentmem_get_system_prompt")),
+    ),
+    Route(
+        "GET", f"{API}/agents", "list_agents", "List agents with the number of their current memories.",
+        admin_routes.list_agents, {200: "AgentList"}, Whose.USERS, query=(USER,),
+    ),
+    Route(
+        "POST", f"{API}/agents", "create_agent", "Make an agent before its first memory, or say more of one that has some.",
+        admin_routes.create_agent, {201: "Agent"}, Whose.USERS, writes=True, body=(USER, *admin_routes.AGENT_FIELDS),
+    ),
+    Route("GET", f"{API}/scopes", "list_scopes", "List scopes.", admin_routes.list_scopes, {200: "ScopeList"}, query=(USER,)),
+    Route(
+        "POST", f"{API}/scopes", "create_scope", "Make a scope.", admin_routes.create_scope, {201: "CreatedScope"},
+        Whose.FULL, writes=True, body=_native("create_memory_scope"),
+    ),
+    Route("GET", f"{API}/stats", "stats", "Figures.", admin_routes.stats, {200: "Stats"}, query=(USER,)),
+    Route(
+        "GET", f"{API}/backups", "list_backups", "List the backups, oldest first.", admin_routes.list_backups,
+        {200: "BackupList"}, Whose.FULL,
+    ),
+    Route(
+        "POST", f"{API}/backups", "create_backup", "Write everything into one backup file, and read it back.",
+        admin_routes.create_backup, {201: "Backup"}, Whose.FULL, writes=True, body=(),
+    ),
+)  # fmt: skip
+
+
+def methods_at(path: str) -> set[str]:
+    """List the methods of the table's routes at an address; none where it has no route."""
+    parts = path.split("/")
+    return {route.method for route in ROUTES if _fits(route.path.split("/"), parts)}
+
+
+def _fits(pattern: list[str], parts: list[str]) -> bool:
+    return len(pattern) == len(parts) and all(
+        one.startswith("{") or one == part for one, part in zip(pattern, parts, strict=True)
+    )

@@ -1,0 +1,129 @@
+"""The routes that search, chat, and make prompts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from infinite_memory.contracts.agentmem.table import TABLE as AGENTMEM
+from infinite_memory.contracts.fields import Json
+from infinite_memory.contracts.native.serializers import serialize_memory
+from infinite_memory.contracts.native.table import TABLE as NATIVE
+from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
+from infinite_memory.models import MemoryId
+from infinite_memory.transports.http.api.backend import ApiRequest
+from infinite_memory.transports.http.api.memories import EVERYWHERE, listing_form
+from infinite_memory.transports.http.api.serializers import memory_form, plain_id
+
+AGENTMEM_ONLY = frozenset({"agent_id", "search_type", "memory_type", "min_score"})
+"""Fields that only the AgentMem contract's search has; with one of them it is the search that is meant."""
+
+_SEARCH = AGENTMEM.find("agentmem_search_memories")
+assert _SEARCH is not None
+AGENTMEM_SEARCH = tuple(one.name for one in _SEARCH.fields)
+"""All fields that it has; any other would be left out, and more be found than was asked for."""
+
+
+_TIMES, _RANKED = NATIVE.find("recall_memory_by_time"), NATIVE.find("retrieve_memory")
+assert _TIMES is not None and _RANKED is not None
+TIMES = tuple(one.name for one in _TIMES.fields)
+"""Fields of a search that lists a stretch of time."""
+
+EXPLAINING = ("explain", "explain_id")  # for the owner of the memory, over the native protocol
+_RENAMED = {"top_k": "limit"}
+RANKED = (
+    *(_RENAMED.get(one.name, one.name) for one in _RANKED.fields if one.name not in EXPLAINING),
+    "time_query",
+    "range",
+)
+"""Fields of a search that answers a question, named as this route does."""
+
+
+async def search(request: ApiRequest) -> tuple[int, Json]:
+    """Find by meaning and words, or list a stretch of time where there is nothing but a time.
+
+    Raises:
+        InvalidRequestError: a field is wrong, or goes only with another search than the one that is asked for.
+    """
+    fields = {name: value for name, value in request.fields.items() if value not in (None, "")}
+    if theirs := sorted(AGENTMEM_ONLY & fields.keys()):
+        request.require_user()
+        if others := [name for name in fields if name not in AGENTMEM_SEARCH]:
+            raise InvalidRequestError(
+                others[0], f"does not go with {theirs[0]}, whose search takes {', '.join(AGENTMEM_SEARCH)}"
+            )
+        return 200, await _search_agentmem(request, fields)
+    if request.is_narrow and "scope" not in fields and not _names_scope(fields.get("filter")):
+        fields["scope"] = EVERYWHERE
+    if "query" not in fields and ("time_query" in fields or "range" in fields):
+        fields = _without_others(request, fields, TIMES, "time_query or range alone, which list")
+        return 200, listing_form(await request.native("recall_memory_by_time", fields), "results")
+    fields = _without_others(request, fields, RANKED, "query, which ranks")
+    if "limit" in fields:
+        fields["top_k"] = fields.pop("limit")
+    filter_ = fields.get("filter")
+    times = {"time_query": "time_query", "range": "time_range"}
+    if isinstance(filter_, dict) or filter_ is None:
+        moved = {there: fields.pop(here) for here, there in times.items() if here in fields}
+        if moved:
+            fields["filter"] = {**(filter_ or {}), **moved}
+    try:
+        found = await request.native("retrieve_memory", fields)
+    except InvalidRequestError as exc:
+        raise _as_sent(exc, request.fields) from exc
+    return 200, listing_form(found, "results")
+
+
+async def chat(request: ApiRequest) -> tuple[int, Json]:
+    """Answer a message with what is remembered of the user in mind."""
+    reply = await request.agentmem("agentmem_chat", request.fields)
+    used = [{**one, "memory_id": plain_id(one["memory_id"])} for one in reply["memories_used"]]
+    kept = {name: value for name, value in reply.items() if name not in ("success", "memory_context_used")}
+    return 200, kept | {"memories_used": used}
+
+
+async def prompt(request: ApiRequest) -> tuple[int, Json]:
+    """Make a system prompt of what is known of the user."""
+    reply = await request.agentmem("agentmem_get_system_prompt", request.fields)
+    return 200, {name: value for name, value in reply.items() if name != "success"}
+
+
+async def _search_agentmem(request: ApiRequest, fields: Json) -> Json:
+    reply = await request.agentmem("agentmem_search_memories", fields)
+    engine = await request.engine()
+
+    async def whole(hit: Json) -> Json | None:
+        try:
+            memory = await engine.memories.get(MemoryId(plain_id(hit["memory_id"])))
+        except MemoryNotFoundError:  # forgotten at this moment
+            return None
+        return memory_form(serialize_memory(engine, memory)) | {"confidence": hit["score"]}
+
+    results = [one for one in await asyncio.gather(*map(whole, reply["results"])) if one is not None]
+    scopes = sorted({one["scope"] for one in results})
+    made: Json = {"results": results, "total": reply["total"], "next_cursor": None, "scopes_searched": scopes}
+    return made | ({"note": reply["note"]} if "note" in reply else {})
+
+
+def _without_others(request: ApiRequest, fields: Json, known: Sequence[str], search_name: str) -> Json:
+    """Return the *fields* of the search that is asked for, and warn of those of the other one, which have no meaning there."""
+    request.checking.warnings += [
+        f"{name} was ignored: it does not go with {search_name}; what does: {', '.join(known)}"
+        for name in fields
+        if name not in known
+    ]
+    return {name: value for name, value in fields.items() if name in known}
+
+
+def _names_scope(filter_: Any) -> bool:
+    return isinstance(filter_, dict) and filter_.get("scope") is not None
+
+
+def _as_sent(problem: InvalidRequestError, sent: Json) -> InvalidRequestError:
+    """Name a field as the request did."""
+    for name, sent_as in (("top_k", "limit"), ("filter.time_query", "time_query"), ("filter.time_range", "range")):
+        if problem.field.startswith(name) and sent_as in sent:
+            said = str(problem).removeprefix(f"{problem.field}: ")
+            return InvalidRequestError(problem.field.replace(name, sent_as, 1), said)
+    return problem

@@ -1,0 +1,219 @@
+"""Tokens that let clients in by HTTP: how they are made, told apart, and managed by `infinite-memory tokens`.
+
+The database keeps their SHA-256 only: they hold 256 random bits, so a slow hash would protect nothing more. They are made over the
+daemon's own socket and by no command of a contract, so that no assistant can make itself one.
+
+A token is bound to the ids of scopes: whoever renames a scope neither takes it from a token nor hands it to one, and a scope of the same
+name that is made after it was removed is another. Where scopes are merged, tokens of the one that ends see nothing of the other.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from infinite_memory.contracts.agentmem.table import ID_CHARS
+from infinite_memory.contracts.field_types import FlagField, InstantField, NameField, TextField
+from infinite_memory.contracts.fields import Field, Json, ValidationContext, parse_fields
+from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.scopes import Scopes
+from infinite_memory.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    ScopeNotFoundError,
+    check_printable,
+    truncated_repr,
+)
+from infinite_memory.models import ScopeId, floor_to_millisecond
+from infinite_memory.store.api_tokens import TokenRecord
+from infinite_memory.store.scope_cache import check_name
+
+OWNER = "owner"
+"""What stands for the id of a token where the owner comes: by the token of ``http.token``, or by the daemon's own socket."""
+
+_FORM = re.compile(r"im_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+_DURATION = re.compile(r"(\d{1,5})([hdw])")
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPermissions:
+    """What a token opens. ``users`` and ``scope_ids`` are what it is bound to, at most one of them; no users and None is everything."""
+
+    token_id: str
+    users: tuple[str, ...] = ()
+    scope_ids: tuple[ScopeId, ...] | None = None
+    read_only: bool = False
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether it is bound to no users and no scopes."""
+        return not self.users and self.scope_ids is None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is bound to nothing, so that it may do all that its owner may."""
+        return self.sees_all and not self.read_only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NamesField(Field):
+    """A list of names; each is checked as *one* is."""
+
+    one: NameField
+
+    def parse(self, value: Any, path: str, checking: ValidationContext) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise InvalidRequestError.invalid_value(path, value, "a list of names")
+        return tuple(dict.fromkeys(self.one.parse(name, path, checking) for name in value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ExpiryField(InstantField):
+    """An instant, or how long from now: 12h, 30d, 4w."""
+
+    now: dt.datetime
+
+    def parse(self, value: Any, path: str, checking: ValidationContext) -> dt.datetime:
+        found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+        if found is not None:
+            return self.now + dt.timedelta(**{_UNITS[found[2]]: int(found[1])})
+        return super(_ExpiryField, self).parse(value, path, checking)
+
+
+_TOKEN_ID = TextField(name="token_id", about="Id of the token, or the token itself", required=True, limit="query_chars")
+
+
+async def manage(engine: Engine, what: str, given: Mapping[str, Any], checking: ValidationContext) -> Json:
+    """Create, list, replace or revoke, as the command line asks for it.
+
+    Raises:
+        InvalidRequestError: a part of the new token is wrong, or *what* is none of the four.
+        NotFoundError: there is no token of that id.
+    """
+    checking = checking.with_strict(True)  # a misspelt `scopes` would make a token that opens everything
+    tokens, scopes = engine.tokens, engine.scopes
+    if what == "create":
+        token, record = await _made(engine, given, checking)
+        await tokens.put(record)
+        return {"token": token} | serialize_token(record, scopes)
+    if what in ("revoke", "rotate"):
+        name = parse_fields((_TOKEN_ID,), given, "", checking).text("token_id")
+        name = parse_token_id(name) or name
+        if what == "rotate":
+            token = _write_token(name)
+            if (renewed := await tokens.replace_secret(name, hash_token(token))) is not None:
+                return {"token": token, "outcome": "rotated"} | serialize_token(renewed, scopes)
+        elif await tokens.remove(name):
+            return {"token_id": name, "outcome": "revoked"}
+        raise NotFoundError(f"there is no token {truncated_repr(name)}; `infinite-memory tokens list` shows them")
+    if what != "list":
+        raise InvalidRequestError.invalid_value("what", what, "one of create, list, revoke, rotate")
+    parse_fields((), given, "", checking)
+    await scopes.refresh()
+    now = engine.now()
+    return {
+        "tokens": [
+            serialize_token(one, scopes) | {"expired": one.expires_at is not None and one.expires_at <= now}
+            for one in await tokens.all()
+        ]
+    }
+
+
+async def _made(engine: Engine, given: Mapping[str, Any], checking: ValidationContext) -> tuple[str, TokenRecord]:
+    now = engine.now()
+    users = NameField(name="user", about="User", max_chars=ID_CHARS)
+    scopes = NameField(name="scope", about="Scope")
+    fields = parse_fields(
+        (
+            NameField(name="name", about="What it is for", default="token", max_chars=100),
+            _NamesField(name="users", about="Users it is bound to", one=users),
+            _NamesField(name="scopes", about="Scopes it is bound to", one=scopes),
+            FlagField(name="read_only", about="Whether it only reads", default=False),
+            _ExpiryField(name="expires", about="When it stops to work", now=now),
+        ),
+        given, "", checking,
+    )  # fmt: skip
+    for name in fields["scopes"] or ():
+        check_name(name)
+    named = (("name", (fields.text("name"),)), ("users", fields["users"] or ()), ("scopes", fields["scopes"] or ()))
+    for field, texts in named:
+        for text in texts:  # they are shown on a terminal
+            check_printable(text, field)
+    if fields["users"] and fields["scopes"]:
+        raise InvalidRequestError("scopes", "a token is bound to users or to scopes, not to both; make two")
+    expires_at = fields.find_instant("expires")
+    if expires_at is not None and expires_at <= now:
+        raise InvalidRequestError.invalid_value("expires", given["expires"], "in the future")
+    return make_token(
+        fields.text("name"),
+        now,
+        users=fields["users"] or (),
+        scope_ids=[await _scope_id(engine, name) for name in fields["scopes"]] if fields["scopes"] else None,
+        read_only=fields.flag("read_only"),
+        expires_at=expires_at,
+    )
+
+
+async def _scope_id(engine: Engine, name: str) -> ScopeId:
+    """Return the id of a scope; one that does not exist is made, for a token is bound to no name."""
+    try:
+        return (await engine.scopes.get(name)).scope_id
+    except ScopeNotFoundError:
+        return (await engine.scopes.create(name, "")).scope_id
+
+
+def make_token(
+    name: str,
+    now: dt.datetime,
+    *,
+    users: Sequence[str] = (),
+    scope_ids: Sequence[ScopeId] | None = None,
+    read_only: bool = False,
+    expires_at: dt.datetime | None = None,
+) -> tuple[str, TokenRecord]:
+    """Make a token: itself, to be shown once, and what is kept of it."""
+    token_id = secrets.token_hex(6)
+    token = _write_token(token_id)
+    bound = None if scope_ids is None else tuple(scope_ids)
+    ends = None if expires_at is None else floor_to_millisecond(expires_at)
+    return token, TokenRecord(
+        token_id, name, hash_token(token), floor_to_millisecond(now), tuple(users), bound, read_only, ends
+    )
+
+
+def _write_token(token_id: str) -> str:
+    return f"im_{token_id}_{secrets.token_urlsafe(32)}"
+
+
+def hash_token(token: str) -> str:
+    """Give what is kept of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def parse_token_id(token: str) -> str | None:
+    """Give the id that stands in a token; None where it is none of ours."""
+    found = _FORM.fullmatch(token)
+    return None if found is None else found[1]
+
+
+def serialize_token(record: TokenRecord, every: Scopes) -> Json:
+    """Write what may be shown of a token, with the names that its scopes have now."""
+    bound = record.scope_ids or ()
+    scopes = [scope for one in bound if (scope := every.find_by_id(one)) is not None]
+    return {
+        "token_id": record.token_id,
+        "name": record.name,
+        "users": list(record.users),
+        "scopes": [one.name for one in scopes],
+        "missing_scopes": len(bound) - len(scopes) if bound else int(record.scope_ids is not None),
+        "read_only": record.read_only,
+        "created_at": format_instant(record.created_at),
+        "expires_at": None if record.expires_at is None else format_instant(record.expires_at),
+    }

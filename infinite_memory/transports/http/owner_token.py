@@ -1,0 +1,105 @@
+"""The owner's token: in a file of the home, read again when the file changes, replaced at once by `tokens rotate`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+from infinite_memory.errors import ConfigError
+
+
+class OwnerToken:
+    """The token of ``http.token``, and the news that any token has changed."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._value, self._mark = "", (0, 0, 0)
+        self._news = asyncio.Event()
+
+    def read(self) -> str:
+        """Return the token, made at the first time; nobody but the owner can read the file.
+
+        Raises:
+            ConfigError: the file is empty, or cannot be read.
+        """
+        try:
+            mark = self._look()
+            if mark is None:
+                self._write(exclusive=True)
+                mark = self._look()
+            if mark is not None and mark != self._mark:
+                self._value, self._mark = self._load(), mark
+        except OSError as exc:
+            if not self._value:
+                raise ConfigError(f"{self.file}: {exc.strerror or exc}") from exc
+        return self._value
+
+    def rotate(self) -> str:
+        """Replace the token; the old one opens nothing from now on.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        try:
+            self._write(exclusive=False)
+        except OSError as exc:
+            raise ConfigError(f"{self.file}: {exc.strerror or exc}") from exc
+        self._mark = (0, 0, 0)
+        value = self.read()
+        self.announce()
+        return value
+
+    def announce(self) -> None:
+        """Have everything that is under way show its token again."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def news(self) -> asyncio.Event:
+        """Return what is set when a token changes the next time."""
+        return self._news
+
+    def _look(self) -> tuple[int, int, int] | None:
+        try:
+            status = self.file.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_mtime_ns, status.st_ino, status.st_size
+
+    def _load(self) -> str:
+        descriptor = os.open(self.file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        with os.fdopen(descriptor, encoding="utf-8") as stream:
+            if os.name == "posix":
+                os.fchmod(descriptor, 0o600)
+            token = stream.read().strip()
+        if not token:
+            raise ConfigError(f"{self.file} is empty; remove it, and a new token is made")
+        return token
+
+    def _write(self, *, exclusive: bool) -> None:
+        """Write a new token beside the file and put it in its place, so that a reader sees a whole one."""
+        beside = self.file.with_name(f"{self.file.name}.{secrets.token_hex(4)}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(secrets.token_urlsafe(32) + "\n")
+                stream.flush()
+                os.fsync(descriptor)
+            if exclusive:
+                with contextlib.suppress(FileExistsError):  # somebody was faster
+                    _put_new(beside, self.file)
+            else:
+                beside.replace(self.file)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def _put_new(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        source.replace(target)

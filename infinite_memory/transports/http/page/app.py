@@ -1,0 +1,319 @@
+"""Serves the page: lets requests in by the cookie of a login, guards what changes anything, and gives every answer its headers.
+
+Against other web pages: the host and origin of every request are judged before it comes here (`connections.judge_host`), which allows every
+port of loopback. Here a request that changes anything must come from this very origin, bear its session's CSRF token, and not be
+marked by the browser as another site's; one that only reads and is fetched by a script must come from this origin too. The one exception is
+the form that `infinite-memory open` writes into a file: its one-time code is all that it needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import hmac
+import logging
+import urllib.parse
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from infinite_memory.errors import (
+    AuthenticationError,
+    ForbiddenError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    NotFoundError,
+)
+from infinite_memory.transports.finishing import Finishing
+from infinite_memory.transports.http.api.auth import Authenticator
+from infinite_memory.transports.http.api.backend import Backend
+from infinite_memory.transports.http.api.errors import get_status
+from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.api.tokens import TokenPermissions
+from infinite_memory.transports.http.asgi import ClientGoneError, Receive, Scope, Send, get_headers, read_body
+from infinite_memory.transports.http.connections import mark_admitted
+from infinite_memory.transports.http.owner_token import OwnerToken
+from infinite_memory.transports.http.page import views  # enters its pages into the table
+from infinite_memory.transports.http.page.live import stream_changes
+from infinite_memory.transports.http.page.queries import Queries
+from infinite_memory.transports.http.page.rendering import Assets, Templates
+from infinite_memory.transports.http.page.routing import (
+    HOME,
+    LOGIN,
+    PREFIX,
+    ROUTES,
+    PageRoute,
+    Visit,
+    describe_problem,
+)  # fmt: skip
+from infinite_memory.transports.http.page.services import PageServices
+from infinite_memory.transports.http.page.sessions import PageSessions, Session
+from infinite_memory.transports.http.page.uploads import store_upload
+
+log = logging.getLogger(__name__)
+_ENTERED = views
+
+CODE_FORM = "/page/login/code"
+LIVE, UPLOAD, STATIC, CSRF = "/page/live", "/page/import/upload", "/page/static/", "/page/csrf"
+MAX_FIELDS = 2000
+LOGIN_BYTES = 16 * 1024  # of a form that comes without a login
+MAX_NEXT = 2000
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    # Not "no-referrer": with it a browser sends `Origin: null` from our own forms.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclasses.dataclass(slots=True)
+class PageApp:
+    """The page as an ASGI application."""
+
+    gate: Authenticator
+    backend: Backend
+    sessions: PageSessions
+    services: PageServices
+    owner: OwnerToken
+    tokens_changed: Callable[[], None]
+    stopping: asyncio.Event
+    port: int
+    body_bytes: int
+    finishing: Finishing = dataclasses.field(default_factory=Finishing)
+    assets: Assets = dataclasses.field(default_factory=Assets)
+    templates: Templates = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.templates = Templates(self.assets)
+
+    @property
+    def cookie_name(self) -> str:
+        """The name of the cookie, one for each port: a browser has one jar for all of 127.0.0.1."""
+        return f"im_session_{self.port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            response = await self._answer(scope, receive, send)
+        except InfiniteMemoryError as exc:
+            response = self._failed(exc)
+        except Exception:
+            log.exception("a request of the page failed", extra={"event": "request_failed"})
+            response = self._failed(InfiniteMemoryError("internal error; the log has the details"))
+        if response is not None:
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
+            await response(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
+        path, method, headers = scope["path"], scope["method"], get_headers(scope)
+        if path.startswith(STATIC) and method == "GET":
+            return self.assets.answer(path.removeprefix(STATIC), is_named=b"v=" in scope["query_string"])
+        _check_origin(method, path, headers)
+        if path == CODE_FORM and method == "POST":
+            return await self._log_in_by_code(await self._read_form(receive))
+        if path == LOGIN:
+            return await self._login(scope, receive, headers)
+        session = self.sessions.find(self._cookie(headers))
+        if session is None:
+            return self._ask_for_login(scope, headers)
+        try:
+            grant = await self.gate.authenticate(f"Bearer {session.token}")
+        except AuthenticationError:
+            self.sessions.close(self._cookie(headers))
+            return self._ask_for_login(scope, headers)
+        mark_admitted(scope, grant.token_id)
+        if path == CSRF and method == "GET":
+            return PlainTextResponse(session.csrf)
+        if path == "/page/logout" and method == "POST":
+            _check_csrf(session, (await self._read_form(receive)).get("csrf", ""))
+            self.sessions.close(self._cookie(headers))
+            return RedirectResponse(LOGIN, 303)
+        if path == LIVE and method == "GET":
+            user = self._user(grant, session)
+            await stream_changes(self, session, await Queries.open(self.backend, grant, user), receive, send)
+            return None
+        if path == UPLOAD and method == "POST":
+            _check_csrf(session, headers.get("x-csrf-token", ""))
+            _check_may(grant, Whose.FULL, writes=True)
+            return await store_upload(self, scope, receive)
+        return await self._show(scope, receive, session, grant)
+
+    async def _show(self, scope: Scope, receive: Receive, session: Session, grant: TokenPermissions) -> Response:
+        """Answer with the view that stands at an address."""
+        path, headers = scope["path"], get_headers(scope)
+        route, params = _find_route(scope["method"], path)
+        async with self.gate.room(grant) as take_place:
+            form: dict[str, str] = {}
+            if scope["method"] == "POST":
+                form = await self._read_form(receive, take_place)
+                _check_csrf(session, form.pop("csrf", ""))
+            _check_may(grant, route.whose, writes=route.writes)
+            queries = await Queries.open(self.backend, grant, self._user(grant, session))
+            is_partial = headers.get("hx-request") == "true" and headers.get("hx-boosted") != "true"
+            visit = Visit(
+                self, path, session, grant, queries, params, _parse(scope["query_string"]), form, is_partial=is_partial
+            )
+            async with self.gate.turn(grant):
+                work = _run(route, visit)
+                return await (self.finishing.run(work) if route.writes else work)
+
+    def _user(self, grant: TokenPermissions, session: Session) -> str | None:
+        """Return whose memories are shown where a token is bound to users: the one that was chosen, else the first."""
+        if not grant.users:
+            return None
+        return session.user if session.user in grant.users else grant.users[0]
+
+    async def _read_form(self, receive: Receive, take_place: Any = None) -> dict[str, str]:
+        """Return the fields of a form; who has no place for a large one sends a small one."""
+        most = LOGIN_BYTES if take_place is None else self.body_bytes
+        try:
+            body = await read_body(receive, most, take_place or _no_place)
+        except ClientGoneError:
+            raise InvalidRequestError("", "the form did not arrive whole") from None
+        if body is None:
+            raise InvalidRequestError("", f"the form is larger than {most:,} bytes")
+        return _parse(body)
+
+    # logging in
+
+    async def _login(self, scope: Scope, receive: Receive, headers: dict[str, str]) -> Response:
+        following = _local(_parse(scope["query_string"]).get("next", HOME))
+        if scope["method"] != "POST":
+            return self._login_page(following)
+        form = await self._read_form(receive)
+        following, given = _local(form.get("next", HOME)), form.get("token", "").strip()
+        token = self.sessions.take_code(given) or given
+        try:
+            grant = await self.gate.authenticate(f"Bearer {token}")
+        except AuthenticationError:
+            says = "this is no token and no code that opens anything; a code works once and for two minutes"
+            return self._login_page(following, says, 422)
+        mark_admitted(scope, grant.token_id)
+        self.sessions.close(self._cookie(headers))
+        return self._logged_in(token, RedirectResponse(following, 303))
+
+    async def _log_in_by_code(self, form: dict[str, str]) -> Response:
+        """Log in by the form in the file that `infinite-memory open` wrote.
+
+        The answer is a page that goes on to the first view, and no redirect: a request that a file began carries no strict cookie.
+        """
+        token = self.sessions.take_code(form.get("code", ""))
+        if token is None:
+            says = "the code was used or is too old; say `infinite-memory open` again"
+            return self._login_page(HOME, says, 422)
+        return self._logged_in(token, HTMLResponse(self.templates.render("opening.html", path=LOGIN)))
+
+    def _logged_in(self, token: str, response: Response) -> Response:
+        key, _ = self.sessions.open(token)
+        response.set_cookie(self.cookie_name, key, path="/", httponly=True, samesite="strict")
+        return response
+
+    def _login_page(self, following: str, says: str | None = None, status: int = 200) -> Response:
+        text = self.templates.render("login.html", path=LOGIN, following=following, says=says)
+        return HTMLResponse(text, status)
+
+    def _ask_for_login(self, scope: Scope, headers: dict[str, str]) -> Response:
+        is_fetched = headers.get("sec-fetch-mode", "navigate") != "navigate" or headers.get("hx-request") == "true"
+        if scope["method"] != "GET" or is_fetched or scope["path"] in (LIVE, CSRF):
+            return PlainTextResponse("your session has ended", 401)  # the page says so and keeps what was typed
+        following = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
+        return RedirectResponse(f"{LOGIN}?{urllib.parse.urlencode({'next': _local(following)})}", 303)
+
+    def _cookie(self, headers: dict[str, str]) -> str:
+        with contextlib.suppress(CookieError):
+            morsel = SimpleCookie(headers.get("cookie", "")).get(self.cookie_name)
+            return morsel.value if morsel is not None else ""
+        return ""
+
+    def _failed(self, exc: InfiniteMemoryError) -> Response:
+        text = self.templates.render("failed.html", path="", problem=describe_problem(exc))
+        return HTMLResponse(text, get_status(exc))
+
+
+async def _run(route: PageRoute, visit: Visit) -> Response:
+    try:
+        return await route.run(visit)
+    except InfiniteMemoryError as exc:
+        if route.again is None or isinstance(exc, AuthenticationError):
+            raise
+        visit.problem = exc
+        return await route.again(visit)
+
+
+async def _no_place() -> None:
+    """Wait for nothing: what comes without a login is small."""
+
+
+def _find_route(method: str, path: str) -> tuple[PageRoute, dict[str, str]]:
+    for route in ROUTES:
+        if route.method == method and (params := route.match(path)) is not None:
+            return route, params
+    raise NotFoundError("there is no such page")
+
+
+def _check_origin(method: str, path: str, headers: dict[str, str]) -> None:
+    """Refuse what another web page sends.
+
+    Raises:
+        ForbiddenError: it comes from another origin, or changes something and names none.
+    """
+    site, own = headers.get("sec-fetch-site"), f"http://{headers.get('host', '')}"
+    if path == CODE_FORM:
+        return
+    if method == "GET":
+        if site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate":
+            raise ForbiddenError("this is read by its own page alone")
+        return
+    if headers.get("origin") != own or site not in (None, "same-origin"):
+        raise ForbiddenError("this is asked for by its own page alone")
+
+
+def _check_csrf(session: Session, token: str) -> None:
+    if not hmac.compare_digest(session.csrf.encode(), token.encode("utf-8", "surrogatepass")):
+        raise ForbiddenError("the form is of another login; reload the page")
+
+
+def _check_may(grant: TokenPermissions, whose: Whose, *, writes: bool) -> None:
+    """Refuse a token that may not come to a view.
+
+    Raises:
+        ForbiddenError: it may not.
+    """
+    if grant.read_only and writes:
+        raise ForbiddenError("this token only reads")
+    if whose is Whose.FULL and not grant.sees_all:
+        raise ForbiddenError("this view is for tokens that are bound to no users or scopes")
+
+
+def _parse(body: bytes) -> dict[str, str]:
+    """Return the fields of a form or query; of one that stands twice the values, with line feeds between.
+
+    Raises:
+        InvalidRequestError: they are no UTF-8, or too many.
+    """
+    fields: dict[str, str] = {}
+    try:
+        pairs = urllib.parse.parse_qsl(
+            body.decode("utf-8"), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"
+        )
+    except ValueError as exc:
+        raise InvalidRequestError("", "the form cannot be read") from exc
+    for name, value in pairs:
+        text = value.replace("\r\n", "\n")  # a browser's ends of lines
+        fields[name] = f"{fields[name]}\n{text}" if name in fields else text
+    return fields
+
+
+def _local(path: str) -> str:
+    """Return *path* where it is one of the page's, else the first view."""
+    is_ours = path == HOME or path.startswith((PREFIX, "/?"))
+    return path if is_ours and len(path) <= MAX_NEXT and "\\" not in path and path.isprintable() else HOME

@@ -1,0 +1,234 @@
+"""The one door from the page to the memory: commands of the native contract, and the few questions that no command answers.
+
+Who does not see everything gets an engine that is narrowed (`http.api.visibility`), and beside that may run no command but those of
+`BOUND_COMMANDS`, which are known to go by it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from infinite_memory.contracts.native.contract import NativeContract
+from infinite_memory.contracts.native.serializers import serialize_memory
+from infinite_memory.contracts.session import no_progress
+from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.types import Progress, ScopedFilter
+from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, MemoryNotFoundError, ScopeNotFoundError
+from infinite_memory.models import Filter, MemoryId, TimeRange, fold
+from infinite_memory.transports.http.api import tokens
+from infinite_memory.transports.http.api.backend import ApiRequest, Backend
+from infinite_memory.transports.http.api.tokens import TokenPermissions
+
+Json = dict[str, Any]
+
+BOUND_COMMANDS = frozenset(
+    {"retrieve_memory", "list_memories", "get_memory", "update_memory", "delete_memory", "restore_memory",
+     "list_memory_scopes", "get_memory_stats", "store_memory"}
+)  # fmt: skip
+NEIGHBOURS = 4  # memories of the same conversation before and after one
+MAX_LINKS = 50
+MAX_SUBJECTS = 10
+
+
+class Queries:
+    """What one request asks of the memory."""
+
+    def __init__(self, request: ApiRequest) -> None:
+        self._request = request
+
+    @classmethod
+    async def open(cls, backend: Backend, grant: TokenPermissions, user: str | None) -> Queries:
+        """Begin a request of *grant*; *user* is whose memories are meant where a token is bound to several.
+
+        Raises:
+            ForbiddenError: what the token is bound to is gone.
+        """
+        fields = {"user_id": user} if user is not None else {}
+        return cls(await backend.open(grant, fields))
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone in which times are shown and read."""
+        return self._request.session.zone
+
+    @property
+    def is_narrow(self) -> bool:
+        """True if less than everything is seen."""
+        return self._request.is_narrow
+
+    async def run(self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress) -> Json:
+        """Return the reply of a command of the native contract.
+
+        Raises:
+            InfiniteMemoryError: it failed, or is not for who does not see everything.
+        """
+        request = self._request
+        if self.is_narrow and action not in BOUND_COMMANDS:
+            raise ForbiddenError("a token that is bound to users or scopes may not do this")
+        contract = NativeContract(request.engine, request.session, administration=request.open_administration)
+        try:
+            return await contract.run({**fields, "action": action}, request.checking, progress)
+        except ScopeNotFoundError as exc:
+            if self.is_narrow and exc.nearest:  # names of scopes that are not seen
+                raise ScopeNotFoundError(exc.name) from exc
+            raise
+
+    async def engine(self) -> Engine:
+        """Return the engine, as far as whoever asks may see it."""
+        return await self._request.engine()
+
+    async def sees(self, memory_id: str) -> bool:
+        """True if a memory is live and seen."""
+        try:
+            await (await self.engine()).memories.get(MemoryId(memory_id))
+        except MemoryNotFoundError:
+            return False
+        return True
+
+    async def find_links(self, memory_id: str) -> list[Json]:
+        """List the links from and to a memory, with the text at their other end."""
+        engine = await self.engine()
+        found: list[Json] = []
+        for link in (await engine.graph.get_links(MemoryId(memory_id)))[:MAX_LINKS]:
+            other = link.to_id if link.from_id == memory_id else link.from_id
+            try:
+                memory = await engine.memories.get(other)
+            except MemoryNotFoundError:
+                continue
+            is_from = link.from_id == memory_id
+            found.append({"relation": link.relation, "is_from": is_from, "memory_id": other, "text": memory.text})
+        return found
+
+    async def find_facts(self, scope: str, subjects: Sequence[str]) -> list[Json]:
+        """List what holds of *subjects* in a scope; nothing for who does not see everything."""
+        if self.is_narrow:
+            return []
+        engine = await self.engine()
+        found: list[Json] = []
+        for subject in list(dict.fromkeys(subjects))[:MAX_SUBJECTS]:
+            found += [
+                {"subject": fact.subject, "predicate": fact.predicate, "object": fact.object,
+                 "since": format_instant(fact.valid_from)}
+                for fact in await engine.graph.get_facts(scope, subject)
+            ]  # fmt: skip
+        return found
+
+    async def find_neighbours(self, memory: Mapping[str, Any]) -> tuple[list[Json], list[Json]]:
+        """List what was said just before and just after a memory in its conversation, each in order of time."""
+        if memory.get("conversation_id") is None:
+            return [], []
+        engine = await self.engine()
+        at = dt.datetime.fromisoformat(memory["timestamp"])
+        scopes = (str(memory["scope"]),)
+
+        async def said(span: TimeRange, *, newest_first: bool) -> list[Json]:
+            where = ScopedFilter(scopes, Filter(conversation_id=memory["conversation_id"], time=span))
+            page = await engine.memories.list_page(where, NEIGHBOURS + 1, newest_first=newest_first)
+            others = [one for one in page.memories if one.memory_id != memory["memory_id"]]
+            return [serialize_memory(engine, one) for one in others[:NEIGHBOURS]]
+
+        before = await said(TimeRange(None, at), newest_first=True)
+        return before[::-1], await said(TimeRange(at, None), newest_first=False)
+
+    async def find_use(self, memory_id: str) -> Json | None:
+        """Return how often a memory was an answer, and when last; None where it never was."""
+        use = await (await self.engine()).memories.find_use(MemoryId(memory_id))
+        return None if use is None else {"count": use.count, "used_at": format_instant(use.used_at)}
+
+    async def count_by_time(self, scope: str | None, edges: Sequence[dt.datetime]) -> list[int]:
+        """Count the memories of a scope, or of all, between each of *edges* and the next."""
+        return await (await self.engine()).memories.count_by_time(_in_scope(scope), edges)
+
+    async def find_years(self, scope: str | None) -> tuple[int, int] | None:
+        """Return the years of the oldest and of the newest memory; None where there are none."""
+        engine, years = await self.engine(), []
+        for newest_first in (False, True):
+            page = await engine.memories.list_page(_in_scope(scope), 1, newest_first=newest_first)
+            years += [memory.occurred_at.astimezone(self.zone).year for memory in page.memories]
+        return (years[0], years[1]) if len(years) == 2 else None
+
+    async def list_between(
+        self, scope: str | None, start: dt.datetime, end: dt.datetime, limit: int, cursor: str | None
+    ) -> Json:
+        """List the memories of a stretch of time, oldest first."""
+        engine = await self.engine()
+        where = ScopedFilter(None if scope is None else (scope,), Filter(time=TimeRange(start, end)))
+        page = await engine.memories.list_page(where, limit, cursor, newest_first=False)
+        results = [serialize_memory(engine, memory) for memory in page.memories]
+        return {"results": results, "total": page.total, "next_cursor": page.next_cursor}
+
+    async def manage_tokens(self, what: str, fields: Mapping[str, Any]) -> Json:
+        """Create, list, replace or revoke tokens.
+
+        Raises:
+            InfiniteMemoryError: a field is wrong, or who asks does not see everything.
+        """
+        if self.is_narrow:
+            raise ForbiddenError("a token that is bound to users or scopes manages no tokens")
+        return await tokens.manage(await self.engine(), what, fields, self._request.checking)
+
+    async def check_health(self) -> dict[str, str]:
+        """Return what each part says of itself, "ok" where it works; looks at no documents, which takes long in a large memory.
+
+        Raises:
+            ForbiddenError: who asks does not see everything.
+        """
+        if self.is_narrow:
+            raise ForbiddenError("a token that is bound to users or scopes may not do this")
+        health = await (await self.engine()).stats.health(look=False)
+        return {"mongodb": health.mongodb, "model": health.model, "sidecar": health.sidecar}
+
+    async def list_scopes(self) -> list[Json]:
+        """List scopes with the number of their memories, archived ones last.
+
+        By the index and not by `get_memory_stats`, which measures the whole memory.
+        """
+        engine = await self.engine()
+        scopes = sorted(
+            await engine.scopes.list_all(), key=lambda scope: (scope.archived_at is not None, fold(scope.name))
+        )
+        return [
+            {
+                "scope_name": scope.name,
+                "description": scope.description,
+                "archived": scope.archived_at is not None,
+                "count": await engine.memories.count(_in_scope(scope.name)) if scope.archived_at is None else None,
+            }
+            for scope in scopes
+        ]
+
+    async def scope_names(self) -> list[str]:
+        """List the names of scopes that are not archived."""
+        listed = (await self.run("list_memory_scopes", {}))["scopes"]
+        return sorted((str(one["scope_name"]) for one in listed), key=str.casefold)
+
+    async def move(self, memory_id: str, scope: str) -> str:
+        """Store a memory in another scope and forget it softly where it is; returns its new id.
+
+        Why so: a memory stays in its scope for good (`update_memory` says the same), so that whoever holds its id finds it there.
+
+        Raises:
+            InfiniteMemoryError: it is not there, or the other scope takes nothing; then nothing was changed.
+        """
+        memory = (await self.run("get_memory", {"memory_id": memory_id}))["memory"]
+        metadata = dict(memory.get("metadata", {}))
+        for name in ("source", "timestamp", "conversation_id", "speaker", "title", "importance"):
+            if memory.get(name) is not None:
+                metadata[name] = memory[name]
+        stored = await self.run(
+            "store_memory", {"content": memory["text"], "scope": scope, "tags": memory["tags"], "metadata": metadata}
+        )
+        try:
+            await self.run("delete_memory", {"target": {"memory_id": memory_id}})
+        except InfiniteMemoryError:
+            await self.run("delete_memory", {"target": {"memory_id": stored["memory_id"]}})
+            raise
+        return str(stored["memory_id"])
+
+
+def _in_scope(scope: str | None) -> ScopedFilter:
+    return ScopedFilter(None if scope is None else (scope,))

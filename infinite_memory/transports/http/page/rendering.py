@@ -1,0 +1,83 @@
+"""Templates and static files of the page: read once, escaped always, and sent with their checksum in the address."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import mimetypes
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from jinja2 import Environment, FileSystemLoader, select_autoescape
+from starlette.responses import PlainTextResponse, Response
+
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
+_YEAR = "public, max-age=31536000, immutable"
+
+
+class Assets:
+    """The files below ``static``, by their names."""
+
+    @property
+    def folder(self) -> Path:
+        """Where templates and static files lie."""
+        return Path(str(resources.files("infinite_memory.transports.http.page")))
+
+    @cached_property
+    def files(self) -> dict[str, bytes]:
+        """Every static file's name and what it holds."""
+        root = self.folder / "static"
+        return {file.relative_to(root).as_posix(): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+
+    def address(self, name: str) -> str:
+        """Return the address of a file; it changes with what the file holds, so a browser may keep it."""
+        return f"/page/static/{name}?v={hashlib.sha256(self.files[name]).hexdigest()[:12]}"
+
+    def answer(self, name: str, *, is_named: bool) -> Response:
+        """Answer with a file; a browser keeps it where its address names what it holds."""
+        content = self.files.get(name)
+        if content is None:
+            return PlainTextResponse("there is no such file", 404)
+        suffix = Path(name).suffix
+        kind = _TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+        return Response(content, media_type=kind, headers={"Cache-Control": _YEAR if is_named else "no-cache"})
+
+
+class Templates:
+    """The templates. Everything that they are given is escaped; nothing marks text as safe."""
+
+    def __init__(self, assets: Assets) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(assets.folder / "templates"), autoescape=select_autoescape(default=True),
+            trim_blocks=True, lstrip_blocks=True,
+        )  # fmt: skip
+        self._environment.globals["asset"] = assets.address
+        self._environment.filters |= {"instant": format_local, "size": format_size, "count": format_count}
+
+    def render(self, name: str, **values: Any) -> str:
+        """Fill a template in."""
+        return self._environment.get_template(name).render(values)
+
+
+def format_local(instant: str | None, zone: ZoneInfo) -> str:
+    """Write an instant of a reply on the clock of *zone*; an empty text where there is none."""
+    if not instant:
+        return ""
+    return f"{dt.datetime.fromisoformat(instant).astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+def format_size(size: float) -> str:
+    """Write a number of bytes."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} GiB"
+
+
+def format_count(count: int, noun: str, plural: str | None = None) -> str:
+    """Write a number with its noun."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

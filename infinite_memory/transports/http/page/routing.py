@@ -1,0 +1,141 @@
+"""The table of the page's addresses, and what the views below share: one request with its session, form and answer.
+
+An address is for tokens that are bound to nothing and write, unless its route says otherwise: what nobody thought about is denied.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import compile_path
+
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.transports.http.api.errors import get_status
+from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.api.tokens import TokenPermissions
+from infinite_memory.transports.http.page.queries import Queries
+from infinite_memory.transports.http.page.sessions import Session
+
+if TYPE_CHECKING:
+    from infinite_memory.transports.http.page.app import PageApp
+
+HOME = "/"
+PREFIX = "/page/"
+LOGIN = "/page/login"
+VIEWS = (
+    ("/", "Search"), ("/page/timeline", "Timeline"), ("/page/scopes", "Scopes"), ("/page/duplicates", "Duplicates"),
+    ("/page/backups", "Backups and jobs"), ("/page/health", "Health"), ("/page/tokens", "Tokens"), ("/page/import", "Import"),
+)  # fmt: skip
+INVALID = 422  # the one status with an error in it whose answer htmx puts into the page
+
+
+@dataclass(slots=True)
+class Visit:
+    """One request of somebody who is logged in."""
+
+    app: PageApp
+    path: str
+    session: Session
+    grant: TokenPermissions
+    queries: Queries
+    params: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    form: dict[str, str] = field(default_factory=dict)
+    problem: InfiniteMemoryError | None = None
+    is_partial: bool = False
+
+    @property
+    def may_write(self) -> bool:
+        """True if the token changes memories."""
+        return not self.grant.read_only
+
+    @property
+    def address(self) -> str:
+        """The address that was asked for, with its query."""
+        return self.path + (f"?{urllib.parse.urlencode(self.query)}" if self.query else "")
+
+    @property
+    def views(self) -> list[tuple[str, str]]:
+        """The views that the token may come to, by address and name."""
+        there = {route.path: route for route in ROUTES if route.method == "GET"}
+        return [
+            (address, name)
+            for address, name in VIEWS
+            if address in there and (self.grant.sees_all or there[address].whose is Whose.ANY)
+        ]
+
+    def text(self, name: str) -> str:
+        """Return a field of the form or the query, without blanks around it; "" where it is not there."""
+        return (self.form.get(name) or self.query.get(name) or "").strip()
+
+    def render(self, template: str, status: int | None = None, **values: Any) -> HTMLResponse:
+        """Answer with a template; what failed is shown in it, beside its field."""
+        if status is None:
+            status = INVALID if self.problem is not None else 200
+        message, offered = self.session.message, self.session.offered
+        self.session.message = self.session.offered = None
+        text = self.app.templates.render(
+            template, visit=self, csrf_token=self.session.csrf, path=self.path, problem=describe_problem(self.problem), form=self.form,
+            message=message, undo_key=offered, **values,
+        )  # fmt: skip
+        return HTMLResponse(text, status)
+
+    def go(self, path: str, message: str | None = None) -> Response:
+        """Answer that it is done: the next page says so."""
+        if message is not None:
+            self.session.message = message
+        return RedirectResponse(path, 303)
+
+
+View = Callable[[Visit], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoute:
+    """One address and method. ``again`` shows the form once more where what it asked for failed."""
+
+    method: str
+    path: str
+    run: View
+    whose: Whose
+    writes: bool
+    again: View | None
+    pattern: Any
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """Return what stands in *path* for the route's names; None where it is another address."""
+        found = self.pattern.match(path)
+        return None if found is None else found.groupdict()
+
+
+ROUTES: list[PageRoute] = []
+
+
+def page(
+    method: str, path: str, *, whose: Whose = Whose.FULL, writes: bool | None = None, again: View | None = None
+) -> Callable[[View], View]:
+    """Enter a view into the table; only GET writes nothing, unless *writes* says otherwise."""
+
+    def enter(run: View) -> View:
+        is_writing = method != "GET" if writes is None else writes
+        ROUTES.append(PageRoute(method, path, run, whose, is_writing, again, compile_path(path)[0]))
+        return run
+
+    return enter
+
+
+def describe_problem(problem: InfiniteMemoryError | None) -> dict[str, Any] | None:
+    """Return what a template shows of an error: the last part of its field's path, and what it says."""
+    if problem is None:
+        return None
+    name = problem.field if isinstance(problem, InvalidRequestError) else ""
+    says = str(problem)
+    if name and says.startswith(f"{name}: "):
+        says = says.removeprefix(f"{name}: ")
+    if get_status(problem) == 500:
+        says = "internal error; the log has the details"
+    return {"field": name.rpartition(".")[2].partition("[")[0], "says": says}

@@ -1,0 +1,113 @@
+"""Who is logged in to the page: one-time codes, and sessions that a cookie names. Standard library only.
+
+A session holds the token that it was opened with and shows it with every request, so a token that is revoked or replaced ends its
+sessions at once. Sessions are in this process alone: a daemon that starts again asks for a login.
+
+A browser sends the cookies of 127.0.0.1 to every port of it. The cookie is therefore named after the port, and means nothing elsewhere;
+that a program which listens at another port sees it cannot be prevented, so a session ends after `IDLE_S`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+CODE_S = 120.0
+"""How long a one-time code opens a session; the browser that `infinite-memory open` starts uses it at once."""
+
+IDLE_S = 12 * 3600.0
+MAX_SESSIONS = 200
+MAX_UNDO = 20
+
+
+@dataclass(slots=True)
+class Undo:
+    """What was forgotten by one click and can be brought back: memories, or a scope that was archived."""
+
+    text: str
+    memory_ids: tuple[str, ...] = ()
+    scope: str | None = None
+
+
+@dataclass(slots=True)
+class Session:
+    """One login. ``csrf`` stands in every form of its pages; ``message`` is shown once, by the next page."""
+
+    token: str
+    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    user: str | None = None
+    message: str | None = None
+    undo: dict[str, Undo] = field(default_factory=dict)
+    offered: str | None = None
+    secret_once: str | None = None
+    tasks: dict[str, Any] = field(default_factory=dict)
+    duplicates: tuple[str, list[dict[str, Any]]] | None = None
+    seen_at: float = 0.0
+
+    def offer_undo(self, undo: Undo) -> None:
+        """Let the next page offer to bring back what went; the oldest offers are given up."""
+        self.offered = secrets.token_hex(8)
+        self.undo[self.offered] = undo
+        while len(self.undo) > MAX_UNDO:
+            self.undo.pop(next(iter(self.undo)))
+
+
+class PageSessions:
+    """The codes and sessions of one server."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._codes: dict[str, tuple[float, str]] = {}
+        self._sessions: dict[str, Session] = {}
+        self.used_at = clock()
+
+    def make_code(self, token: str) -> str:
+        """Return a code that opens one session with *token*, once and soon."""
+        now = self._clock()
+        self._codes = {key: entry for key, entry in self._codes.items() if entry[0] > now}
+        code = secrets.token_urlsafe(32)
+        self._codes[_digest(code)] = (now + CODE_S, token)
+        self.used_at = now
+        return code
+
+    def take_code(self, code: str) -> str | None:
+        """Return the token of a code, which opens nothing after that; None where it is unknown, spent or too old."""
+        until, token = self._codes.pop(_digest(code), (0.0, ""))
+        return token if until > self._clock() else None
+
+    def open(self, token: str) -> tuple[str, Session]:
+        """Open a session; returns what its cookie holds."""
+        key = secrets.token_urlsafe(32)
+        session = self._sessions[_digest(key)] = Session(token, seen_at=self._clock())
+        if len(self._sessions) > MAX_SESSIONS:
+            self._sessions.pop(min(self._sessions, key=lambda one: self._sessions[one].seen_at))
+        return key, session
+
+    def find(self, key: str) -> Session | None:
+        """Return the session that a cookie names; None where there is none, or it was not used for too long."""
+        digest, now = _digest(key), self._clock()
+        session = self._sessions.get(digest)
+        if session is None:
+            return None
+        if now - session.seen_at > IDLE_S:
+            del self._sessions[digest]
+            return None
+        session.seen_at = self.used_at = now
+        return session
+
+    def touch(self) -> None:
+        """Note that somebody has a page open."""
+        self.used_at = self._clock()
+
+    def close(self, key: str) -> None:
+        """End a session."""
+        self._sessions.pop(_digest(key), None)
+
+
+def _digest(text: str) -> str:
+    """Return what is kept of a code or cookie, so that looking it up tells nothing by its time."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

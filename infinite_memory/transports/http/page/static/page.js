@@ -1,0 +1,151 @@
+// What htmx does not do by itself: live updates, saying that the connection is lost, and files that are dropped.
+"use strict";
+(() => {
+  const banner = () => document.getElementById("connection");
+  let problem = "";
+
+  const say = (text, login) => {
+    const shown = banner();
+    if (!shown) return;
+    problem = text;
+    shown.replaceChildren(document.createTextNode(text));
+    if (login) {
+      const link = document.createElement("a");
+      link.href = "/page/login";
+      link.target = "_blank";
+      link.rel = "noopener";
+      link.textContent = "Log in (in another tab)";
+      shown.append(link);
+    }
+    shown.hidden = text === "";
+  };
+
+  // A login in another tab has another CSRF token: the forms that stand here take it over, with all that was typed.
+  const renew = async () => {
+    const reply = await fetch("/page/csrf", { cache: "no-store" });
+    if (reply.status === 401) return say("Your login has ended. What you typed stays here.", true);
+    if (!reply.ok) return;
+    const token = await reply.text();
+    for (const field of document.querySelectorAll('input[name="csrf"]')) field.value = token;
+    say("");
+    listen();
+  };
+
+  // Live updates. A view that can be asked for again names its form in data-refresh.
+  let stream = null;
+  let timer = 0;
+  let wasAsked = false;  // by a click; news that come before it is done do not take it back
+  const refresh = (isAsked = false) => {
+    wasAsked ||= isAsked;
+    window.clearTimeout(timer);
+    timer = window.setTimeout(() => {
+      const isForced = wasAsked;
+      wasAsked = false;
+      const changed = document.getElementById("changed");
+      if (changed) changed.hidden = true;
+      for (const place of document.querySelectorAll("[data-refresh]")) {
+        if (!isForced && (place.contains(document.activeElement) || place.querySelector("details[open]"))) {
+          if (changed) changed.hidden = false;  // somebody reads there: nothing moves under their eyes
+          continue;
+        }
+        const source = place.dataset.refresh;
+        if (source.startsWith("#")) {
+          if (document.querySelector(source)) window.htmx.trigger(source, "submit");
+        } else window.htmx.ajax("GET", source, { target: place, swap: "innerHTML" });
+      }
+    }, 200);
+  };
+  const listen = () => {
+    const address = document.body.dataset.live;
+    if (!address || document.hidden || (stream && stream.readyState !== EventSource.CLOSED)) return;
+    stream = new EventSource(address);
+    let greeted = false;
+    stream.addEventListener("hello", () => {
+      if (problem) { say(""); refresh(); }
+      if (greeted) refresh();
+      greeted = true;
+    });
+    stream.addEventListener("memory", () => refresh());
+    stream.addEventListener("ended", () => { close(); renew(); });
+    stream.addEventListener("error", () => {
+      if (document.hidden) return;
+      say("The connection is lost; trying again. What you typed stays here.");
+      if (stream && stream.readyState === EventSource.CLOSED) { close(); window.setTimeout(() => renew().catch(later), 1000); }
+    });
+  };
+  const later = () => window.setTimeout(() => renew().catch(later), 2000);
+  const close = () => { if (stream) { stream.close(); stream = null; } };
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return close();  // a browser opens six connections to a host, so a hidden page gives its own up
+    if (problem) renew().catch(later); else { listen(); refresh(); }
+  });
+  window.addEventListener("pagehide", close);
+  document.addEventListener("click", (event) => { if (event.target.closest("#changed button")) refresh(true); });
+
+  document.addEventListener("htmx:sendError", () => say("The connection is lost; nothing was sent. What you typed stays here."));
+  document.addEventListener("htmx:timeout", () => say("No answer came. What you typed stays here; look whether it was done before you try again."));
+  document.addEventListener("htmx:responseError", (event) => {
+    const request = event.detail.xhr;
+    if (request.status === 401) return say("Your login has ended. What you typed stays here.", true);
+    const said = new DOMParser().parseFromString(request.responseText, "text/html").querySelector('[role="alert"]');
+    say(said ? said.textContent : `Not done (${request.status}).`);
+  });
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const button = event.detail.elt.matches("form") && event.detail.requestConfig.verb === "post" && event.detail.elt.querySelector("button:not([type])");
+    if (button) button.disabled = true;
+  });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (!event.detail.elt.matches("form")) return;
+    for (const button of event.detail.elt.querySelectorAll("button[disabled]")) button.disabled = false;
+  });
+  // A new view: a screen reader begins at its heading, or at what is wrong.
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (!event.detail.boosted) return;
+    listen();
+    const wrong = document.querySelector('[aria-invalid="true"]');
+    const start = wrong || document.getElementById("main");
+    if (start) start.focus({ preventScroll: !wrong });
+  });
+
+  // Files: chosen or dropped, sent as they are.
+  const send = (file, zone) => {
+    const bar = zone.querySelector("progress"), said = zone.querySelector("[role=status]");
+    const request = new XMLHttpRequest();
+    request.open("POST", `/page/import/upload?name=${encodeURIComponent(file.name)}`);
+    request.setRequestHeader("Content-Type", "application/octet-stream");
+    request.setRequestHeader("X-CSRF-Token", document.querySelector('input[name="csrf"]').value);
+    bar.hidden = false;
+    said.textContent = `Sending ${file.name}`;
+    request.upload.onprogress = (event) => { if (event.lengthComputable) { bar.max = event.total; bar.value = event.loaded; } };
+    request.onload = () => {
+      if (request.status === 200) window.location.assign(`/page/import?file=${encodeURIComponent(JSON.parse(request.responseText).file)}`);
+      else {
+        bar.hidden = true;
+        const wrong = new DOMParser().parseFromString(request.responseText, "text/html").querySelector('[role="alert"]');
+        said.textContent = wrong ? wrong.textContent : `The file was not taken (${request.status}).`;
+      }
+    };
+    request.onerror = () => { bar.hidden = true; said.textContent = "The connection is lost; the file was not taken."; };
+    request.send(file);
+  };
+  document.addEventListener("dragover", (event) => {
+    const zone = event.target.closest && event.target.closest(".drop");
+    if (zone) { event.preventDefault(); zone.classList.add("over"); }
+  });
+  document.addEventListener("dragleave", (event) => {
+    const zone = event.target.closest && event.target.closest(".drop");
+    if (zone) zone.classList.remove("over");
+  });
+  document.addEventListener("drop", (event) => {
+    const zone = event.target.closest && event.target.closest(".drop");
+    if (!zone) return;
+    event.preventDefault();
+    zone.classList.remove("over");
+    if (event.dataTransfer.files.length) send(event.dataTransfer.files[0], zone);
+  });
+  document.addEventListener("change", (event) => {
+    if (event.target.matches(".drop input[type=file]") && event.target.files.length) send(event.target.files[0], event.target.closest(".drop"));
+  });
+
+  listen();
+})();

@@ -1,0 +1,73 @@
+"""A file that is dropped onto the page: written into the home's folder for imports, from where `import_memory` reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import urllib.parse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse, Response
+
+from infinite_memory.errors import InvalidRequestError
+from infinite_memory.transfer.import_folders import ImportFolders
+from infinite_memory.transports.http.asgi import Receive, Scope
+
+if TYPE_CHECKING:
+    from infinite_memory.transports.http.page.app import PageApp
+
+MAX_BYTES = 2 << 30
+CHUNK_S = 30.0  # a browser that sends nothing for so long has gone
+_UNSAFE = re.compile(r"[^\w.\- ]+")
+
+
+def to_file_name(name: str) -> str:
+    """Return a plain name of a file: no folders, no controls, nothing hidden."""
+    plain = _UNSAFE.sub("_", name.replace("\\", "/").rpartition("/")[2]).strip(" .")[-100:].lstrip(" .")
+    return plain or "upload"
+
+
+def free_path(folder: Path, name: str) -> Path:
+    """Return a path in *folder* that is not taken."""
+    path, number = folder / name, 1
+    while path.exists():
+        number += 1
+        path = folder / f"{Path(name).stem}-{number}{Path(name).suffix}"
+    return path
+
+
+async def store_upload(app: PageApp, scope: Scope, receive: Receive) -> Response:
+    """Write the body into a new file; answers with its name.
+
+    Raises:
+        InvalidRequestError: it is too large, or did not arrive whole; nothing is left of it.
+    """
+    named = urllib.parse.parse_qs(scope["query_string"].decode("latin-1")).get("name", [""])[0]
+    folder = ImportFolders.of(app.services.config.import_.folders, app.services.home).folders[0]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = free_path(folder, to_file_name(named))
+    partial = path.with_name(f".{path.name}.part")
+    size = 0
+    try:
+        with partial.open("xb") as file:
+            while True:
+                part = await asyncio.wait_for(receive(), CHUNK_S)
+                if part["type"] != "http.request":
+                    raise InvalidRequestError("file", "did not arrive whole")
+                size += len(part.get("body", b""))
+                if size > MAX_BYTES:
+                    raise InvalidRequestError(
+                        "file", f"is larger than {MAX_BYTES:,} bytes; use `infinite-memory import`"
+                    )
+                await asyncio.to_thread(file.write, part.get("body", b""))
+                if not part.get("more_body", False):
+                    break
+        await asyncio.to_thread(partial.rename, path)
+    except TimeoutError:
+        raise InvalidRequestError("file", "did not arrive whole") from None
+    except FileExistsError:
+        raise InvalidRequestError("file", "of that name is arriving already") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return JSONResponse({"file": path.name})

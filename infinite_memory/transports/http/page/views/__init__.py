@@ -1,0 +1,29 @@
+"""The views. Importing this enters them into the table of `routing`; each module is one view, with a template of its name."""
+
+from infinite_memory.transports.http.page.views import (
+    account,
+    backups,
+    duplicates,
+    health,
+    imports,
+    memory,
+    scopes,
+    search,
+    timeline,
+    tokens,
+    work,
+)
+
+__all__ = [
+    "account",
+    "backups",
+    "duplicates",
+    "health",
+    "imports",
+    "memory",
+    "scopes",
+    "search",
+    "timeline",
+    "tokens",
+    "work",
+]

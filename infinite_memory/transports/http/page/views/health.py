@@ -1,0 +1,103 @@
+"""Health: whether everything works and what to do where it does not, the sizes of things, and every setting with who set it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from starlette.responses import Response
+
+from infinite_memory.config import known_settings
+from infinite_memory.transports.http.page import work
+from infinite_memory.transports.http.page.routing import Visit, page
+
+Json = dict[str, Any]
+
+FREE_BYTES = 500 * 1024 * 1024  # with less the doctor worries, too
+MIB = 1 << 20
+LIST = "/page/health"
+REMEDIES = {
+    "mongodb": "Look into the log; `infinite-memory doctor` says more. A server of your own is named by mongodb.uri.",
+    "model": "`infinite-memory setup` makes the model ready. Memories are stored meanwhile and embedded later.",
+    "sidecar": "Rebuild the index below.",
+    "documents": "`infinite-memory repair` tells what can be done.",
+    "index": "Rebuild the index below.",
+    "home": "chmod 700 the home folder.",
+    "disk": "Make room on the disk of the home folder.",
+    "files": "Raise the hard limit of open files.",
+    "jobs": "Backups and jobs has the reason; a failed job is tried again an hour later.",
+    "embeddings": "They are embedded in the background; this goes away by itself.",
+}
+
+
+@page("GET", LIST)
+async def show_health(visit: Visit) -> Response:
+    """Show the checks, figures and settings."""
+    parts, told, status = await asyncio.gather(
+        visit.queries.check_health(), visit.queries.run("get_memory_stats", {}), visit.app.services.status()
+    )
+    stats = told["stats"]
+    home = visit.app.services.home
+    checks = [*_check_parts(parts, stats, status), *await asyncio.to_thread(_check_home, home)]
+    return visit.render(
+        "health.html", checks=checks, is_well=all(check["ok"] for check in checks), stats=stats, daemon=status, home=str(home),
+        settings=list_settings(visit), zone=visit.queries.zone, mib=MIB,
+    )  # fmt: skip
+
+
+@page("POST", "/page/health/reindex")
+async def reindex(visit: Visit) -> Response:
+    """Build the index anew from the database."""
+
+    async def run(progress: Any) -> str:
+        return f"{(await visit.queries.run('reindex', {}, progress))['count']:,} memories are indexed."
+
+    return visit.go(work.begin(visit.session, visit.app.finishing, "Rebuilding the index", LIST, run))
+
+
+def _check(name: str, fault: str | None, good: str) -> Json:
+    return {"name": name, "ok": fault is None, "says": fault or good, "remedy": REMEDIES.get(name) if fault else None}
+
+
+def _check_parts(parts: dict[str, str], stats: Json, status: Json) -> list[Json]:
+    checks = [_check(name, None if says == "ok" else says, "works") for name, says in parts.items()]
+    aside = stats["set_aside"]
+    checks.append(
+        _check("documents", f"{aside} cannot be read and are set aside" if aside else None, "all can be read")
+    )
+    stored = stats["total_memories"] + sum(stats["archived_scopes"].values())
+    indexed = stats["sidecar"]["count"]
+    differ = f"the index holds {indexed:,} memories, the database {stored:,}" if indexed != stored else None
+    checks.append(_check("index", differ, f"{stored:,} memories, all indexed"))
+    if pending := stats["pending_embeddings"]:
+        checks.append(_check("embeddings", f"{pending:,} memories wait for their embedding", ""))
+    failing = "; ".join(f"{job['job']}: {job['failure']}" for job in stats.get("failing_jobs", ()))
+    checks.append(_check("jobs", failing or None, "none failed"))
+    files = status.get("open_files") or {}
+    if (most := files.get("max_scopes")) is not None and status.get("mongod_pid") is not None:
+        count = len(stats["scopes"]) + len(stats["archived_scopes"])
+        says = f"{files['limit']:,} open files are enough for {most:,} scopes; there are {count:,}"
+        checks.append(_check("files", says if count >= most else None, says))
+    return checks
+
+
+def _check_home(home: Path) -> list[Json]:
+    mode = home.stat().st_mode & 0o777
+    is_open = os.name == "posix" and mode & 0o077
+    free = shutil.disk_usage(home).free
+    return [
+        _check("home", f"{home} is open to others (mode {mode:o})" if is_open else None, f"{home}, for its owner alone"),
+        _check("disk", f"only {free / MIB:,.0f} MiB are free" if free < FREE_BYTES else None, f"{free / (MIB << 10):,.1f} GiB are free"),
+    ]  # fmt: skip
+
+
+def list_settings(visit: Visit) -> list[Json]:
+    """List every setting with who set it; secrets are hidden."""
+    config, known = visit.app.services.config, known_settings()
+    return [
+        {"name": name, "value": known[name].display(value), "set_by": config.origins.get(name, "default"), "about": known[name].about}
+        for name, value in config.values()
+    ]  # fmt: skip

@@ -1,0 +1,74 @@
+"""Import: a file is dropped or chosen, looked at in a dry run, then imported with progress."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from starlette.responses import Response
+
+from infinite_memory.engine.types import Progress
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.transfer.formats import FORMATS
+from infinite_memory.transfer.import_folders import ImportFolders
+from infinite_memory.transports.http.page import work
+from infinite_memory.transports.http.page.routing import Visit, page
+from infinite_memory.transports.http.page.uploads import to_file_name
+
+Json = dict[str, Any]
+
+ADDRESS = "/page/import"
+
+
+async def show_import(visit: Visit) -> Response:
+    """Show where to drop a file; of one that has arrived, what an import would add."""
+    file, preview = visit.text("file"), None
+    if file and visit.problem is None:
+        try:
+            preview = await visit.queries.run("import_memory", _request(visit) | {"dry_run": True})
+        except InfiniteMemoryError as exc:
+            visit.problem = exc
+    return visit.render(
+        "import.html", file=file, preview=preview, scopes=await visit.queries.scope_names(), format_names=[one.name for one in FORMATS],
+        asked={"scope": visit.text("scope"), "format": visit.text("format")}, status=None if visit.form else 200,
+    )  # fmt: skip
+
+
+page("GET", ADDRESS, writes=True)(show_import)
+
+
+@page("POST", ADDRESS, again=show_import)
+async def import_file(visit: Visit) -> Response:
+    """Import the file that was sent; it is removed once it is in."""
+    request, path = _request(visit), _path(visit)
+
+    async def run(progress: Progress) -> str:
+        done = await visit.queries.run("import_memory", request, progress)
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(path.unlink)
+        return f"{done['added']:,} memories added, {done['present']:,} were here already, {done['skipped']:,} left out."
+
+    return visit.go(work.begin(visit.session, visit.app.finishing, f"Importing {path.name}", ADDRESS, run))
+
+
+def _path(visit: Visit) -> Any:
+    """Return where the file lies that the form names.
+
+    Raises:
+        InvalidRequestError: it is none that was sent here.
+    """
+    name = visit.text("file")
+    if not name or to_file_name(name) != name:
+        raise InvalidRequestError("file", "is none that was sent here")
+    folders = ImportFolders.of(visit.app.services.config.import_.folders, visit.app.services.home)
+    return folders.folders[0] / name
+
+
+def _request(visit: Visit) -> Json:
+    request: Json = {"path": str(_path(visit))}
+    if visit.text("scope"):
+        request["scope"] = visit.text("scope")
+    if visit.text("format"):
+        request["format"] = visit.text("format")
+    return request

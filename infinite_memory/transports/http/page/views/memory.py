@@ -1,0 +1,258 @@
+"""One memory: what it says and said, where it is tied to others, and the forms that change, move and forget it."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import itertools
+import re
+import urllib.parse
+from typing import Any
+
+from starlette.responses import Response
+
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.page.routing import Visit, page
+from infinite_memory.transports.http.page.sessions import Undo
+
+Json = dict[str, Any]
+
+MAX_DIFF_CHARS = 20_000  # a longer text is compared line by line
+FIELDS = ("title", "speaker", "conversation_id", "source", "importance", "timestamp")
+_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+
+
+def address(memory_id: str, beside: str = "") -> str:
+    """Return the address of a memory's view, or of one beside it."""
+    return f"/page/memories/{urllib.parse.quote(memory_id, safe='')}{beside}"
+
+
+@page("GET", "/page/memories/{memory_id}", whose=Whose.ANY)
+async def show_memory(visit: Visit) -> Response:
+    """Show a memory with its history and what is around it."""
+    memory, revisions = await _read(visit)
+    queries = visit.queries
+    before, after = await queries.find_neighbours(memory)
+    links = await queries.find_links(memory["memory_id"])
+    subjects = [*memory["tags"], *(memory[name] for name in ("speaker", "title") if memory.get(name))]
+    facts = await queries.find_facts(memory["scope"], subjects)
+    return visit.render(
+        "memory.html", memory=memory, versions=await _compare(memory, revisions), before=before, after=after, links=links,
+        facts=facts, use=await queries.find_use(memory["memory_id"]), zone=queries.zone,
+    )  # fmt: skip
+
+
+async def show_edit(visit: Visit) -> Response:
+    """Show the form that changes a memory; what was typed stays where something was wrong with it."""
+    memory, _ = await _read(visit)
+    fields = {name: memory.get(name) for name in FIELDS}
+    values = {"content": memory["text"], "tags": ", ".join(memory["tags"])} | {
+        name: "" if value is None else str(value) for name, value in fields.items()
+    }
+    return visit.render("edit.html", memory=memory, values=values | visit.form)
+
+
+page("GET", "/page/memories/{memory_id}/edit", whose=Whose.ANY, writes=True)(show_edit)
+
+
+@page("POST", "/page/memories/{memory_id}/edit", whose=Whose.ANY, again=show_edit)
+async def edit(visit: Visit) -> Response:
+    """Change a memory, as far as the form differs from it; where somebody else changed it meanwhile nothing is overwritten.
+
+    Raises:
+        InvalidRequestError: a field is wrong, or it was changed meanwhile.
+    """
+    memory, _ = await _read(visit)
+    if visit.form.get("revision") != str(memory["revision"]):
+        visit.form["revision"] = str(memory["revision"])
+        raise InvalidRequestError(
+            "content",
+            f"was changed meanwhile; it now says {memory['text']!r}. Save again to replace that by what stands here",
+        )
+    changes: Json = {}
+    if (content := visit.form.get("content", "")) != memory["text"]:
+        changes["content"] = content
+    tags = [tag.strip() for tag in visit.form.get("tags", "").split(",") if tag.strip()]
+    if tags != list(memory["tags"]):
+        changes["tags"] = tags
+    metadata = _changed_metadata(visit, memory)
+    if metadata:
+        changes["metadata"] = metadata
+    if changes:
+        await visit.queries.run("update_memory", changes | {"memory_id": memory["memory_id"]})
+    return visit.go(address(memory["memory_id"]), "Saved." if changes else "Nothing was changed.")
+
+
+def _changed_metadata(visit: Visit, memory: Json) -> Json:
+    """Return what the form changes beside text and tags.
+
+    Raises:
+        InvalidRequestError: a field was emptied that cannot be taken away again.
+    """
+    changes: Json = {}
+    for name in FIELDS:
+        value, old = visit.text(name), memory.get(name)
+        if value == ("" if old is None else str(old)):
+            continue
+        if not value:
+            raise InvalidRequestError(name, "cannot be emptied, only changed")
+        changes[name] = value
+    return changes
+
+
+async def show_move(visit: Visit) -> Response:
+    """Show where a memory can be moved to."""
+    memory, _ = await _read(visit)
+    scopes = [name for name in await visit.queries.scope_names() if name != memory["scope"]]
+    return visit.render("move.html", memory=memory, scopes=scopes)
+
+
+page("GET", "/page/memories/{memory_id}/move", whose=Whose.ANY, writes=True)(show_move)
+
+
+@page("POST", "/page/memories/{memory_id}/move", whose=Whose.ANY, again=show_move)
+async def move(visit: Visit) -> Response:
+    """Move a memory to another scope.
+
+    Raises:
+        InvalidRequestError: no scope is named.
+    """
+    memory_id, scope = visit.params["memory_id"], visit.text("scope")
+    if not scope:
+        raise InvalidRequestError("scope", "is required: where it goes")
+    if scope not in await visit.queries.scope_names():
+        raise InvalidRequestError("scope", "is none of the scopes")
+    moved = await visit.queries.move(memory_id, scope)
+    return visit.go(address(moved), f"Moved to {scope}.")
+
+
+async def show_forget(visit: Visit) -> Response:
+    """Show what would be forgotten."""
+    memory, revisions = await _read(visit)
+    links = await visit.queries.find_links(memory["memory_id"])
+    return visit.render("forget.html", memory=memory, revisions=len(revisions), links=len(links))
+
+
+page("GET", "/page/memories/{memory_id}/forget", whose=Whose.ANY, writes=True)(show_forget)
+
+
+@page("POST", "/page/memories/{memory_id}/forget", whose=Whose.ANY, again=show_forget)
+async def forget(visit: Visit) -> Response:
+    """Forget a memory, softly unless the form says for good."""
+    memory, _ = await _read(visit)
+    hard = visit.text("mode") == "hard"
+    if hard and visit.text("sure") != "yes":
+        raise InvalidRequestError("sure", "tick the box: what is removed for good cannot be brought back")
+    target = {"memory_id": memory["memory_id"]}
+    await visit.queries.run("delete_memory", {"target": target, "forget_mode": "hard" if hard else "soft"})
+    if not hard:
+        visit.session.offer_undo(Undo("1 memory", memory_ids=(memory["memory_id"],)))
+    return visit.go("/", "The memory was removed for good." if hard else "The memory is forgotten.")
+
+
+async def show_forget_many(visit: Visit) -> Response:
+    """Show what a tag, a scope or words would forget."""
+    target = {name: visit.text(name) for name in ("tag", "scope", "query") if visit.text(name)}
+    found: Json | None = None
+    if visit.problem is None and target and set(target) != {"scope"}:
+        try:
+            found = await visit.queries.run("delete_memory", {"target": target, "dry_run": True})
+        except InfiniteMemoryError as exc:
+            visit.problem = exc
+    if set(target) == {"scope"}:
+        visit.problem = InvalidRequestError("scope", "names a whole scope: give a tag or words too, or use Scopes")
+    scopes = await visit.queries.scope_names()
+    return visit.render("forget_many.html", scopes=scopes, asked={"tag": "", "scope": "", "query": ""} | target, found=found,
+                        status=200 if not visit.form else None)  # fmt: skip
+
+
+page("GET", "/page/forget", whose=Whose.ANY, writes=True)(show_forget_many)
+
+
+@page("POST", "/page/forget", whose=Whose.ANY, again=show_forget_many)
+async def forget_many(visit: Visit) -> Response:
+    """Forget softly the very memories that were shown.
+
+    Raises:
+        InvalidRequestError: none is named.
+    """
+    named = [line for line in visit.form.get("memory_id", "").split("\n") if line]
+    if not named:
+        raise InvalidRequestError("tag", "nothing matches; nothing was changed")
+    gone: list[str] = []
+    for memory_id in named:
+        gone += (await visit.queries.run("delete_memory", {"target": {"memory_id": memory_id}}))["memory_ids"]
+    visit.session.offer_undo(Undo(f"{len(gone)} memories", memory_ids=tuple(gone)))
+    return visit.go("/", f"{len(gone)} memories are forgotten.")
+
+
+@page("POST", "/page/undo", whose=Whose.ANY)
+async def undo(visit: Visit) -> Response:
+    """Bring back what one click forgot.
+
+    Raises:
+        InvalidRequestError: it was brought back already, or is another login's.
+    """
+    entry = visit.session.undo.pop(visit.text("key"), None)
+    if entry is None:
+        raise InvalidRequestError("", "this was undone already")
+    if entry.scope is not None:
+        await visit.queries.run("restore_memory", {"scope": entry.scope})
+        return visit.go("/page/scopes", f"The scope {entry.scope} is back.")
+    try:
+        for memory_id in entry.memory_ids:
+            await visit.queries.run("restore_memory", {"memory_id": memory_id})
+    except InfiniteMemoryError:
+        visit.session.undo[visit.text("key")] = entry
+        raise
+    only = entry.memory_ids[0] if len(entry.memory_ids) == 1 else None
+    return visit.go("/" if only is None else address(only), f"Brought back: {entry.text}.")
+
+
+async def _read(visit: Visit) -> tuple[Json, list[Json]]:
+    reply = await visit.queries.run("get_memory", {"memory_id": visit.params["memory_id"]})
+    return reply["memory"], reply["revisions"]
+
+
+async def _compare(memory: Json, revisions: list[Json]) -> list[Json]:
+    """Return the versions of a memory, newest first, each with what differs from the one before."""
+    versions = [*revisions, memory]
+    return await asyncio.to_thread(
+        lambda: (
+            [
+                version | {"diff": diff(old["text"], version["text"]), "changes": _changes(old, version)}
+                for old, version in reversed(list(itertools.pairwise(versions)))
+            ]
+            + [versions[0] | {"diff": [("same", versions[0]["text"])], "changes": []}]
+        )
+    )
+
+
+def _changes(old: Json, new: Json) -> list[str]:
+    """Say what changed beside the text."""
+    names = sorted(
+        (old.keys() | new.keys()) - {"text", "revision", "updated_at", "created_at", "memory_id", "occurrences"}
+    )
+    return [
+        f"{name}: {_said(old.get(name))} → {_said(new.get(name))}" for name in names if old.get(name) != new.get(name)
+    ]
+
+
+def _said(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else "none" if value is None else str(value)
+
+
+def diff(old: str, new: str) -> list[tuple[str, str]]:
+    """Return *new* and what went of *old* as stretches: ``same``, ``del`` or ``ins``; by words, of long texts by lines."""
+    is_long = len(old) + len(new) > MAX_DIFF_CHARS
+    before, after = (text.splitlines(keepends=True) if is_long else _WORDS.findall(text) for text in (old, new))
+    stretches: list[tuple[str, str]] = []
+    for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, before, after, autojunk=is_long).get_opcodes():
+        if kind == "equal":
+            stretches.append(("same", "".join(after[j1:j2])))
+            continue
+        stretches += [
+            (name, text) for name, text in (("del", "".join(before[i1:i2])), ("ins", "".join(after[j1:j2]))) if text
+        ]
+    return stretches

@@ -1,0 +1,121 @@
+"""Scopes: listed with what is in them, made, renamed, merged, archived and deleted, each after a look at what would happen."""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Any
+
+from starlette.responses import Response
+
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.page.routing import Visit, page
+from infinite_memory.transports.http.page.sessions import Undo
+
+Json = dict[str, Any]
+
+LIST = "/page/scopes"
+ALWAYS_THERE = "Global"
+
+
+async def show_scopes(visit: Visit) -> Response:
+    """List the scopes."""
+    rows = await visit.queries.list_scopes()
+    may_change = visit.grant.sees_all and visit.may_write
+    return visit.render(
+        "scopes.html", rows=rows, may_change=may_change, always_there=ALWAYS_THERE, zone=visit.queries.zone
+    )
+
+
+page("GET", LIST, whose=Whose.ANY)(show_scopes)
+
+
+@page("POST", LIST, again=show_scopes)
+async def create(visit: Visit) -> Response:
+    """Make a scope."""
+    fields = {"scope_name": visit.text("scope_name"), "description": visit.text("description")}
+    made = await visit.queries.run("create_memory_scope", fields)
+    return visit.go(LIST, f"The scope {made['scope_name']} is there.")
+
+
+async def show_scope(visit: Visit) -> Response:
+    """Show the forms that change one scope, with what merging and deleting would do."""
+    name = visit.text("name")
+    rows = await visit.queries.list_scopes()
+    row = next((row for row in rows if row["scope_name"] == name), None)
+    if row is None:
+        raise InvalidRequestError("", "there is no such scope")
+    into, others = visit.text("into"), [one["scope_name"] for one in rows if one is not row and not one["archived"]]
+    merging = None
+    if visit.problem is None and into:
+        try:
+            merging = await visit.queries.run("merge_memory_scopes", {"scope": name, "into": into, "dry_run": True})
+        except InfiniteMemoryError as exc:
+            visit.problem = exc
+    target = {"target": {"scope": name}, "dry_run": True, "forget_mode": "hard"}
+    deleting = (await visit.queries.run("delete_memory", target))["would_delete"]
+    return visit.render(
+        "scope.html", row=row, others=others, into=into, merging=merging, deleting=deleting, status=None if visit.form else 200,
+        is_always_there=name == ALWAYS_THERE,
+    )  # fmt: skip
+
+
+page("GET", "/page/scope")(show_scope)
+
+
+@page("POST", "/page/scope/change", again=show_scope)
+async def change(visit: Visit) -> Response:
+    """Give a scope another name or description."""
+    name, new_name = visit.text("name"), visit.text("new_name")
+    fields: Json = {"scope": name, "description": visit.text("description")}
+    if new_name != name:
+        fields["new_name"] = new_name
+    changed = await visit.queries.run("change_memory_scope", fields)
+    return visit.go(LIST, f"The scope is called {changed['scope_name']}." if new_name != name else "Saved.")
+
+
+@page("POST", "/page/scope/merge", again=show_scope)
+async def merge(visit: Visit) -> Response:
+    """Move everything of a scope into another, and remove the emptied one."""
+    fields = {"scope": visit.text("name"), "into": visit.text("into")}
+    merged = await visit.queries.run("merge_memory_scopes", fields)
+    return visit.go(LIST, f"{merged['moved']:,} memories moved from {merged['scope']} into {merged['into']}.")
+
+
+@page("POST", "/page/scope/archive", again=show_scope)
+async def archive(visit: Visit) -> Response:
+    """Archive a scope; that can be undone."""
+    name = visit.text("name")
+    gone = await visit.queries.run("delete_memory", {"target": {"scope": name}})
+    if "scope" in gone:
+        visit.session.offer_undo(Undo(f"the scope {name}", scope=name))
+    else:  # it always exists: its memories are hidden one by one
+        visit.session.offer_undo(Undo(f"what was in {name}", memory_ids=tuple(gone["memory_ids"])))
+    return visit.go(LIST, f"{name} is archived." if "scope" in gone else f"What was in {name} is forgotten.")
+
+
+@page("POST", "/page/scope/restore")
+async def restore(visit: Visit) -> Response:
+    """Take an archived scope out again."""
+    name = visit.text("name")
+    await visit.queries.run("restore_memory", {"scope": name})
+    return visit.go(LIST, f"{name} is back.")
+
+
+@page("POST", "/page/scope/delete", again=show_scope)
+async def delete(visit: Visit) -> Response:
+    """Remove a scope for good.
+
+    Raises:
+        InvalidRequestError: its name was not typed.
+    """
+    name = visit.text("name")
+    if visit.text("typed") != name:
+        raise InvalidRequestError("typed", "type the scope's name: what is removed for good cannot be brought back")
+    gone = await visit.queries.run("delete_memory", {"target": {"scope": name}, "forget_mode": "hard"})
+    return visit.go(LIST, f"{name} and {gone['deleted_count']:,} memories are removed for good.")
+
+
+def address(name: str) -> str:
+    """Return the address of a scope's forms."""
+    return f"/page/scope?{urllib.parse.urlencode({'name': name})}"

@@ -1,0 +1,165 @@
+"""Search: by meaning and words with any filter, while the question is typed; without a question the newest memories."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from collections.abc import Iterable
+from typing import Any
+
+from starlette.responses import Response
+
+from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.page.routing import Visit, page
+
+Json = dict[str, Any]
+Segment = tuple[str, bool]
+
+MODES = ("hybrid", "semantic", "text", "fuzzy")
+STEP = 20  # results of a page
+MAX_RESULTS = 200
+MAX_CHARS = 40_000  # of all texts of a page
+PARTS = (("meaning", "meaning"), ("words", "words"), ("tag", "tag"), ("exact_phrase", "exact phrase"))
+
+
+@page("GET", "/", whose=Whose.ANY)
+async def show_search(visit: Visit) -> Response:
+    """Show the form and what it finds."""
+    scopes = await visit.queries.scope_names()
+    return visit.render("search.html", scopes=scopes, modes=MODES, asked=_asked(visit), **await find(visit), status=200)
+
+
+@page("GET", "/page/search", whose=Whose.ANY)
+async def show_results(visit: Visit) -> Response:
+    """Show the results alone, for who types."""
+    return visit.render("results.html", asked=_asked(visit), **await find(visit), status=200)
+
+
+@page("GET", "/page/why", whose=Whose.ANY)
+async def show_why(visit: Visit) -> Response:
+    """Show where one memory stands in a search, and what kept it out."""
+    request = _request(visit) | {"query": visit.text("q"), "top_k": STEP, "explain": True}
+    explained, above, problem = None, [], None
+    if visit.text("id") and visit.text("q"):
+        try:
+            reply = await visit.queries.run("retrieve_memory", request | {"explain_id": visit.text("id")})
+            explained = reply["explained"]
+            above = [one for one in reply["results"] if one["memory_id"] in explained.get("above", ())]
+        except InfiniteMemoryError as exc:
+            problem = exc
+    visit.problem = problem
+    parts = to_parts(explained["explain"]) if explained and "explain" in explained else None
+    scopes = await visit.queries.scope_names()
+    return visit.render(
+        "why.html", scopes=scopes, modes=MODES, asked=_asked(visit), explained=explained, parts_of=parts, above=above, status=200
+    )  # fmt: skip
+
+
+async def find(visit: Visit) -> Json:
+    """Return what a form finds, or what is wrong with it, for a template."""
+    found: Json = {"results": [], "note": None, "time_frame": None, "scopes_searched": [], "total": None, "more": None}  # fmt: skip
+    try:
+        if visit.text("q"):
+            return found | await _recall(visit)
+        return found | await _list(visit)
+    except InfiniteMemoryError as exc:
+        visit.problem = exc
+    return found
+
+
+async def _recall(visit: Visit) -> Json:
+    wanted = _count(visit)
+    request = _request(visit) | {"query": visit.text("q"), "top_k": wanted, "explain": True, "max_chars": MAX_CHARS}
+    reply = await visit.queries.run("retrieve_memory", request)
+    results = [_with_parts(result) for result in reply["results"]]
+    more = (
+        _address(visit, "/", {"n": str(min(wanted + STEP, MAX_RESULTS))})
+        if len(results) == wanted < MAX_RESULTS
+        else None
+    )
+    return _common(reply) | {"results": results, "more": more}
+
+
+async def _list(visit: Visit) -> Json:
+    request = _request(visit) | {"limit": STEP}
+    request.pop("mode", None)
+    request.pop("min_confidence", None)
+    if visit.text("cursor"):
+        request["cursor"] = visit.text("cursor")
+    reply = await visit.queries.run("list_memories", request)
+    cursor = reply["next_cursor"]
+    more = _address(visit, "/", {"cursor": cursor}) if cursor else None
+    results = [one | {"segments": [(one["text"], False)], "parts": None} for one in reply["results"]]
+    return _common(reply) | {"results": results, "total": reply["total"], "more": more}
+
+
+def _common(reply: Json) -> Json:
+    return {
+        "note": reply.get("note"),
+        "time_frame": reply.get("time_frame"),
+        "scopes_searched": reply["scopes_searched"],
+    }
+
+
+def _request(visit: Visit) -> Json:
+    """Return the form as the fields of a command; without a scope everything that is seen is searched."""
+    filter_: Json = {"scope": visit.text("scope") or "ALL"}
+    for name, field in (("tags", "tags"), ("time", "time_query"), ("speaker", "speaker"), ("source", "source")):
+        if value := visit.text(name):
+            filter_[field] = value
+    request: Json = {"filter": filter_}
+    if visit.text("mode") in MODES:
+        request["mode"] = visit.text("mode")
+    if least := visit.text("min_confidence"):
+        request["min_confidence"] = least
+    return request
+
+
+def _asked(visit: Visit) -> Json:
+    names = ("q", "scope", "tags", "time", "speaker", "source", "mode", "min_confidence", "id", "cursor")
+    return {name: visit.text(name) for name in names}
+
+
+def _count(visit: Visit) -> int:
+    given = visit.text("n")
+    return min(MAX_RESULTS, max(STEP, int(given))) if given.isdecimal() and len(given) < 5 else STEP
+
+
+def _address(visit: Visit, path: str, changes: Json) -> str:
+    named = {name: value for name, value in visit.query.items() if value and name != "cursor"} | changes
+    return f"{path}?{urllib.parse.urlencode(named)}"
+
+
+def to_parts(explain: Json) -> Json:
+    """Return an explanation as rows of a table, and what it says beside them."""
+    rows = [(label, explain[name]) for name, label in PARTS]
+    words = sorted(explain.get("by_word", {}).items(), key=lambda pair: -pair[1])
+    beside = [(name.replace("_", " "), explain[name]) for name in ("rank", "cosine", "rerank_score") if name in explain]
+    return {"score": explain["score"], "rows": rows, "words": words, "beside": beside}
+
+
+def _with_parts(result: Json) -> Json:
+    explain = result.get("explain")
+    words = explain.get("by_word", {}) if explain else {}
+    parts = to_parts(explain) if explain else None
+    return result | {"segments": mark(result["text"], result.get("excerpt", ""), words), "parts": parts}
+
+
+def mark(text: str, excerpt: str, words: Iterable[str]) -> list[Segment]:
+    """Divide a text into stretches, of which those that matched are marked: the words, else the passage that was nearest."""
+    named = [re.escape(word) for word in words if word]
+    if named:
+        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(named, key=len, reverse=True))})(?!\w)", re.IGNORECASE)
+        segments: list[Segment] = []
+        end = 0
+        for found in pattern.finditer(text):
+            segments += [(text[end : found.start()], False), (found[0], True)]
+            end = found.end()
+        if end:
+            return [segment for segment in [*segments, (text[end:], False)] if segment[0]]
+    start = text.find(excerpt) if excerpt and excerpt != text else -1
+    if start < 0:
+        return [(text, False)]
+    stretches = [(text[:start], False), (excerpt, True), (text[start + len(excerpt) :], False)]
+    return [segment for segment in stretches if segment[0]]

@@ -1,0 +1,189 @@
+"""Timeline: how many memories there are in each year, month and day, down to one day with its conversations as threads.
+
+Counts are of one pass over the index whatever their number (`Engine.count_by_time`). The bars are drawn here as SVG, and every bar is a
+link with its number in words: a chart library draws on a canvas, which neither a keyboard nor a screen reader reaches.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from infinite_memory.errors import InvalidRequestError
+from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.page.routing import Visit, page
+
+Json = dict[str, Any]
+
+ADDRESS = "/page/timeline"
+MAX_YEARS = 60
+FIRST_YEAR, LAST_YEAR = 1900, 2200
+LIMIT = 50
+WEEK = 7
+WIDTH, HEIGHT, LABELS = 960, 180, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A stretch of time that has a bar: from its first day up to the first day of the next."""
+
+    first: dt.date
+    label: str
+    title: str
+    name: str
+
+
+@page("GET", ADDRESS, whose=Whose.ANY)
+async def show_timeline(visit: Visit) -> Response:
+    """Show the counts of what is named by ``at``: nothing for all years, else YYYY, YYYY-MM, YYYY-Www or YYYY-MM-DD."""
+    named, scope = visit.text("at"), visit.text("scope")
+    scopes = await visit.queries.scope_names()
+    span = parse_span(named)
+    periods, listed = await _find_periods(visit, named, scope or None, span)
+    bars: list[Json] = []
+    if periods:
+        edges = [_instant(period.first, visit.queries.zone) for period in periods]
+        edges.append(_instant(_after(periods[-1], named), visit.queries.zone))
+        bars = _bars(visit, periods, await visit.queries.count_by_time(scope or None, edges), scope)
+    threads = _to_threads(listed["results"]) if listed else []
+    more = _address(named, scope, listed["next_cursor"]) if listed and listed["next_cursor"] else None
+    return visit.render(
+        "timeline.html", bars=bars, threads=threads, more=more, scopes=scopes, scope=scope, at=named, width=WIDTH,
+        height=HEIGHT + LABELS, total=sum(bar["count"] for bar in bars), listed=listed, trail=_trail(named, scope),
+        before=_address(_shift(named, span, -1), scope) if span else None,
+        after=_address(_shift(named, span, 1), scope) if span else None,
+    )  # fmt: skip
+
+
+def parse_span(named: str) -> tuple[dt.date, dt.date] | None:
+    """Return the first day of what is named, and the first after it; None for all of time.
+
+    Raises:
+        InvalidRequestError: it is none of the forms.
+    """
+    if not named:
+        return None
+    try:
+        if "W" in named:
+            first = dt.datetime.strptime(f"{named}-1", "%G-W%V-%u").date()
+            last = first + dt.timedelta(days=7)
+        elif len(named) == 4:
+            first, last = dt.date(int(named), 1, 1), dt.date(int(named) + 1, 1, 1)
+        elif len(named) == 7:
+            first = dt.date(int(named[:4]), int(named[5:]), 1)
+            last = first + dt.timedelta(days=calendar.monthrange(first.year, first.month)[1])
+        else:
+            first = dt.date.fromisoformat(named)
+            last = first + dt.timedelta(days=1)
+    except (ValueError, OverflowError) as exc:
+        raise InvalidRequestError(
+            "at", "is no year, month, week or day as 2025, 2025-03, 2025-W11 or 2025-03-14"
+        ) from exc
+    if not FIRST_YEAR <= first.year < LAST_YEAR:
+        raise InvalidRequestError("at", f"is not between {FIRST_YEAR} and {LAST_YEAR}")
+    return first, last
+
+
+async def _find_periods(
+    visit: Visit, named: str, scope: str | None, span: tuple[dt.date, dt.date] | None
+) -> tuple[list[Period], Json | None]:
+    """Return the periods that get a bar; and of a week or a day the memories themselves."""
+    if span is None:
+        years = await visit.queries.find_years(scope)
+        if years is None:
+            return [], None
+        oldest = max(FIRST_YEAR, years[0], years[1] - MAX_YEARS + 1)
+        return [
+            Period(dt.date(year, 1, 1), str(year), str(year), str(year)) for year in range(oldest, years[1] + 1)
+        ], None
+    first, last = span
+    if len(named) == 4:
+        months = [dt.date(first.year, month, 1) for month in range(1, 13)]
+        return [Period(month, f"{month:%b}", f"{month:%B %Y}", f"{month:%Y-%m}") for month in months], None
+    count = (last - first).days
+    zone, listed = visit.queries.zone, None
+    if count <= WEEK:
+        cursor = visit.text("cursor") or None
+        listed = await visit.queries.list_between(scope, _instant(first, zone), _instant(last, zone), LIMIT, cursor)
+    days = [first + dt.timedelta(days=number) for number in range(count)] if count > 1 else []
+    return [_to_period(day, with_weekday=count == WEEK) for day in days], listed
+
+
+def _to_period(day: dt.date, *, with_weekday: bool) -> Period:
+    label = f"{day:%a} {day.day}" if with_weekday else str(day.day)
+    return Period(day, label, f"{day:%A} {day.day} {day:%B %Y}", day.isoformat())
+
+
+def _instant(day: dt.date, zone: ZoneInfo) -> dt.datetime:
+    return dt.datetime.combine(day, dt.time(), zone).astimezone(dt.UTC)
+
+
+def _after(period: Period, named: str) -> dt.date:
+    """Return the first day after the last period."""
+    span = parse_span(named)
+    return dt.date(period.first.year + 1, 1, 1) if span is None else span[1]
+
+
+def _bars(visit: Visit, periods: Sequence[Period], counts: Sequence[int], scope: str) -> list[Json]:
+    most, step = max([*counts, 1]), WIDTH / len(periods)
+    every = max(1, round(40 / step))
+    bars = []
+    for number, (period, count) in enumerate(zip(periods, counts, strict=True)):
+        tall = round(count / most * HEIGHT, 1) if count else 0
+        bars.append({
+            "count": count, "label": period.label if number % every == 0 else "", "title": period.title,
+            "address": _address(period.name, scope), "x": round(number * step + step * 0.1, 1), "width": round(step * 0.8, 1),
+            "height": max(tall, 2) if count else 0, "y": round(HEIGHT - (max(tall, 2) if count else 0), 1),
+            "middle": round(number * step + step / 2, 1),
+        })  # fmt: skip
+    return bars
+
+
+def _address(named: str, scope: str, cursor: str | None = None) -> str:
+    fields = {"at": named, "scope": scope, "cursor": cursor}
+    return f"{ADDRESS}?{urllib.parse.urlencode({name: value for name, value in fields.items() if value})}"
+
+
+def _shift(named: str, span: tuple[dt.date, dt.date], way: int) -> str:
+    """Name the stretch of the same length before or after one."""
+    day = span[1] if way > 0 else span[0] - dt.timedelta(days=1)
+    if "W" in named:
+        return f"{day:%G-W%V}"
+    return {4: f"{day:%Y}", 7: f"{day:%Y-%m}"}.get(len(named), day.isoformat())
+
+
+def _trail(named: str, scope: str) -> list[tuple[str, str]]:
+    """Name what a stretch lies in, widest first."""
+    span = parse_span(named)
+    trail = [("All years", _address("", scope))]
+    if span is None:
+        return trail
+    day = span[0]
+    trail.append((f"{day:%Y}", _address(f"{day:%Y}", scope)))
+    if len(named) > 4:
+        trail.append((f"{day:%B}", _address(f"{day:%Y-%m}", scope)))
+    if len(named) == 10 or "W" in named:
+        trail.append((f"week {day:%V}", _address(f"{day:%G-W%V}", scope)))
+    if len(named) == 10:
+        trail.append((f"{day:%A} {day.day}", _address(named, scope)))
+    return trail
+
+
+def _to_threads(results: Sequence[Json]) -> list[list[Json]]:
+    """Put memories that follow each other in one conversation together."""
+    threads: list[list[Json]] = [[one] for one in results[:1]]
+    for before, one in pairwise(results):
+        talk = one.get("conversation_id")
+        if talk is not None and talk == before.get("conversation_id") and one["scope"] == before["scope"]:
+            threads[-1].append(one)
+        else:
+            threads.append([one])
+    return threads

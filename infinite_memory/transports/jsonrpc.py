@@ -1,0 +1,434 @@
+"""The one JSON-RPC 2.0 front of all contracts: parse, shape, session state, dispatch, cancellation, and the way back to the client.
+
+A message passes five stations, and the first that objects answers: it is JSON (-32700), it is one request object and no batch
+(-32600), its method exists (-32601), the session has begun (-32002), and the contract carries it out. Requests run side by side
+and are answered as they are ready; `initialize` alone is answered before anything after it is read. What a failure of a contract
+looks like is the contract's own affair (`RpcContract.failure`).
+
+Why not the official SDK's session: it answers an `initialize` without capabilities with an error and a malformed line with
+nothing, cannot say -32002, and takes over a second to import, for which a handshake must not wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from infinite_memory.contracts.base import Effect
+from infinite_memory.contracts.mcp import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    NOT_INITIALIZED,
+    PARSE_ERROR,
+    Json,
+    RpcError,
+)
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.loop_watchdog import running
+from infinite_memory.transports.lines import (
+    TooLong,
+    format_reply,
+    read_line,
+    too_long,
+    until_stopped,
+    write_unless_stopped,
+)
+from infinite_memory.transports.stdio import ByteSink
+from infinite_memory.transports.strict_json import find_value, parse_value
+
+log = logging.getLogger(__name__)
+
+Id = int | str
+
+OURS = "internal error; the log has the details"
+RUNNING = 1000  # requests of one client under way; beyond that its next message waits
+
+
+class MessageSink(Protocol):
+    """Where a session's messages go."""
+
+    async def send(self, message: Json, related: Id | None) -> None:
+        """Hand a message to the client; *related* is the request on whose behalf it is sent, None for none.
+
+        Raises:
+            ConnectionError: the client is gone.
+        """
+
+    async def unanswered(self, request: Id) -> None:
+        """Learn that *request* was cancelled and gets no reply."""
+
+
+@dataclass(slots=True)
+class RpcCall:
+    """One request on its way: what came, and the ways back to the client while it is carried out."""
+
+    id: Id
+    method: str
+    params: Json
+    session: RpcSession
+
+    async def notify(self, method: str, params: Json) -> None:
+        """Send a notification that belongs to this request."""
+        await self.session.notify(method, params, related=self.id)
+
+    async def ask(self, method: str, params: Json) -> Json:
+        """Send a request to the client and wait for its result.
+
+        Raises:
+            RpcError: the client answered with an error, or its input ended.
+        """
+        return await self.session.ask(method, params, related=self.id)
+
+
+class RpcContract(Protocol):
+    """What a contract brings to the front."""
+
+    def serves(self, call: RpcCall) -> bool:
+        """Tell whether there is a method of that name; `initialize` need not be named."""
+
+    def allowed_before_initialize(self, call: RpcCall) -> bool:
+        """Tell whether *call* may come before `initialize`."""
+
+    async def initialize(self, params: Json, session: RpcSession) -> Json:
+        """Answer the handshake; must wait for nothing. Every member of *params* may be missing or wrong."""
+
+    async def handle(self, call: RpcCall) -> Json:
+        """Carry out a request and give its result. Cancelled as its `effect` says.
+
+        Raises:
+            RpcError: it is answered with that.
+            InfiniteMemoryError: it is answered with what `failure` makes of it.
+        """
+
+    def effect(self, call: RpcCall) -> Effect:
+        """Return what a request does, for when its client takes it back or is gone."""
+
+    async def notified(self, method: str, params: Json, session: RpcSession) -> None:
+        """Take a notification of the client; cancellation is dealt with already."""
+
+    def failure(self, problem: InfiniteMemoryError) -> RpcError:
+        """Map one of our errors."""
+
+    async def on_disconnect(self) -> None:
+        """Learn that the client is gone."""
+
+
+@dataclass(slots=True)
+class _Question:
+    """A request of ours that the client has not answered."""
+
+    answer: asyncio.Future[Json]
+    related: Id | None
+
+
+class RpcSession:
+    """One client's conversation, whatever carries its messages.
+
+    A request that was read is carried out whatever becomes of the client: a write to its end, while what only reads is stopped
+    when nobody waits for it any more.
+    """
+
+    def __init__(self, contract: RpcContract, outlet: MessageSink) -> None:
+        self._contract, self._outlet = contract, outlet
+        self._running: dict[Id, asyncio.Task[None]] = {}
+        self._effects: dict[Id, Effect] = {}
+        self._replying: set[asyncio.Task[None]] = (
+            set()
+        )  # their ids are free again: a client may use one as soon as it has the reply
+        self._cancelled: set[Id] = set()
+        self._telling: set[asyncio.Future[None]] = set()
+        self._asked: dict[Id, _Question] = {}
+        self._numbers = itertools.count(1)
+        self._sending = asyncio.Lock()
+        self.input_ended = asyncio.Event()
+        self.is_initialized = False
+        self.is_gone = False
+
+    # what comes
+
+    async def take_line(self, line: bytes | TooLong, limit: int) -> None:
+        """Take one line from the client."""
+        if isinstance(line, TooLong):
+            await self.refuse(None, RpcError(INVALID_REQUEST, str(too_long(line, limit))))
+            return
+        try:
+            message = await read_line(line, parse_value)
+        except InvalidRequestError as exc:
+            # A refusal without an id leaves the client waiting for its answer.
+            sent = await read_line(line, find_value)
+            code = PARSE_ERROR if sent is None else INVALID_REQUEST
+            await self.refuse(get_id(sent), RpcError(code, str(exc)))
+            return
+        await self.take(message)
+
+    async def take(self, message: Any) -> None:
+        """Take one message from the client; returns once it is on its way, or answered where it waits for nothing."""
+        shown = get_id(message)
+        try:
+            check_shape(message)
+        except RpcError as exc:
+            await self.refuse(shown, exc)
+            return
+        if "method" not in message:
+            self._take_answer(message)
+        elif "id" not in message:
+            await self._take_notification(message["method"], message.get("params") or {})
+        else:
+            assert shown is not None
+            await self._take_request(RpcCall(shown, message["method"], message.get("params") or {}, self))
+
+    async def _take_request(self, call: RpcCall) -> None:
+        try:
+            if call.method == "initialize":
+                await self._begin(call)
+                return
+            if not self._contract.serves(call):
+                raise RpcError(METHOD_NOT_FOUND, f"Method not found: {call.method[:200]}")
+            if not self.is_initialized and not self._contract.allowed_before_initialize(call):
+                raise RpcError(NOT_INITIALIZED, "Server not initialized: send initialize first")
+            if call.id in self._running:
+                raise RpcError(INVALID_REQUEST, "a request of this id is under way")
+        except RpcError as exc:
+            await self.refuse(call.id, exc)
+            return
+        effect = self._contract.effect(call)
+        if self.is_gone and effect is Effect.READS:
+            return
+        while len(self._running) + len(self._replying) >= RUNNING:
+            await asyncio.wait(self._under_way(), return_when=asyncio.FIRST_COMPLETED)
+        task = asyncio.create_task(self._answer(call), name=f"rpc {call.method[:80]}")
+        self._running[call.id], self._effects[call.id] = task, effect
+        task.add_done_callback(lambda done: self._done(call.id, done))
+
+    def _done(self, request: Id, task: asyncio.Task[None]) -> None:
+        """A task that was cancelled before its first step has run no code of its own, so this cannot be in `_answer`."""
+        self._replying.discard(task)
+        if self._running.get(request) is not task:
+            return
+        del self._running[request], self._effects[request]
+        was_cancelled = request in self._cancelled
+        self._cancelled.discard(request)
+        if task.cancelled() and was_cancelled:
+            telling = asyncio.ensure_future(self._outlet.unanswered(request))
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
+
+    async def _begin(self, call: RpcCall) -> None:
+        if self.is_initialized:
+            raise RpcError(NOT_INITIALIZED, "Server already initialized: initialize is sent once")
+        try:
+            result = await self._contract.initialize(call.params, self)
+        except Exception:
+            log.exception("a handshake failed", extra={"event": "handshake_failed"})
+            raise RpcError(INTERNAL_ERROR, OURS) from None
+        self.is_initialized = True
+        await self._send({"jsonrpc": "2.0", "id": call.id, "result": result}, call.id)
+
+    async def _take_notification(self, method: str, params: Json) -> None:
+        if method == "notifications/cancelled":
+            request = _id(params.get("requestId"))
+            if request is not None and request in self._running:
+                self._cancelled.add(request)
+                self._take_back(request)
+            return
+        await self._contract.notified(method, params, self)
+
+    def _take_back(self, request: Id) -> None:
+        """Stop a request that the client cancelled; a write only while it waits for the client's answer to a question."""
+        if self._effects[request] is not Effect.WRITES:
+            self._running[request].cancel()
+            return
+        for question in self._asked.values():
+            if question.related == request:
+                question.answer.cancel()
+
+    def _take_answer(self, message: Json) -> None:
+        number = _id(message["id"])
+        question = self._asked.get(number) if number is not None else None
+        if question is None or question.answer.done():
+            return  # nobody waits for it any more
+        error, result = message.get("error"), message.get("result")
+        if isinstance(error, dict):
+            code = error.get("code")
+            said = RpcError(code if isinstance(code, int) else INTERNAL_ERROR, str(error.get("message")))
+            question.answer.set_exception(said)
+        else:
+            question.answer.set_result(result if isinstance(result, dict) else {})
+
+    async def _answer(self, call: RpcCall) -> None:
+        reply: Json
+        began = time.monotonic()
+        try:
+            with running("a JSON-RPC request"):
+                reply = {"result": await self._contract.handle(call)}
+        except RpcError as exc:
+            reply = {"error": exc.out()}
+        except InfiniteMemoryError as exc:
+            reply = {"error": self._contract.failure(exc).out()}
+        except Exception:
+            log.exception("a request failed", extra={"event": "request_failed", "method": call.method[:200]})
+            reply = {"error": RpcError(INTERNAL_ERROR, OURS).out()}
+        log.debug("%s %s in %.1f ms", named(call), "failed" if "error" in reply else "done",
+                  (time.monotonic() - began) * 1000, extra={"event": "request"})  # fmt: skip
+        if call.id in self._cancelled:  # it was done before it could be stopped; the client does not wait for it
+            await self._outlet.unanswered(call.id)
+            return
+        self._replying.add(self._running.pop(call.id))
+        del self._effects[call.id]
+        await self._send({"jsonrpc": "2.0", "id": call.id} | reply, call.id)
+
+    def _under_way(self) -> list[asyncio.Task[None]]:
+        return [*self._running.values(), *self._replying]
+
+    # what goes
+
+    async def refuse(self, request: Id | None, problem: RpcError) -> None:
+        """Answer with an error; *request* is None where the id of what came is not known."""
+        await self._send({"jsonrpc": "2.0", "id": request, "error": problem.out()}, request)
+
+    async def notify(self, method: str, params: Mapping[str, Any], *, related: Id | None = None) -> None:
+        """Send a notification; nothing happens when the client is gone."""
+        message: Json = {"jsonrpc": "2.0", "method": method}
+        await self._send(message | ({"params": dict(params)} if params else {}), related)
+
+    async def ask(self, method: str, params: Json, *, related: Id | None = None) -> Json:
+        """Send a request to the client and wait for its result; for errors see `RpcCall.ask`."""
+        if self.input_ended.is_set() or self.is_gone:
+            raise RpcError(INTERNAL_ERROR, "the client cannot answer any more")
+        number = f"ask-{next(self._numbers)}"  # a text: the ids of most clients are numbers, and logs show both
+        waiting: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._asked[number] = _Question(waiting, related)
+        try:
+            await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params}, related)
+            return await waiting
+        except asyncio.CancelledError:
+            await self.notify("notifications/cancelled", {"requestId": number}, related=related)
+            raise
+        finally:
+            del self._asked[number]
+
+    async def _send(self, message: Json, related: Id | None) -> None:
+        if self.is_gone:
+            return
+        try:
+            async with self._sending:
+                await self._outlet.send(message, related)
+        except ConnectionError:
+            self.abandon()
+
+    # the end
+
+    async def finish(self) -> None:
+        """The client sends nothing more: let what is under way be answered."""
+        self._end_input()
+        while under_way := self._under_way():
+            await asyncio.wait(under_way)
+
+    def abandon(self) -> None:
+        """Nobody waits for an answer any more: stop what only reads. `finish` waits for the rest."""
+        self.is_gone = True
+        self._end_input()
+        self._stop({Effect.READS})
+
+    async def cut_short(self) -> None:
+        """Stop all but the writes that are under way, and let those be answered; for a process that has to end."""
+        self._end_input()
+        self._stop({Effect.READS, Effect.LONG})
+        await self.finish()
+
+    def _end_input(self) -> None:
+        self.input_ended.set()
+        for question in self._asked.values():
+            if not question.answer.done():
+                question.answer.set_exception(RpcError(INTERNAL_ERROR, "the client's input ended"))
+
+    def _stop(self, effects: set[Effect]) -> None:
+        current = asyncio.current_task()
+        for request, task in list(self._running.items()):
+            if task is not current and self._effects[request] in effects:
+                task.cancel()
+
+
+class LineSink:
+    """Writes each message as one line."""
+
+    def __init__(self, sink: ByteSink, stop: asyncio.Event) -> None:
+        self._sink, self._stop = sink, stop
+
+    async def send(self, message: Json, related: Id | None) -> None:
+        await write_unless_stopped(self._sink, await format_reply(message), self._stop)
+
+    async def unanswered(self, request: Id) -> None:
+        pass
+
+
+async def serve_rpc(
+    contract: RpcContract, lines: AsyncIterator[bytes | TooLong], sink: ByteSink, *, limit: int, stop: asyncio.Event
+) -> None:
+    """Serve one client until its input ends or *stop* is set; what was received is carried out and, if anybody is there, answered.
+
+    When this task is cancelled, the writes under way are finished first.
+
+    Args:
+        limit: Longest line, in bytes.
+        stop: When set, no message is taken that was not sent before.
+    """
+    session = RpcSession(contract, LineSink(sink, stop))
+    try:
+        async with aclosing(until_stopped(lines, stop)) as taken:
+            async for line in taken:
+                await session.take_line(line, limit)
+        await session.finish()
+    finally:
+        await session.cut_short()
+        await contract.on_disconnect()
+
+
+def named(call: RpcCall) -> str:
+    """Return a request's method, and the tool that it calls, for the log; no arguments, for they hold what is remembered."""
+    name = call.params.get("name")
+    return (
+        f"{call.method[:80]} {name[:80]}" if call.method == "tools/call" and isinstance(name, str) else call.method[:80]
+    )
+
+
+def check_shape(message: Any) -> None:
+    """Refuse what is no single message of JSON-RPC.
+
+    Raises:
+        RpcError: it is none.
+    """
+    if isinstance(message, list):
+        raise RpcError(INVALID_REQUEST, "batches are not supported; send one message at a time")
+    if not isinstance(message, dict):
+        raise RpcError(INVALID_REQUEST, "a message is a JSON object")
+    if message.get("jsonrpc") != "2.0":
+        raise RpcError(INVALID_REQUEST, 'jsonrpc: "2.0" was expected')
+    if "method" not in message:
+        if "id" in message and ("result" in message or "error" in message):
+            return
+        raise RpcError(INVALID_REQUEST, "method: is required")
+    if not isinstance(message["method"], str):
+        raise RpcError(INVALID_REQUEST, "method: a text was expected")
+    if "id" in message and _id(message["id"]) is None:
+        raise RpcError(INVALID_REQUEST, "id: a text or a whole number was expected; leave it out for a notification")
+    if not isinstance(message.get("params"), dict | None):
+        raise RpcError(INVALID_PARAMS, "params: an object was expected")
+
+
+def get_id(message: Any) -> Id | None:
+    """Give the id of a message as far as it has one that can be used."""
+    return _id(message.get("id")) if isinstance(message, dict) else None
+
+
+def _id(value: Any) -> Id | None:
+    """Give *value* if it can be a request's id: 0 and "" can."""
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None

@@ -1,0 +1,372 @@
+"""The Model Context Protocol over our JSON-RPC front: versions, envelopes, lists, subscriptions, progress, logging, questions.
+
+What is offered (tools, resources, prompts) comes from a contract, an `McpServer`. This file needs no SDK: it is what answers
+while the SDK is not loaded, and the SDK's transports carry the same sessions over HTTP (`http`).
+
+Two eras are spoken. Up to 2025-11-25 a session begins with `initialize`. From 2026-07-28 on every request carries version and
+capabilities in ``params._meta``, and there is no session: each request is judged by itself, so a client may probe with the one
+and go on with the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from infinite_memory import __version__
+from infinite_memory.contracts.base import Effect
+from infinite_memory.contracts.mcp import INVALID_PARAMS, Answer, Changed, Json, McpServer, RpcError
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, ModelRefusedError, NotFoundError
+from infinite_memory.transports.jsonrpc import RpcCall, RpcSession
+from infinite_memory.transports.subscriptions import Subscriptions, check_number
+
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN_VERSIONS = ("2026-07-28",)
+UNSUPPORTED_VERSION = -32022
+RESOURCE_NOT_FOUND = -32002  # up to 2025-11-25; later versions say -32602
+
+META = "io.modelcontextprotocol/"
+VERSION_KEY, CAPABILITIES_KEY = META + "protocolVersion", META + "clientCapabilities"
+LOG_LEVEL_KEY, SERVER_KEY, SUBSCRIPTION_KEY = META + "logLevel", META + "serverInfo", META + "subscriptionId"
+
+LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
+SHARED_METHODS = LISTS | {"tools/call", "prompts/get", "resources/read", "completion/complete"}
+HANDSHAKE_METHODS = SHARED_METHODS | {"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+MODERN_METHODS = SHARED_METHODS | {"server/discover", "subscriptions/listen"}
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+FIRST_LEVEL = "warning"  # what is sent before the client chose a level
+TTL_MS = {"tools/list": 60_000, "prompts/list": 60_000, "resources/templates/list": 60_000, "server/discover": 60_000,
+          "resources/list": 0, "resources/read": 0}  # fmt: skip
+COMPLETIONS = 100  # values of one answer, by the protocol
+
+
+class InputRequired(Exception):
+    """A request of the later era cannot go on before the client sends it again with answers."""
+
+    def __init__(self, requests: Json) -> None:
+        super().__init__("input is required")
+        self.requests = requests
+
+
+@dataclass(slots=True)
+class McpCall:
+    """A request with what MCP knows of its client."""
+
+    rpc: RpcCall
+    version: str
+    capabilities: Json
+    log_level: str | None
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it belongs to the era without sessions."""
+        return self.version in MODERN_VERSIONS
+
+    @property
+    def wants_progress(self) -> bool:
+        token = _meta(self.rpc.params).get("progressToken")
+        return isinstance(token, int | str) and not isinstance(token, bool)
+
+    async def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        if not self.wants_progress:
+            return
+        params: Json = {"progressToken": _meta(self.rpc.params)["progressToken"], "progress": done}
+        if total is not None:
+            params["total"] = total
+        if message:
+            params["message"] = message
+        await self.rpc.notify("notifications/progress", params)
+
+    async def log(self, level: str, data: Any) -> None:
+        if self.log_level is not None and LEVELS.index(level) >= LEVELS.index(self.log_level):
+            await self.rpc.notify("notifications/message", {"level": level, "logger": "infinite-memory", "data": data})
+
+    async def confirm(self, question: str) -> Answer:
+        """Put a yes-or-no question to the user.
+
+        Raises:
+            InputRequired: in the later era, until the client sends the request again with the answer.
+        """
+        kinds = self.capabilities.get("elicitation")
+        if not isinstance(kinds, dict) or (kinds and "form" not in kinds):
+            return Answer.NOT_ASKED
+        params: Json = {"message": question, "requestedSchema": {"type": "object", "properties": {}}}
+        if self.is_modern:
+            given = self.rpc.params.get("inputResponses")
+            answer = given.get("confirm") if isinstance(given, dict) else None
+            if not isinstance(answer, dict):
+                params["mode"] = "form"
+                raise InputRequired({"confirm": {"method": "elicitation/create", "params": params}})
+            return _answer(answer)
+        if self.version < "2025-06-18":
+            return Answer.NOT_ASKED
+        try:
+            return _answer(await self.rpc.ask("elicitation/create", params))
+        except RpcError:
+            return Answer.NOT_ASKED
+
+    @property
+    def can_sample(self) -> bool:
+        # The later era has no requests of a server: a question there ends the call, and what was stored would be stored again.
+        return not self.is_modern and isinstance(self.capabilities.get("sampling"), dict)
+
+    async def sample(self, params: Json) -> Json:
+        try:
+            return await self.rpc.ask("sampling/createMessage", params)
+        except RpcError as exc:
+            raise ModelRefusedError(f"the client's model did not answer: {exc}") from None
+
+
+class McpSession:
+    """One client of an `McpServer`, as the JSON-RPC front sees it."""
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
+        self._version = HANDSHAKE_VERSIONS[-1]
+        self._capabilities: Json = {}
+        self._log_level = FIRST_LEVEL
+        self._subscribed = Subscriptions(server.get_topic)
+        self._listening: set[Subscriptions] = set()
+        self._unwatch: Callable[[], None] | None = None
+        self._telling: set[asyncio.Future[None]] = set()
+
+    def serves(self, call: RpcCall) -> bool:
+        known = self._server.profile.methods
+        if known is not None:
+            return call.method in known
+        return call.method in (MODERN_METHODS if _is_modern(call.params) else HANDSHAKE_METHODS)
+
+    def allowed_before_initialize(self, call: RpcCall) -> bool:
+        return call.method == "ping" or _is_modern(call.params) or not self._server.profile.needs_initialize
+
+    def effect(self, call: RpcCall) -> Effect:
+        name = call.params.get("name") if call.method == "tools/call" else None
+        return self._server.effect(name) if isinstance(name, str) else Effect.READS
+
+    async def initialize(self, params: Json, session: RpcSession) -> Json:
+        wanted = params.get("protocolVersion")
+        fallback = self._server.profile.fallback_version
+        newest = fallback if fallback in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        self._version = wanted if wanted in HANDSHAKE_VERSIONS else newest
+        capabilities = params.get("capabilities")
+        self._capabilities = capabilities if isinstance(capabilities, dict) else {}
+        return {
+            "protocolVersion": self._version,
+            "capabilities": self._offered() | ({"logging": {}} if self._server.profile.capabilities is None else {}),
+            "serverInfo": self._info(),
+            "instructions": self._server.instructions,
+        }
+
+    async def notified(self, method: str, params: Json, session: RpcSession) -> None:
+        if method == "notifications/initialized" and session.is_initialized and self._unwatch is None:
+            self._unwatch = self._server.watch(lambda change: self._tell(change, session))
+            for warning in self._server.welcome():
+                data = {"level": "warning", "logger": "infinite-memory", "data": warning}
+                await session.notify("notifications/message", data)
+
+    def failure(self, problem: InfiniteMemoryError) -> RpcError:
+        return self._server.failure(problem)
+
+    async def on_disconnect(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+
+    async def handle(self, call: RpcCall) -> Json:
+        if not _is_modern(call.params):
+            return await self._handle(McpCall(call, self._version, self._capabilities, self._log_level))
+        mcp = _from_envelope(call)
+        try:
+            result = await self._handle(mcp)
+        except InputRequired as wanted:
+            result = {"resultType": "input_required", "inputRequests": wanted.requests}
+        return self._stamped(call.method, result)
+
+    async def _handle(self, call: McpCall) -> Json:
+        params, server = call.rpc.params, self._server
+        match call.rpc.method:
+            case "ping":
+                return {}
+            case "server/discover":
+                return {
+                    "supportedVersions": list(MODERN_VERSIONS),
+                    "capabilities": self._offered(),
+                    "instructions": server.instructions,
+                }
+            case "tools/list":
+                return {"tools": _only_page(params, server.tools())}
+            case "tools/call":
+                return await server.call_tool(_text(params, "name"), _object(params, "arguments"), call)
+            case "resources/list":
+                return {"resources": _only_page(params, await server.resources())}
+            case "resources/templates/list":
+                return {"resourceTemplates": _only_page(params, server.templates())}
+            case "resources/read":
+                return {"contents": await self._read(call, _text(params, "uri"))}
+            case "resources/subscribe":
+                self._subscribe(_text(params, "uri"))
+                return {}
+            case "resources/unsubscribe":
+                self._subscribed.discard(_text(params, "uri"))
+                return {}
+            case "subscriptions/listen":
+                return await self._listen(call)
+            case "prompts/list":
+                return {"prompts": _only_page(params, server.prompts())}
+            case "prompts/get":
+                given = _object(params, "arguments")
+                return await server.prompt(_text(params, "name"), {name: str(one) for name, one in given.items()})
+            case "completion/complete":
+                return await self._complete(params)
+            case "logging/setLevel":
+                if (level := _text(params, "level")) not in LEVELS:
+                    raise RpcError(INVALID_PARAMS, f"level: one of {', '.join(LEVELS)} was expected")
+                self._log_level = level
+                return {}
+        raise AssertionError(call.rpc.method)  # `serves` lets nothing else through
+
+    async def _read(self, call: McpCall, uri: str) -> list[Json]:
+        try:
+            return await self._server.read(uri)
+        except NotFoundError as exc:
+            code = INVALID_PARAMS if call.is_modern else RESOURCE_NOT_FOUND
+            raise RpcError(code, f"Resource not found: {exc}", {"uri": uri}) from None
+
+    async def _complete(self, params: Json) -> Json:
+        argument = _object(params, "argument")
+        ref = _object(params, "ref")
+        if ref.get("type") not in ("ref/prompt", "ref/resource"):
+            raise RpcError(INVALID_PARAMS, "ref.type: ref/prompt or ref/resource was expected")
+        found = await self._server.complete(ref, _text(argument, "name"), str(argument.get("value") or ""))
+        more = len(found) > COMPLETIONS
+        return {"completion": {"values": found[:COMPLETIONS], "total": len(found), "hasMore": more}}
+
+    # changes
+
+    def _subscribe(self, uri: str) -> None:
+        if uri not in self._subscribed:
+            check_number(self._count_subscriptions(), [uri], "uri")
+            self._subscribed.add(uri)
+
+    def _count_subscriptions(self) -> int:
+        return len(self._subscribed) + sum(map(len, self._listening))
+
+    def _tell(self, change: Changed, session: RpcSession) -> None:
+        if change.is_list:
+            self._soon(session.notify("notifications/resources/list_changed", {}))
+        for uri in self._subscribed.match(change):
+            self._soon(session.notify("notifications/resources/updated", {"uri": uri}))
+
+    def _soon(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _listen(self, call: McpCall) -> Json:
+        """Tell the client of changes for as long as its request stands open (2026-07-28)."""
+        wanted = _object(call.rpc.params, "notifications")
+        given = wanted.get("resourceSubscriptions")
+        uris = [uri for uri in given if isinstance(uri, str)] if isinstance(given, list) else []
+        check_number(self._count_subscriptions(), uris, "notifications.resourceSubscriptions")
+        subscriptions = Subscriptions(self._server.get_topic)
+        for uri in uris:
+            subscriptions.add(uri)
+        honored: Json = {name: True for name in ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
+                         if wanted.get(name) is True}  # fmt: skip
+        if uris:
+            honored["resourceSubscriptions"] = uris
+        mark = {"_meta": {SUBSCRIPTION_KEY: call.rpc.id}}
+        changes: asyncio.Queue[Changed | None] = asyncio.Queue()
+        unwatch = self._server.watch(changes.put_nowait)
+        ending = asyncio.ensure_future(call.rpc.session.input_ended.wait())
+        ending.add_done_callback(lambda _: changes.put_nowait(None))
+        self._listening.add(subscriptions)
+        try:
+            await call.rpc.notify("notifications/subscriptions/acknowledged", mark | {"notifications": honored})
+            while (change := await changes.get()) is not None:
+                if change.is_list and "resourcesListChanged" in honored:
+                    await call.rpc.notify("notifications/resources/list_changed", mark)
+                for uri in subscriptions.match(change):
+                    await call.rpc.notify("notifications/resources/updated", mark | {"uri": uri})
+        finally:
+            self._listening.discard(subscriptions)
+            unwatch()
+            ending.cancel()
+        return mark
+
+    # envelopes
+
+    def _info(self) -> Json:
+        about = {"name": self._server.name, "title": self._server.title, "version": __version__}
+        return about | self._server.profile.info
+
+    def _offered(self) -> Json:
+        if self._server.profile.capabilities is not None:
+            return self._server.profile.capabilities
+        return {
+            "tools": {"listChanged": False},
+            "resources": {"subscribe": True, "listChanged": True},
+            "prompts": {"listChanged": False},
+            "completions": {},
+        }
+
+    def _stamped(self, method: str, result: Json) -> Json:
+        """Add what every result of the later era carries."""
+        meta = {SERVER_KEY: self._info()} | result.get("_meta", {})
+        stamped = {"resultType": "complete"} | result | {"_meta": meta}
+        if method in TTL_MS and stamped["resultType"] == "complete":
+            stamped |= {"ttlMs": TTL_MS[method], "cacheScope": "private"}
+        return stamped
+
+
+def _meta(params: Json) -> Json:
+    meta = params.get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _is_modern(params: Json) -> bool:
+    return VERSION_KEY in _meta(params)
+
+
+def _from_envelope(call: RpcCall) -> McpCall:
+    meta = _meta(call.params)
+    version, capabilities, level = meta[VERSION_KEY], meta.get(CAPABILITIES_KEY), meta.get(LOG_LEVEL_KEY)
+    if not isinstance(version, str):
+        raise RpcError(INVALID_PARAMS, f"_meta: {VERSION_KEY} is a text")
+    if CAPABILITIES_KEY not in meta:
+        raise RpcError(INVALID_PARAMS, f"_meta: {CAPABILITIES_KEY} is required")
+    if version not in MODERN_VERSIONS:
+        data = {"supported": list(MODERN_VERSIONS), "requested": version}
+        raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+    return McpCall(
+        call, version, capabilities if isinstance(capabilities, dict) else {}, level if level in LEVELS else None
+    )
+
+
+def _answer(result: Json) -> Answer:
+    try:
+        return Answer(result.get("action"))
+    except ValueError:
+        return Answer.CANCELLED
+
+
+def _text(params: Json, name: str) -> str:
+    value = params.get(name)
+    if not isinstance(value, str):
+        raise InvalidRequestError(name, "a text was expected")
+    return value
+
+
+def _object(params: Json, name: str) -> Json:
+    value = params.get(name)
+    if not isinstance(value, dict | None):
+        raise InvalidRequestError(name, "an object was expected")
+    return value or {}
+
+
+def _only_page(params: Json, entries: list[Json]) -> list[Json]:
+    if params.get("cursor") is not None:
+        raise RpcError(INVALID_PARAMS, "cursor: not one of ours; every list is one page")
+    return entries

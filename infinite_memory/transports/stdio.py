@@ -1,0 +1,158 @@
+"""Where bytes come from and go to: the two sides that a session knows, and the pipes of this process as such.
+
+Threads and not `connect_read_pipe`: standard input may be a file or a terminal whose description is shared with the shell, which
+must not find it non-blocking afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import socket
+import threading
+from typing import Protocol
+
+CHUNK = 65536
+
+
+class ByteSource(Protocol):
+    """Gives bytes as they come."""
+
+    async def read(self) -> bytes:
+        """Give the next bytes, b"" at the end; may be cancelled without losing any."""
+
+
+class ByteSink(Protocol):
+    """Takes bytes in order."""
+
+    async def write(self, data: bytes) -> None:
+        """Hand *data* on; returns when it was taken.
+
+        Raises:
+            ConnectionError: the other side is gone.
+        """
+
+
+class PatientReader(asyncio.StreamReader):
+    """A reader that yields what was received before its connection broke. The standard one forgets that."""
+
+    def set_exception(self, exc: Exception) -> None:
+        """Take a broken connection for the end."""
+        if isinstance(exc, OSError):
+            self.feed_eof()
+        else:
+            super().set_exception(exc)
+
+
+class SocketSink:
+    """Writes a socket by a descriptor of its own.
+
+    Why not asyncio's writer: a write that fails closes the whole transport, and what the client had sent before it died is lost.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection.dup()
+        self._socket.setblocking(False)
+        self._order = asyncio.Lock()
+        self._sends: set[asyncio.Task[None]] = set()
+        self._is_broken = False
+
+    async def write(self, data: bytes) -> None:
+        """Send *data*; waits while the client does not read. A caller that is cancelled cuts no line: the sending goes on."""
+        task = asyncio.create_task(self._send(data))
+        self._sends.add(task)
+        task.add_done_callback(self._sent)
+        await asyncio.shield(task)
+
+    async def _send(self, data: bytes) -> None:
+        async with self._order:
+            if self._is_broken:
+                raise ConnectionResetError("the client is gone")
+            try:
+                await asyncio.get_running_loop().sock_sendall(self._socket, data)
+            except OSError as exc:
+                self._is_broken = True
+                raise ConnectionResetError(str(exc)) from exc
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._sends.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; who gave up does not want it
+
+    async def close(self) -> None:
+        """Close the descriptor; what still waits to be sent is given up."""
+        self._is_broken = True
+        sends = set(self._sends)
+        for task in sends:
+            task.cancel()
+        if sends:
+            await asyncio.wait(sends)
+        self._socket.close()
+
+
+class DescriptorSource:
+    """Reads a file descriptor in a thread that does not keep the process alive; one chunk ahead at most."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue(1)
+        threading.Thread(target=self._run, name="input", daemon=True).start()
+
+    async def read(self) -> bytes:
+        chunk = await self._chunks.get()
+        if not chunk:
+            self._chunks.put_nowait(b"")  # the end stays the end
+        return chunk
+
+    def _run(self) -> None:
+        chunk = b"-"
+        while chunk:
+            try:
+                chunk = os.read(self._descriptor, CHUNK)
+            except OSError:  # a terminal that went away
+                chunk = b""
+            try:
+                asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), self._loop).result()
+            except RuntimeError:  # the loop is closed: nobody reads any more
+                return
+
+
+class DescriptorSink:
+    """Writes a file descriptor in a thread that does not keep the process alive."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
+        self._work: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="output", daemon=True).start()
+
+    async def write(self, data: bytes) -> None:
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._work.put((data, done))
+        await done
+
+    def _run(self) -> None:
+        while True:
+            data, done = self._work.get()
+            problem: OSError | None = None
+            left = memoryview(data)
+            try:
+                while left:
+                    left = left[os.write(self._descriptor, left) :]
+            except OSError as failed:
+                problem = failed
+            try:
+                self._loop.call_soon_threadsafe(_settle, done, problem)
+            except RuntimeError:  # the loop is closed
+                return
+
+
+def _settle(done: asyncio.Future[None], problem: OSError | None) -> None:
+    if done.done():
+        return
+    if problem is None:
+        done.set_result(None)
+    else:
+        done.set_exception(problem if isinstance(problem, ConnectionError) else ConnectionResetError(str(problem)))
