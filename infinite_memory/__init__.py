@@ -6,15 +6,15 @@ Public names are imported when first used (PEP 562), so that the thin client pay
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from infinite_memory.sdk.async_memory import AsyncMemory as AsyncMemory
     from infinite_memory.sdk.errors import ApiError as ApiError
-    from infinite_memory.sdk.in_async import AsyncMemory as AsyncMemory
     from infinite_memory.sdk.memory import Memory as Memory
 
 __version__ = "0.1.0"
 
 __all__ = ["ApiError", "AsyncMemory", "Memory", "__version__"]
 
-_HOMES = {"ApiError": "sdk.errors", "AsyncMemory": "sdk.in_async", "Memory": "sdk.memory"}
+_HOMES = {"ApiError": "sdk.errors", "AsyncMemory": "sdk.async_memory", "Memory": "sdk.memory"}
 
 
 def __getattr__(name: str) -> Any:

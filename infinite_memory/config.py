@@ -1,4 +1,4 @@
-"""Settings: defaults < file < environment < flags, checked into one frozen `Config`.
+"""Settings: defaults < a checkout's file < the home's file < environment < flags, checked into one frozen `Config`.
 
 A wrong key or value is refused at start by name and by who set it. A setting is either the daemon's (model, MongoDB, ports) or
 marked ``per_session``: the latter belong to one client and travel with its connection. ``config/infinite-memory.toml``
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import keyword
 import math
 import re
 import tomllib
@@ -19,7 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from infinite_memory.contracts.registry import list_specs
 from infinite_memory.errors import ConfigError
+from infinite_memory.paths import CHECKOUT_CONFIG_FILE
+from infinite_memory.redaction import hide, remember
 
 PREFIX = "INFINITE_MEMORY_"
 MIB = 1024 * 1024
@@ -33,7 +37,7 @@ class Form:
     expected: str
 
 
-# Reserved are the words that `engine.scopes` gives a meaning of their own.
+# Reserved are the words that `store.scope_cache` gives a meaning of their own.
 SCOPE_NAME = Form(
     re.compile(r"\s*(?!(?:all|null)\s*$)\S.{0,255}\s*", re.IGNORECASE | re.DOTALL),
     "a scope's name of 1 to 256 characters; ALL and null are reserved",
@@ -42,7 +46,14 @@ RATE = Form(re.compile(r"[1-9]\d{0,8}/(second|minute|hour|day)"), "a number of r
 CLOCK_TIME = Form(re.compile(r"([01]\d|2[0-3]):[0-5]\d"), "a time of day such as 03:00")
 
 
+MONGODB_URI = Form(
+    re.compile(r"mongodb(\+srv)?://([^@/?#]*@)?[^@/?#]+(/[^@?#]*)?(\?.*)?", re.IGNORECASE),
+    "a MongoDB URI such as mongodb://host:27017; in a name or password @ : / ? # % are written %40 %3A %2F %3F %23 %25",
+)
+
+
 def _setting(default: Any, about: str, **checks: Any) -> Any:
+    """Describe a setting. ``secret=True`` hides its value wherever it would be shown, and in errors and logs."""
     return dataclasses.field(default=default, metadata={"about": about, **checks})
 
 
@@ -50,7 +61,9 @@ def _setting(default: Any, about: str, **checks: Any) -> Any:
 class MongodbSettings:
     """Which MongoDB keeps the documents."""
 
-    uri: str | None = _setting(None, "A MongoDB server of yours; without it InfiniteMemory runs its own")
+    uri: str | None = _setting(
+        None, "A MongoDB server of yours; without it InfiniteMemory runs its own", form=MONGODB_URI, secret=True
+    )
     database: str = _setting("infinite_memory", "Name of the database")
     driver: str = _setting("pymongo", "Client library", choices=("pymongo", "motor"))
     binary: str | None = _setting(
@@ -70,6 +83,9 @@ class EmbeddingSettings:
     model: str = _setting("all-MiniLM-L6-v2", "Name or path of the embedding model")
     truncate_dim: int | None = _setting(None, "Cut vectors to this many dimensions", low=8)
     precision: str = _setting("fp32", "Arithmetic of the model", choices=("fp32", "int8"))
+    prepare: bool = _setting(
+        True, "Whether the default model is fetched or written in the background where it is missing"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +154,8 @@ class RetentionSettings:
     max_age_days: int | None = _setting(None, "Days after which `prune` hides a memory; default: never", low=1)
     max_memories: int | None = _setting(None, "Memories of a scope that `prune` leaves; default: all", low=1)
     max_text_mb: float | None = _setting(None, "Texts of a scope that `prune` leaves, in MiB; default: all", low=0.001)
+    deduplicate: bool = _setting(False, "Whether equal texts are merged each night; restore_memory undoes it")
+    summarize: bool = _setting(False, "Whether old conversations get a summary each night")
     summary_hides: bool = _setting(False, "Whether `summarize` hides what it summed up; restore_memory undoes it")
     summary_by_model: bool = _setting(
         False, "Whether `summarize` has the model of `model` write; otherwise it chooses sentences"
@@ -154,6 +172,42 @@ class BackupSettings:
     folder: str | None = _setting(None, "Where backups go; default: backups in the home")
     passphrase_file: str | None = _setting(None, "File whose first line is the passphrase that locks backups")
     key_file: str | None = _setting(None, "File whose content is the key that locks backups")
+    max_unpacked_mb: int | None = _setting(
+        None, "What a backup may unpack into, in MiB; default: 1000 times its size, and at least 256", low=1
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSettings:
+    """From where memories may be imported."""
+
+    folders: str | None = _setting(
+        None,
+        "Folders, with commas or colons (Windows: semicolons) between, from which assistants and scripts may import; the command "
+        "line may name any path; default: imports in the home",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSettings:
+    """What the hooks of assistants store."""
+
+    enabled: bool = _setting(True, "Whether hooks store what is said in sessions", per_session=True)
+
+
+@dataclass(frozen=True, slots=True)
+class HooksSettings:
+    """What the hooks of assistants recall into a session."""
+
+    start_tokens: int = _setting(
+        1500, "Most tokens that a session is given at its start; 0: none", low=0, high=3000, per_session=True
+    )
+    prompt_tokens: int = _setting(
+        600, "Most tokens that are added to a prompt; 0: none", low=0, high=3000, per_session=True
+    )
+    min_confidence: float = _setting(
+        0.6, "Least confidence of what is added to a prompt", low=0.0, high=1.0, per_session=True
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,16 +236,12 @@ class HttpSettings:
     origins: str = _setting("", "Origins of web pages that may call, besides loopback; commas between")
     session_idle_s: float = _setting(1800.0, "Seconds after which a session that nobody uses ends", low=1.0)
     rate: str | None = _setting("6000/minute", "Most requests of one token, as 100/second; empty: no limit", form=RATE)
-
-
-@dataclass(frozen=True, slots=True)
-class LaravelSettings:
-    """For whom a client of the Laravel contract speaks."""
-
-    organization: str | None = _setting(
-        None, "Slug of the organization whose memories are seen; default: all", per_session=True
+    concurrent: int = _setting(
+        32, "Requests of one token that are worked on at the same time; others wait their turn", low=1
     )
-    user: str | None = _setting(None, "Whose user memories are seen; default: those of nobody named", per_session=True)
+    connections: int = _setting(
+        256, "Connections that may be open; never more than a quarter of the files that the daemon may open", low=8
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +249,7 @@ class ModelSettings:
     """A language model for the AgentMem contract's chat and facts; without it nothing is generated."""
 
     api: str | None = _setting(None, "What the server speaks", choices=("openai", "anthropic"))
-    url: str | None = _setting(None, "Address; openai: with its version, as http://127.0.0.1:11434/v1")
+    url: str | None = _setting(None, "Address; openai: with its version, as http://127.0.0.1:11434/v1", secret=True)
     name: str | None = _setting(None, "Name of the model at that server")
     key_file: str | None = _setting(None, "File whose first line is the key")
     timeout_s: float = _setting(30.0, "How long an answer may take, in seconds", low=0.1)
@@ -215,7 +265,10 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Every setting, checked. ``origins`` tells who set what is not a default: ``{"time.zone": "environment"}``."""
+    """Every setting, checked. ``origins`` tells who set what is not a default: ``{"time.zone": "environment"}``.
+
+    ``contracts`` holds the sections that contracts have of their own, as their specs say.
+    """
 
     mongodb: MongodbSettings = dataclasses.field(default_factory=MongodbSettings)
     embedding: EmbeddingSettings = dataclasses.field(default_factory=EmbeddingSettings)
@@ -226,18 +279,28 @@ class Config:
     sidecar: SidecarSettings = dataclasses.field(default_factory=SidecarSettings)
     retention: RetentionSettings = dataclasses.field(default_factory=RetentionSettings)
     backup: BackupSettings = dataclasses.field(default_factory=BackupSettings)
+    import_: ImportSettings = dataclasses.field(default_factory=ImportSettings)  # section ``import``, a word of Python
+    capture: CaptureSettings = dataclasses.field(default_factory=CaptureSettings)
+    hooks: HooksSettings = dataclasses.field(default_factory=HooksSettings)
     daemon: DaemonSettings = dataclasses.field(default_factory=DaemonSettings)
     mcp: McpSettings = dataclasses.field(default_factory=McpSettings)
     http: HttpSettings = dataclasses.field(default_factory=HttpSettings)
-    laravel: LaravelSettings = dataclasses.field(default_factory=LaravelSettings)
+    contracts: Mapping[str, Mapping[str, str | None]] = dataclasses.field(
+        default_factory=lambda: _sections_of_contracts({})
+    )
     model: ModelSettings = dataclasses.field(default_factory=ModelSettings)
     log: LogSettings = dataclasses.field(default_factory=LogSettings)
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def values(self) -> Iterator[tuple[str, Any]]:
-        """Give every setting's name (``section.name``) and value, in the order of the documentation."""
+        """Give every setting's name (``section.name``) and value, in the order of the documentation. For those who use them;
+        what is shown to anybody is `KnownSetting.display`.
+        """
         for name, known in known_settings().items():
-            yield name, getattr(getattr(self, known.section), known.name)
+            if known.section in self.contracts:
+                yield name, self.contracts[known.section][known.name]
+            else:
+                yield name, getattr(getattr(self, _attribute(known.section)), known.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +317,11 @@ class KnownSetting:
     low: float | None
     high: float | None
     form: Form | None
+    secret: bool
+
+    def display(self, value: Any) -> Any:
+        """Return *value* as it may be shown to anybody."""
+        return hide(value) if self.secret and value is not None else value
 
     @property
     def variable(self) -> str:
@@ -263,25 +331,43 @@ class KnownSetting:
 
 def known_settings() -> dict[str, KnownSetting]:
     """List every setting by its name ``section.name``."""
-    known = {}
-    for section, kind in _sections().items():
+    sections = typing.get_type_hints(Config).items()
+    known = [one for name, kind in sections for one in _settings_in(name.rstrip("_"), kind)]
+    return {f"{one.section}.{one.name}": one for one in known}
+
+
+def _settings_in(section: str, kind: Any) -> Iterator[KnownSetting]:
+    if section == "contracts":
+        for spec in list_specs():
+            for own in spec.settings:
+                yield KnownSetting(
+                    spec.section, own.name, str | None, own.default, own.about, True, (), None, None, None, False
+                )  # fmt: skip
+    elif dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         for one in dataclasses.fields(kind):
             meta = one.metadata
-            known[f"{section}.{one.name}"] = KnownSetting(
+            yield KnownSetting(
                 section, one.name, hints[one.name], one.default, meta["about"], meta.get("per_session", False),
                 meta.get("choices", ()), meta.get("low"), meta.get("high"), meta.get("form"),
+                meta.get("secret", False),
             )  # fmt: skip
-    return known
 
 
-def load_config(file: Path, environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Config:
+def load_config(
+    file: Path,
+    environ: Mapping[str, str],
+    flags: Mapping[str, str] | None = None,
+    *,
+    checkout_file: Path = CHECKOUT_CONFIG_FILE,
+) -> Config:
     """Read and check all settings.
 
     Args:
         file: The user's TOML file; need not exist.
         environ: Variables ``INFINITE_MEMORY_<SECTION>__<NAME>``; others are none of ours.
         flags: ``{"section.name": text}`` from the command line.
+        checkout_file: The TOML file of a checkout, which all others win over; need not exist.
 
     Raises:
         ConfigError: a setting is unknown or has a wrong value.
@@ -290,10 +376,14 @@ def load_config(file: Path, environ: Mapping[str, str], flags: Mapping[str, str]
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for origin, found in (
+        (str(checkout_file), _read_file(checkout_file)),
         (str(file), _read_file(file)),
         ("environment", _read_environment(environ)),
         ("flag", dict(flags or {})),
     ):
+        for name, raw in found.items():
+            if name in known and known[name].secret:
+                remember(raw)
         for name, raw in found.items():
             if name not in known:
                 raise ConfigError(f"{origin}: there is no setting {name}{_nearest(name, known)}")
@@ -303,12 +393,29 @@ def load_config(file: Path, environ: Mapping[str, str], flags: Mapping[str, str]
         section: kind(**{one.split(".")[1]: value for one, value in values.items() if one.startswith(section + ".")})
         for section, kind in _sections().items()
     }
-    return Config(**sections, origins=origins)
+    return Config(
+        **{_attribute(section): one for section, one in sections.items()},
+        contracts=_sections_of_contracts(values),
+        origins=origins,
+    )
+
+
+def _sections_of_contracts(values: Mapping[str, Any]) -> dict[str, dict[str, str | None]]:
+    return {
+        spec.section: {one.name: values.get(f"{spec.section}.{one.name}", one.default) for one in spec.settings}
+        for spec in list_specs()
+        if spec.settings
+    }
 
 
 def _sections() -> dict[str, Any]:
     hints = typing.get_type_hints(Config)
-    return {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
+    return {name.rstrip("_"): kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
+
+
+def _attribute(section: str) -> str:
+    """Return the name of a section's attribute of `Config`: its own, unless that is a word of Python."""
+    return f"{section}_" if keyword.iskeyword(section) else section
 
 
 def _nearest(name: str, known: Mapping[str, Any]) -> str:
@@ -321,8 +428,8 @@ def _read_file(file: Path) -> dict[str, Any]:
         tables = tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        raise ConfigError(f"{file}: {problem}") from problem
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        raise ConfigError(f"{file}: {exc}") from exc
     found: dict[str, Any] = {}
     for section, table in tables.items():
         if not isinstance(table, dict):
@@ -348,7 +455,7 @@ def _has_utf8(value: Any) -> bool:
 
 def _check(setting: KnownSetting, raw: Any, origin: str) -> Any:
     def wrong(expected: str) -> ConfigError:
-        return ConfigError(f"{origin}: {setting.section}.{setting.name} = {raw!r} is not {expected}")
+        return ConfigError(f"{origin}: {setting.section}.{setting.name} = {setting.display(raw)!r} is not {expected}")
 
     kinds = [kind for kind in typing.get_args(setting.kind) if kind is not types.NoneType] or [setting.kind]
     kind = kinds[0]

@@ -36,22 +36,49 @@ Each class has a stable ``code``: contracts map codes to replies of their own, s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+from infinite_memory.redaction import redacted
 
 _SHOWN = 120
 
 
-def shown(value: object) -> str:
+def truncated_repr(value: object) -> str:
     """Write *value* for a message: its repr, cut so that a reply never carries back a megabyte."""
     text = value[: _SHOWN + 1] if isinstance(value, str) else value
     written = repr(text)
     return written if len(written) <= _SHOWN else f"{written[:_SHOWN]}…"
 
 
+# Controls but the line feed and the tab, the marks that turn the direction of text (Unicode's Bidi_Control), line separators, surrogates.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# What no new name holds: of the above without NUL and the marks, with the line feed and the tab.
+_CONTROLS = re.compile("[\x01-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def escaped(text: str, *, line: bool = False) -> str:
+    """Write *text* for a terminal, what is unprintable as ``\\u`` and four digits; with *line* line feeds and tabs as well."""
+    if line:
+        text = text.replace("\n", "\\n").replace("\t", "\\t")
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def without_surrogates(text: str) -> str:
+    """Return *text* with U+FFFD for each unpaired surrogate: neither UTF-8 nor BSON can hold one."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
 class InfiniteMemoryError(Exception):
-    """Base of the tree; caught where any failure of ours is turned into a reply."""
+    """Base of the tree; caught where any failure of ours is turned into a reply. Its text never holds a secret setting."""
 
     code = "internal_error"
+
+    def __str__(self) -> str:
+        return redacted(super().__str__())
 
 
 class InvalidRequestError(InfiniteMemoryError):
@@ -67,9 +94,24 @@ class InvalidRequestError(InfiniteMemoryError):
         self.field = field
 
     @classmethod
-    def wrong(cls, field: str, value: object, expected: str) -> InvalidRequestError:
+    def invalid_value(cls, field: str, value: object, expected: str) -> InvalidRequestError:
         """Build the usual message: what came and what was expected."""
-        return cls(field, f"{shown(value)} is not {expected}")
+        return cls(field, f"{truncated_repr(value)} is not {expected}")
+
+
+def check_printable(name: str, field: str) -> None:
+    """Refuse a new name with control characters or line breaks in it.
+
+    NUL and marks of text direction are taken: no terminal obeys the one, names in Hebrew or Arabic may need the others, and both are
+    shown by their numbers.
+
+    Raises:
+        InvalidRequestError: it holds a control character or a line break.
+    """
+    if _CONTROLS.search(name):
+        raise InvalidRequestError(
+            field, f"{truncated_repr(name)} holds a control character or a line break; a name has none"
+        )
 
 
 class LimitExceededError(InvalidRequestError):
@@ -94,7 +136,7 @@ class MemoryNotFoundError(NotFoundError):
     code = "memory_not_found"
 
     def __init__(self, memory_id: str) -> None:
-        super().__init__(f"no memory has id {shown(memory_id)}")
+        super().__init__(f"no memory has id {truncated_repr(memory_id)}")
 
 
 class ScopeNotFoundError(NotFoundError):
@@ -103,10 +145,10 @@ class ScopeNotFoundError(NotFoundError):
     code = "scope_not_found"
 
     def __init__(self, name: str, nearest: Sequence[str] = (), *, archived: bool = False) -> None:
-        hint = f"; did you mean {', '.join(shown(one) for one in nearest)}?" if nearest else ""
+        hint = f"; did you mean {', '.join(truncated_repr(one) for one in nearest)}?" if nearest else ""
         if archived:
             hint = "; one of that name is archived, restore_memory takes it out again"
-        super().__init__(f"there is no scope {shown(name)}{hint}")
+        super().__init__(f"there is no scope {truncated_repr(name)}{hint}")
         self.name, self.nearest = name, tuple(nearest)
 
 
@@ -117,7 +159,7 @@ class AgentNotFoundError(NotFoundError):
 
     def __init__(self, agent_id: str) -> None:
         super().__init__(
-            f"there is no agent {shown(agent_id)}; an agent exists once it is made, or from its first memory on"
+            f"there is no agent {truncated_repr(agent_id)}; an agent exists once it is made, or from its first memory on"
         )
         self.agent_id = agent_id
 
@@ -140,7 +182,7 @@ class ScopeExistsError(AlreadyExistsError):
     code = "scope_exists"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"a scope named {shown(name)} exists already")
+        super().__init__(f"a scope named {truncated_repr(name)} exists already")
 
 
 class AuthenticationError(InfiniteMemoryError):
@@ -174,8 +216,9 @@ class ScopeArchivedError(InfiniteMemoryError):
     code = "scope_archived"
 
     def __init__(self, name: str) -> None:
+        scope = truncated_repr(name)
         super().__init__(
-            f"the scope {shown(name)} is archived; take it out with restore_memory (scope: {shown(name)}) or choose another"
+            f"the scope {scope} is archived; take it out with restore_memory (scope: {scope}) or choose another"
         )
 
 
@@ -211,10 +254,9 @@ class SchemaTooNewError(StoreError):
 
     code = "schema_too_new"
 
-    def __init__(self, found: int, known: int) -> None:
-        super().__init__(
-            f"the data has schema version {found}, this program knows up to {known}; update InfiniteMemory"
-        )
+    def __init__(self, found: int, known: int, program: str | None = None) -> None:
+        needed = f"infinite-memory {program} or newer" if program else "a newer infinite-memory"
+        super().__init__(f"the data has schema version {found}, this program knows up to {known}; install {needed}")
 
 
 class EmbeddingError(InfiniteMemoryError):

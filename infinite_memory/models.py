@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-import unicodedata
+import hashlib
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NewType
+
+from infinite_memory.normalization import normalize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +33,13 @@ MILLISECOND = dt.timedelta(milliseconds=1)
 
 def fold(text: str) -> str:
     """Bring a tag or name to the form in which two spellings are the same: NFC, case folded, blanks trimmed."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).strip()
+    return normalize("NFC", normalize("NFC", text).casefold()).strip()
+
+
+def content_hash(text: str) -> str:
+    """Return the name of what a text says, whatever its case, Unicode form and white space: SHA-256 in hexadecimal."""
+    folded = " ".join(normalize("NFC", text).casefold().split())
+    return hashlib.sha256(folded.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def floor_to_millisecond(instant: dt.datetime) -> dt.datetime:
@@ -83,8 +92,60 @@ class Embedding:
     vectors: Vectors
 
 
+class FieldType(enum.Enum):
+    """What a field of a memory holds."""
+
+    TEXT, NUMBER, INSTANT, TEXTS, INSTANTS, OBJECT, JSON, COUNT, FLAG, ID, VECTORS = range(11)
+
+
+class FilterRule(enum.Enum):
+    """How a filter asks for a field: the same letter for letter, the same by `fold` as tags are matched, or at least as much."""
+
+    SAME, FOLDED, AT_LEAST = range(3)
+
+
 @dataclass(frozen=True, slots=True)
-class MemoryRecord:
+class FieldFilter:
+    """How a field is filtered by: what `Filter` and requests call that, and the name of its column in the index."""
+
+    rule: FilterRule
+    part: str
+    request_name: str
+    column: str
+
+    def match_key(self, text: str) -> str:
+        """Return what is compared of a text."""
+        return fold(text) if self.rule is FilterRule.FOLDED else text
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryField:
+    """One field of a memory. ``maximum`` is of a number from 0; ``is_mutable``: by an update; ``is_exported``: and taken by imports."""
+
+    name: str
+    type: FieldType
+    title: str
+    maximum: float | None = None
+    is_mutable: bool = False
+    is_exported: bool = True
+    filter: FieldFilter | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryDetails:
+    """What may be said about a memory beside its text, each a text or a number; None where nothing was said. `FIELDS` describes them."""
+
+    type: str | None = None
+    title: str | None = None
+    importance: float | None = None
+    confidence: float | None = None
+    status: str | None = None
+    speaker: str | None = None
+    conversation_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecord(MemoryDetails):
     """One stored item, whole.
 
     ``embedding`` is None while it is pending (the model failed or was not ready): the memory is kept all the same.
@@ -100,13 +161,6 @@ class MemoryRecord:
     created_at: dt.datetime
     updated_at: dt.datetime
     tags: tuple[str, ...] = ()
-    type: str | None = None
-    title: str | None = None
-    importance: float | None = None
-    confidence: float | None = None
-    status: str | None = None
-    speaker: str | None = None
-    conversation_id: str | None = None
     owners: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     structured: Any = None
@@ -123,8 +177,60 @@ class MemoryRecord:
         return tag_keys(self.tags, self.speaker, self.conversation_id)
 
 
+def _by(rule: FilterRule, name: str, part: str = "", column: str = "") -> FieldFilter:
+    asked = f"min_{name}" if rule is FilterRule.AT_LEAST else name
+    return FieldFilter(rule, part or asked, asked, column or name)
+
+
+_T, _R = FieldType, FilterRule
+FIELDS: Mapping[str, MemoryField] = {
+    one.name: one
+    for one in (
+        MemoryField("memory_id", _T.ID, "Its id"),
+        MemoryField("scope_id", _T.ID, "The scope it belongs to"),
+        MemoryField("text", _T.TEXT, "The text to remember", is_mutable=True),
+        MemoryField("source", _T.TEXT, "Where it comes from", is_mutable=True, filter=_by(_R.SAME, "source")),
+        MemoryField("occurred_at", _T.INSTANT, "When it happened", is_mutable=True),
+        MemoryField("created_at", _T.INSTANT, "When it was stored"),
+        MemoryField("updated_at", _T.INSTANT, "When it was last changed"),
+        MemoryField("tags", _T.TEXTS, "Tags for finding it again", is_mutable=True),
+        MemoryField("type", _T.TEXT, "What kind of memory it is, a word of yours", is_mutable=True, filter=_by(_R.SAME, "type")),
+        MemoryField("title", _T.TEXT, "A short title", is_mutable=True),
+        MemoryField("status", _T.TEXT, "Its state, in the words of its contract", is_mutable=True),
+        MemoryField("speaker", _T.TEXT, "Who said it", is_mutable=True, filter=_by(_R.FOLDED, "speaker")),
+        MemoryField("conversation_id", _T.TEXT, "Conversation it belongs to", is_mutable=True,
+                    filter=_by(_R.FOLDED, "conversation_id", column="conversation")),
+        MemoryField("confidence", _T.NUMBER, "How sure it is, 0 to 1", 1, is_mutable=True,
+                    filter=_by(_R.AT_LEAST, "confidence", "min_stored_confidence")),
+        MemoryField("importance", _T.NUMBER, "How much it matters, 0 to 10", 10, is_mutable=True, filter=_by(_R.AT_LEAST, "importance")),
+        MemoryField("owners", _T.OBJECT, "Whose it is", is_mutable=True),
+        MemoryField("metadata", _T.OBJECT, "What else is known about it", is_mutable=True),
+        MemoryField("structured", _T.JSON, "Structured content that the text was made from"),
+        MemoryField("occurrences", _T.INSTANTS, "Every time it happened"),
+        MemoryField("content_hash", _T.TEXT, "The hash of its text", is_exported=False),
+        MemoryField("revision", _T.COUNT, "The number of its version"),
+        MemoryField("deleted_at", _T.INSTANT, "When it was softly forgotten"),
+        MemoryField("is_pruned", _T.FLAG, "Whether it was hidden only to make room"),
+        MemoryField("embedding", _T.VECTORS, "Its vectors", is_exported=False),
+    )
+}  # fmt: skip
+"""Every field of a memory: the one description that documents, updates, exports, imports, filters and schemas are made from. A new text or
+number is a row here and an attribute of `MemoryDetails`; where it is filtered by, of `Filter` and `IndexRow` too."""
+
+DETAILS = tuple(FIELDS[one.name] for one in fields(MemoryDetails))
+FILTERED: Mapping[str, FieldFilter] = {one.name: one.filter for one in FIELDS.values() if one.filter is not None}
+"""The fields that a filter may ask for by a value of their own; an index has a column for each."""
+FILTERED_TEXTS = {name: by for name, by in FILTERED.items() if FIELDS[name].type is FieldType.TEXT}
+FILTERED_NUMBERS = {name: by for name, by in FILTERED.items() if FIELDS[name].type is FieldType.NUMBER}
+
+
+def get_details(memory: MemoryDetails) -> dict[str, Any]:
+    """Return what is said about a memory, by field; what is not said is left out."""
+    return {one.name: value for one in DETAILS if (value := getattr(memory, one.name)) is not None}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class IndexRow:
     """What a sidecar keeps of one live memory: all that filters ask for, and its vectors, but no text."""
 
     memory_id: MemoryId
@@ -142,24 +248,23 @@ class Row:
     embedding: Embedding | None
 
     @classmethod
-    def of(cls, memory: MemoryRecord) -> Row:
+    def of(cls, memory: MemoryRecord) -> IndexRow:
         """Take from *memory* what a sidecar keeps."""
-        return cls(
-            memory.memory_id, memory.scope_id, memory.revision, memory.occurred_at, memory.created_at, memory.tag_keys,
-            memory.source, memory.type, memory.speaker, memory.conversation_id, memory.confidence, memory.importance,
-            memory.embedding,
-        )  # fmt: skip
+        return cls(*_indexed(memory))
+
+
+_indexed = operator.attrgetter(*(one.name for one in fields(IndexRow)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class IndexBatch:
     """Many rows, column by column, each memory at most once: place *i* of every column belongs to the same memory.
 
-    Why beside `Row`: when a million memories are read, making objects of each takes longer than all else.
+    Why beside `IndexRow`: when a million memories are read, making objects of each takes longer than all else.
 
     ``keys`` are the twelve bytes that an id writes in hexadecimal, times are milliseconds from 1970, ``tag_keys`` have each key once.
-    A confidence or importance that is not there is NaN. ``vectors`` are float32, little-endian, one after the other: as many as
-    ``windows`` says, of the space in ``spaces``; empty, 0 and None for a memory without.
+    ``values`` has a column for each of `FILTERED`, by its name; a number that is not there is NaN. ``vectors`` are float32,
+    little-endian, one after the other: as many as ``windows`` says, of the space in ``spaces``; empty, 0 and None for a memory without.
     """
 
     keys: Sequence[bytes]
@@ -168,12 +273,7 @@ class Rows:
     occurred_ms: Sequence[int]
     created_ms: Sequence[int]
     tag_keys: Sequence[Collection[str]]
-    sources: Sequence[str]
-    types: Sequence[str | None]
-    speakers: Sequence[str | None]
-    conversation_ids: Sequence[str | None]
-    confidences: Sequence[float]
-    importances: Sequence[float]
+    values: Mapping[str, Sequence[Any]]
     spaces: Sequence[str | None]
     windows: Sequence[int]
     vectors: Sequence[bytes]
@@ -185,9 +285,12 @@ class Rows:
         """Write the keys as ids."""
         return [MemoryId(key.hex()) for key in self.keys]
 
-    def take(self, places: Sequence[int]) -> Rows:
+    def take(self, places: Sequence[int]) -> IndexBatch:
         """Give the rows at *places*."""
-        return Rows(*([getattr(self, one.name)[at] for at in places] for one in fields(self)))
+        columns = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {name: [column[at] for at in places] for name, column in columns.pop("values").items()}
+        taken = {name: [column[at] for at in places] for name, column in columns.items()}
+        return IndexBatch(**taken, values=values)
 
 
 class TagsMode(enum.Enum):

@@ -1,70 +1,104 @@
 """The command `infinite-memory`: arguments in, exit code out. No logic of its own, and nothing heavy is imported.
 
-Exit codes: 0 all is well, 1 the request failed or something is wrong, 2 a usage or configuration fault.
+Exit codes: 0 all is well, 1 the request failed or something is wrong, 2 a usage or configuration fault or not confirmed, 75 busy
+(`backup --lock`), 130 interrupted. `docs/terminal.md` has them for every command.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from infinite_memory import __version__
+from infinite_memory.cli.terminal import printing_safely
 from infinite_memory.errors import ConfigError, InfiniteMemoryError
 
-CONTRACTS = ("native", "memory-server", "palace", "laravel", "agentmem")
+MODULES = {
+    "serve": ("serve",),
+    "daemon": ("daemon",),
+    "memories": ("remember", "search", "recall", "show", "edit"),
+    "why": ("why",),
+    "forget": ("forget", "undo"),
+    "tail": ("tail",),
+    "status": ("status",),
+    "open_page": ("open",),
+    "admin": ("call", "stats", "help", "doctor", "optimize", "reindex", "config"),
+    "lifecycle": ("backup", "verify", "restore", "export", "import"),
+    "scopes": ("scopes",),
+    "repair": ("repair",),
+    "tokens": ("tokens",),
+    "setup": ("setup",),
+    "uninstall": ("uninstall",),
+    "completion": ("completion",),
+    "capture": ("capture", "hook"),
+    "connect": ("connect",),
+}
+"""The module of each command, in the order in which help lists them. A module has `add_parsers` and `COMMANDS`."""
+
+_MODULE_OF = {command: module for module, commands in MODULES.items() for command in commands}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    options = _parser().parse_args(arguments)
+    _open_missing()
+    if (given := sys.argv[1:] if arguments is None else list(arguments))[:1] == ["hook"] and given[1:2] != ["--help"]:
+        from infinite_memory.hooks.client import run  # nothing else is imported: an assistant waits for it
+
+        return run(given[1:])
+    with printing_safely():
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     try:
-        return int(_run(options))
-    except ConfigError as problem:
-        print(f"infinite-memory: {problem}", file=sys.stderr)
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        options = build_parser(_MODULE_OF.get(words[0]) if words else None).parse_args(words)
+        code = int(_run(options))
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a reader that left is dealt with
+        return code
+    except ConfigError as exc:
+        print(f"infinite-memory: {exc}", file=sys.stderr)
         return 2
-    except InfiniteMemoryError as problem:
-        print(f"infinite-memory: {problem}", file=sys.stderr)
+    except InfiniteMemoryError as exc:
+        print(f"infinite-memory: {exc}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
-    except OSError as problem:  # a home that cannot be written, say; it names the file
-        print(f"infinite-memory: {problem}", file=sys.stderr)
+    except RecursionError:  # JSON on the command line that is nested without end
+        print("infinite-memory: the input is nested too deeply", file=sys.stderr)
+        return 2
+    except OSError as exc:  # a home that cannot be written, say; it names the file
+        print(f"infinite-memory: {exc}", file=sys.stderr)
         return 1
 
 
+def _open_missing() -> None:
+    """Open what the parent closed: or the next file would be taken for standard input, output or errors."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
 def _run(options: argparse.Namespace) -> int:
-    if options.command == "serve":
-        from infinite_memory.cli.serve import serve
-
-        return serve(options)
-    from infinite_memory.cli import admin, connect, daemon, lifecycle, tokens
-
-    run = {
-        "daemon": daemon.daemon,
-        "call": admin.call,
-        "stats": admin.stats,
-        "help": admin.help_,
-        "doctor": admin.doctor,
-        "optimize": admin.optimize,
-        "reindex": admin.reindex,
-        "config": admin.config,
-        "connect": connect.connect,
-        "tokens": tokens.run,
-    } | lifecycle.COMMANDS
-    return run[options.command](options)
+    module = importlib.import_module(f"{__name__}.{_MODULE_OF[options.command]}")
+    return int(module.COMMANDS[options.command](options))
 
 
-def _parser() -> argparse.ArgumentParser:
-    from infinite_memory.cli.lifecycle import add_parsers as add_lifecycle
-    from infinite_memory.cli.progress import add_option
-    from infinite_memory.cli.tokens import add_parser as add_tokens
-
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of all commands, or with *only* of that module's: `serve` starts without the modules of the others."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--config", type=Path, metavar="FILE", help="settings file; default: config.toml in the home")
     common.add_argument(
@@ -77,60 +111,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    serve = commands.add_parser("serve", parents=[common], help="answer requests on standard input and output")
-    serve.add_argument("--scope", metavar="NAME", help="the scope that is active at first")
-    serve.add_argument("--tools", choices=("core", "all"), help="which tools an MCP client is offered")
-    serve.add_argument("--contract", choices=CONTRACTS, default=CONTRACTS[0], help="which contract is spoken")
-    serve.add_argument("--palace", metavar="NAME", help="with --contract palace: the palace of calls that name none")
-    serve.add_argument("--organization", metavar="SLUG", help="with --contract laravel: whose memories are seen")
-    serve.add_argument("--user", metavar="NAME", help="with --contract laravel: for whom user memories are kept")
-    serve.add_argument("--http", metavar="ADDR", help="also over HTTP, while this runs: 127.0.0.1:PORT")
-    serve.add_argument("--in-process", action="store_true", help="without a daemon: everything in this process")
-
-    daemon = commands.add_parser("daemon", help="run, start, stop or show the daemon").add_subparsers(
-        dest="what", required=True, metavar="run|start|stop|status"
-    )
-    daemon.add_parser("run", parents=[common], help="run it here, for systemd, launchd and containers")
-    daemon.add_parser("start", parents=[common], help="start it, if it does not run")
-    daemon.add_parser("stop", parents=[common], help="let it finish and go")
-    daemon.add_parser("status", parents=[common], help="show it").add_argument("--json", action="store_true")
-
-    call = commands.add_parser("call", parents=[common], help="send one request and print the reply")
-    call.add_argument("action", metavar="ACTION", help="name of a command, as `infinite-memory help` lists them")
-    call.add_argument(
-        "fields", nargs="?", default="{}", metavar="JSON", help='its fields, as {"query": "tea"}; - reads them'
-    )
-
-    commands.add_parser("stats", parents=[common], help="print statistics").add_argument("--json", action="store_true")
-    helped = commands.add_parser("help", parents=[common], help="list the requests and their fields")
-    helped.add_argument("action", nargs="?", metavar="ACTION")
-    helped.add_argument("--json", action="store_true")
-    commands.add_parser(
-        "doctor", parents=[common], help="check database, model, index, permissions and disk"
-    ).add_argument("--json", action="store_true")
-    optimize = commands.add_parser("optimize", parents=[common], help="tidy up; changes no words unless told to")
-    optimize.add_argument(
-        "operations", nargs="*", metavar="OPERATION",
-        help="compact, check_sidecar, purge_deleted (the default), deduplicate, merge_similar, prune or summarize",
-    )  # fmt: skip
-    optimize.add_argument("--dry-run", action="store_true", help="only tell what would be done")
-    optimize.add_argument("--json", action="store_true", help="print the reply as JSON, with what was concerned")
-    reindex = commands.add_parser("reindex", parents=[common], help="build the index anew from the database")
-    for long in (optimize, reindex):
-        add_option(long)
-    add_lifecycle(commands, common)
-    add_tokens(commands, common)
-    connect = commands.add_parser("connect", help="enter this memory into an MCP client's configuration")
-    connect.add_argument(
-        "client", choices=("claude-desktop", "claude-code", "cursor", "vscode", "codex", "windsurf"), metavar="CLIENT",
-        help="claude-desktop, claude-code, cursor, vscode, codex or windsurf",
-    )  # fmt: skip
-    connect.add_argument("--print", action="store_true", help="only show what would be entered, and where")
-    connect.add_argument("--remove", action="store_true", help="take it out again")
-    connect.add_argument("--scope", metavar="NAME", help="the scope that is active at first")
-    connect.add_argument("--tools", choices=("core", "all"), help="which tools the client is offered")
-    commands.add_parser("config", parents=[common], help="show every setting and who set it").add_argument(
-        "--json", action="store_true"
-    )
+    for module in MODULES if only is None else (only,):
+        importlib.import_module(f"{__name__}.{module}").add_parsers(commands, common)
     return parser

@@ -10,12 +10,46 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.cli.progress import asking
-from infinite_memory.cli.reach import ask, home_and_config
+from infinite_memory.cli.capture import describe_events, failing_events, malformed_files
+from infinite_memory.cli.daemon_requests import ask, ask_daemon, home_and_config
+from infinite_memory.cli.progress import add_option, asking
+from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import EmbeddingError, InfiniteMemoryError
+from infinite_memory.hooks.control import read_control
+from infinite_memory.paths import CHECKOUT_CONFIG_FILE
 
 Json = dict[str, Any]
 FREE_BYTES = 500 * 1024 * 1024  # below this a doctor worries
+
+
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the commands to the parser of `infinite-memory`."""
+    calling = commands.add_parser("call", parents=[common], help="send one request and print the reply")
+    calling.add_argument("action", metavar="ACTION", help="name of a command, as `infinite-memory help` lists them")
+    calling.add_argument(
+        "fields", nargs="?", default="{}", metavar="JSON", help='its fields, as {"query": "tea"}; - reads them'
+    )
+
+    commands.add_parser("stats", parents=[common], help="print statistics").add_argument("--json", action="store_true")
+    helped = commands.add_parser("help", parents=[common], help="list the requests and their fields")
+    helped.add_argument("action", nargs="?", metavar="ACTION")
+    helped.add_argument("--json", action="store_true")
+    commands.add_parser(
+        "doctor", parents=[common], help="check database, documents, model, index, permissions and disk"
+    ).add_argument("--json", action="store_true")
+    optimizing = commands.add_parser("optimize", parents=[common], help="tidy up; changes no words unless told to")
+    optimizing.add_argument(
+        "operations", nargs="*", metavar="OPERATION",
+        help="compact, check_sidecar, purge_deleted (the default), deduplicate, merge_similar, prune or summarize",
+    )  # fmt: skip
+    optimizing.add_argument("--dry-run", action="store_true", help="only tell what would be done")
+    optimizing.add_argument("--json", action="store_true", help="print the reply as JSON, with what was concerned")
+    reindexing = commands.add_parser("reindex", parents=[common], help="build the index anew from the database")
+    for long in (optimizing, reindexing):
+        add_option(long)
+    commands.add_parser("config", parents=[common], help="show every setting and who set it").add_argument(
+        "--json", action="store_true"
+    )
 
 
 def call(options: argparse.Namespace) -> int:
@@ -23,8 +57,8 @@ def call(options: argparse.Namespace) -> int:
     text = sys.stdin.read() if options.fields == "-" else options.fields
     try:
         fields = json.loads(text) if text.strip() else {}
-    except ValueError as problem:
-        print(f"infinite-memory call: the fields are not JSON: {problem}", file=sys.stderr)
+    except ValueError as exc:
+        print(f"infinite-memory call: the fields are not JSON: {exc}", file=sys.stderr)
         return 2
     if not isinstance(fields, dict):
         print('infinite-memory call: the fields are not a JSON object such as {"query": "tea"}', file=sys.stderr)
@@ -48,9 +82,9 @@ def help_(options: argparse.Namespace) -> int:
     """List the requests and their fields; needs no daemon."""
     import asyncio
 
-    from infinite_memory.app import new_session
-    from infinite_memory.contracts.native import NativeContract
-    from infinite_memory.engine import Engine
+    from infinite_memory.bootstrap import new_session
+    from infinite_memory.contracts.native.contract import NativeContract
+    from infinite_memory.engine.engine import Engine
 
     async def no_engine() -> Engine:
         raise NotImplementedError
@@ -83,7 +117,7 @@ def optimize(options: argparse.Namespace) -> int:
         print(f"infinite-memory optimize: {reply['error']}", file=sys.stderr)
         return 1
     for line in reply["operations"]:
-        print(line)
+        print(in_one_line(line))
     return _code(reply)
 
 
@@ -101,14 +135,17 @@ def config(options: argparse.Namespace) -> int:
     home, settings = home_and_config(options)
     known = known_settings()
     rows = [
-        {"name": name, "value": value, "set_by": settings.origins.get(name, "default"), "about": known[name].about,
+        {"name": name, "value": known[name].display(value), "set_by": settings.origins.get(name, "default"), "about": known[name].about,
          "variable": known[name].variable, "per_session": known[name].per_session}
         for name, value in settings.values()
     ]  # fmt: skip
     if options.json:
         print(json.dumps({"home": str(home.path), "settings": rows}, ensure_ascii=False))
         return 0
-    print(f"home: {home.path}\nfile: {home.config_file}{'' if home.config_file.is_file() else ' (not there)'}\n")
+    print(f"home: {home.path}\nfile: {home.config_file}{'' if home.config_file.is_file() else ' (not there)'}")
+    if CHECKOUT_CONFIG_FILE.is_file():
+        print(f"checkout: {CHECKOUT_CONFIG_FILE}")
+    print()
     for row in rows:
         shown = "" if row["value"] is None else json.dumps(row["value"], ensure_ascii=False)
         print(f"{row['name']:<32} {shown:<24} {row['set_by']:<12} {row['about']}")
@@ -133,47 +170,82 @@ def doctor(options: argparse.Namespace) -> int:
         free = shutil.disk_usage(home.path).free
         short = f"only {free / 2**20:,.0f} MiB are free" if free < FREE_BYTES else None
         found("disk", short, f"{free / 2**30:,.1f} GiB are free")
-        _check_parts(options, found)
+        _check_parts(options, settings, found)
+        _check_hooks(home.path, found)
     _check_model(settings, found)
-    well = all(one["ok"] for one in findings)
+    well = all(finding["ok"] for finding in findings)
     if options.json:
         print(json.dumps({"ok": well, "checks": findings}, ensure_ascii=False))
     else:
-        for one in findings:
-            print(f"{'ok   ' if one['ok'] else 'WRONG'} {one['check']:<10} {one['says']}")
+        for finding in findings:
+            print(f"{'ok   ' if finding['ok'] else 'WRONG'} {finding['check']:<10} {in_one_line(finding['says'])}")
     return 0 if well else 1
 
 
-def _check_parts(options: argparse.Namespace, found: Any) -> None:
+def _check_parts(options: argparse.Namespace, settings: Any, found: Any) -> None:
     """Ask the daemon for its health, and compare the index's count with the database's."""
     try:
         health = ask(options, {"action": "health_check"})
         for name, says in health.get("checks", {}).items():
             found(name, None if says == "ok" else says, "works")
+        if health.get("status") == "OK":
+            found("documents", _set_aside(health.get("set_aside", [])), "all can be read")
         reply = ask(options, {"action": "get_memory_stats"})
-    except InfiniteMemoryError as problem:
-        found("daemon", str(problem), "")
+    except InfiniteMemoryError as exc:
+        found("daemon", str(exc), "")
         return
     if reply["status"] != "OK":
         found("counts", reply["error"], "")
         return
     one = reply["stats"]
+    if not settings.mongodb.uri:
+        _check_files(len(one["scopes"]) + len(one["archived_scopes"]), found)
     stored = one["total_memories"] + sum(one["archived_scopes"].values())
     indexed = one["sidecar"]["count"]
     differ = f"the index holds {indexed:,} memories, the database {stored:,}; infinite-memory reindex mends that"
     found("counts", differ if indexed != stored else None, f"{stored:,} memories, all indexed")
 
 
+def _check_hooks(home: Path, found: Any) -> None:
+    """Tell the last event of each kind of hook, and what fails; nothing where no hook ever ran."""
+    events = describe_events(home)
+    problems = "; ".join(filter(None, (failing_events(home), malformed_files(home)))) or None
+    if events or problems:
+        found("hooks", problems, f"capture is {read_control(home).state}; {'; '.join(events)}")
+
+
+def _set_aside(documents: list[Json]) -> str | None:
+    """Say which documents are set aside; None when there are none."""
+    if not documents:
+        return None
+    named = "; ".join(
+        f"{document['collection']} {document['id']} ({', '.join(fault['field'] for fault in document['faults'])})"
+        for document in documents
+    )
+    return f"set aside, for they cannot be read: {named}; `infinite-memory repair` tells what can be done"
+
+
+def _check_files(scopes: int, found: Any) -> None:
+    """Compare the daemon's limit of open files with what its scopes need."""
+    status = (ask_daemon("status") or {}).get("status", {})
+    files = status.get("open_files") or {}
+    if (most := files.get("max_scopes")) is None:
+        found("files", None, "no limit of open files")
+        return
+    said = f"{files['limit']:,} open files are enough for {most:,} scopes; there are {scopes:,}"
+    found("files", f"{said}; raise the hard limit of open files" if scopes >= most else None, said)
+
+
 def _check_model(settings: Any, found: Any) -> None:
     from infinite_memory.embedding.factory import open_embedder
-    from infinite_memory.embedding.fidelity import check_fidelity
+    from infinite_memory.embedding.verification import check_fidelity
 
     one = settings.embedding
     try:
         embedder = open_embedder(one.model, truncate_dim=one.truncate_dim, precision=one.precision)
         report = check_fidelity(embedder)
-    except EmbeddingError as problem:
-        found("fidelity", str(problem), "")
+    except EmbeddingError as exc:
+        found("fidelity", str(exc), "")
         return
     found("fidelity", None if report.is_faithful else str(report), str(report))
 
@@ -196,11 +268,22 @@ def _print_fields(fields: list[Json], indent: int) -> None:
 def _print_tree(value: Json, indent: int = 0) -> None:
     for name, one in value.items():
         if isinstance(one, dict):
-            print(f"{' ' * indent}{name}:")
+            print(f"{' ' * indent}{in_one_line(name)}:")
             _print_tree(one, indent + 2)
         else:
-            print(f"{' ' * indent}{name}: {'none' if one is None else one}")
+            print(f"{' ' * indent}{in_one_line(name)}: {'none' if one is None else in_one_line(one)}")
 
 
 def _code(reply: Json) -> int:
     return 0 if reply.get("status") == "OK" else 1
+
+
+COMMANDS = {
+    "call": call,
+    "stats": stats,
+    "help": help_,
+    "doctor": doctor,
+    "optimize": optimize,
+    "reindex": reindex,
+    "config": config,
+}

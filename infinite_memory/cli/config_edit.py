@@ -6,6 +6,7 @@ compared with what was meant before it is given, so a file that is written in a 
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import tomllib
@@ -40,11 +41,33 @@ class _Value:
 
     def find(self, name: str) -> _Member | None:
         """Give the member of that name; of several the last, as parsers do."""
-        return next((one for one in reversed(self.members) if one.name == name), None)
+        return next((member for member in reversed(self.members) if member.name == name), None)
+
+
+def merged(existing: Any, entry: Json) -> Json:
+    """Return an entry with what is new in it, and all else that its owner has in it; ``env`` is merged by name."""
+    if not isinstance(existing, dict):
+        return entry
+    both = {**existing, **entry}
+    if isinstance(existing.get("env"), dict) and "env" in entry:
+        both["env"] = {**existing["env"], **entry["env"]}
+    return both
+
+
+def find_entry(text: str, key: str, name: str, *, is_toml: bool) -> Any:
+    """Return the entry ``key.name`` of a file, None where there is none.
+
+    Raises:
+        ValueError: the text is no JSON object, or no TOML.
+    """
+    if not text.strip():
+        return None
+    entries = (_toml(text) if is_toml else _parse(text).plain).get(key)
+    return entries.get(name) if isinstance(entries, dict) else None
 
 
 def set_json_entry(text: str, key: str, name: str, entry: Json) -> str:
-    """Give *text* with ``{key: {name: entry}}`` in it.
+    """Return *text* with ``{key: {name: entry}}`` in it; of one that is there only the members that differ are written.
 
     Raises:
         ValueError: the text is no JSON object, or cannot be changed safely.
@@ -62,9 +85,34 @@ def set_json_entry(text: str, key: str, name: str, entry: Json) -> str:
     elif ours.value.plain == entry:
         return text
     else:
-        after = text[: ours.value.start] + _written(text, ours.start, entry) + text[ours.value.end :]
+        after = _with_member(text, (key,), name, entry)
     expected = {**root.plain, key: {**root.plain.get(key, {}), name: entry}}
     return _checked(after, expected)
+
+
+def _with_member(text: str, path: tuple[str, ...], name: str, value: Any) -> str:
+    """Set one member of the object at *path*, in its place or behind the last one."""
+    parent = _parse(text)
+    for step in path:
+        found = parent.find(step)
+        assert found is not None
+        parent = found.value
+    member = parent.find(name)
+    if member is None:
+        return _inserted(text, parent, name, value)
+    if member.value.plain == value:
+        return text
+    is_laid_out = "\n" in text[member.value.start : member.value.end]
+    if (
+        isinstance(value, dict)
+        and isinstance(member.value.plain, dict)
+        and is_laid_out
+        and member.value.plain.keys() <= value.keys()
+    ):
+        for inner, one in value.items():
+            text = _with_member(text, (*path, name), inner, one)
+        return text
+    return text[: member.value.start] + _written(text, member.start, value) + text[member.value.end :]
 
 
 def remove_json_entry(text: str, key: str, name: str) -> str:
@@ -101,8 +149,8 @@ def _inserted(text: str, parent: _Value, name: str, value: Any) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     close = parent.end - 1
     content_end = _end_of_content(text, parent)
-    outer = _indent_of(text, parent.start)
-    inner = _indent_of(text, parent.members[0].start) if parent.members else ""
+    outer = _find_indent(text, parent.start)
+    inner = _find_indent(text, parent.members[0].start) if parent.members else ""
     if not inner.startswith(outer) or inner == outer:
         inner = outer + _unit(text)
     member = f"{inner}{json.dumps(name, ensure_ascii=False)}: {_dumped(text, value, inner)}"
@@ -118,7 +166,7 @@ def _inserted(text: str, parent: _Value, name: str, value: Any) -> str:
 
 
 def _written(text: str, start: int, value: Any) -> str:
-    return _dumped(text, value, _indent_of(text, start))
+    return _dumped(text, value, _find_indent(text, start))
 
 
 def _dumped(text: str, value: Any, indent: str) -> str:
@@ -131,7 +179,7 @@ def _unit(text: str) -> str:
     return found[1] if found else "  "
 
 
-def _indent_of(text: str, place: int) -> str:
+def _find_indent(text: str, place: int) -> str:
     line = text[text.rfind("\n", 0, place) + 1 : place]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -200,7 +248,7 @@ def _read_object(text: str, start: int, depth: int) -> _Value:
         if text[place : place + 1] == ",":
             members[-1].comma = place
             place = _skip(text, place + 1)
-    return _Value(start, place + 1, {one.name: one.value.plain for one in members}, members)
+    return _Value(start, place + 1, {member.name: member.value.plain for member in members}, members)
 
 
 def _read_array(text: str, start: int, depth: int) -> _Value:
@@ -219,7 +267,7 @@ def _read_array(text: str, start: int, depth: int) -> _Value:
 
 
 def set_toml_table(text: str, key: str, name: str, entry: Json) -> str:
-    """Give *text* with a table ``[key.name]`` that holds *entry*, in the place of one that is there.
+    """Return *text* with a table ``[key.name]`` that holds *entry*, in the place of one that is there.
 
     Raises:
         ValueError: the text is no TOML, or cannot be changed safely.
@@ -228,7 +276,9 @@ def set_toml_table(text: str, key: str, name: str, entry: Json) -> str:
     if before.get(key, {}).get(name) == entry:
         return text
     newline = "\r\n" if "\r\n" in text else "\n"
-    block = newline.join([f"[{key}.{name}]", *(f"{one} = {_toml_value(value)}" for one, value in entry.items())])
+    block = newline.join(
+        [f"[{key}.{name}]", *(f"{_toml_key(one)} = {_toml_value(value)}" for one, value in entry.items())]
+    )
     stretch = _toml_stretch(text, key, name)
     if stretch is not None:
         after = text[: stretch[0]] + block + newline + text[stretch[1] :]
@@ -258,8 +308,8 @@ def remove_toml_table(text: str, key: str, name: str) -> str:
 def _toml(text: str) -> Json:
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
-    except tomllib.TOMLDecodeError as problem:
-        raise ValueError(str(problem)) from None
+    except tomllib.TOMLDecodeError as exc:
+        raise ValueError(str(exc)) from None
 
 
 def _toml_checked(after: str, expected: Json) -> str:
@@ -288,5 +338,13 @@ def _toml_stretch(text: str, key: str, name: str) -> tuple[int, int] | None:
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{one} = {_toml_value(inner)}" for one, inner in value.items()) + " }"
+        return "{ " + ", ".join(f"{_toml_key(one)} = {_toml_value(inner)}" for one, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
     return json.dumps(value, ensure_ascii=False)
+
+
+def _toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

@@ -1,14 +1,18 @@
 """`connect`: write this memory into the configuration of an MCP client, or take it out again.
 
-Only our own entry is touched: the file's other servers, its comments and its layout stay as they are (`config_edit`), and a
-copy of the file as it was is kept beside it.
+Only our own entry is touched, and of one that is there only the command, its arguments and what `connect` was told: the user's
+``env``, ``timeout`` and the like, the file's other servers, its comments and its layout stay as they are (`config_edit`). A copy of
+the file as it was is kept beside it. Such files hold keys: neither copy nor new file is ever more open than the file itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
+import secrets
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Mapping
@@ -16,7 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.cli.config_edit import remove_json_entry, remove_toml_table, set_json_entry, set_toml_table
+from infinite_memory.cli.config_edit import (
+    find_entry,
+    merged,
+    remove_json_entry,
+    remove_toml_table,
+    set_json_entry,
+    set_toml_table,
+)
 from infinite_memory.errors import ConfigError
 
 Json = dict[str, Any]
@@ -37,18 +48,35 @@ class Target:
     needs_type: bool = False
 
 
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command to the parser of `infinite-memory`."""
+    connecting = commands.add_parser("connect", help="enter this memory into an MCP client's configuration")
+    connecting.add_argument(
+        "client", choices=("claude-desktop", "claude-code", "cursor", "vscode", "codex", "windsurf"), metavar="CLIENT",
+        help="claude-desktop, claude-code, cursor, vscode, codex or windsurf",
+    )  # fmt: skip
+    connecting.add_argument("--print", action="store_true", help="only show what would be entered, and where")
+    connecting.add_argument("--remove", action="store_true", help="take it out again")
+    connecting.add_argument("--scope", metavar="NAME", help="the scope that is active at first")
+    connecting.add_argument("--tools", choices=("core", "all"), help="which tools the client is offered")
+
+
 def connect(options: argparse.Namespace) -> int:
     """Enter this memory into a client's configuration; with ``--print`` only show what would be entered."""
-    target = find_target(options.client, os.environ, sys.platform, Path.home())
+    try:
+        user = Path.home()
+    except RuntimeError:  # neither HOME nor an entry in the system's list of users
+        raise ConfigError("HOME is not set: it is not known where the client keeps its settings") from None
+    target = find_target(options.client, os.environ, sys.platform, user)
     entry = server_entry(os.environ, scope=options.scope, tools=options.tools, with_type=target.needs_type)
     if options.print:
-        print(f"{target.file}:\n{shown_entry(target, entry)}")
+        print(f"{target.file}:\n{render_entry(target, entry)}")
         return 0
     before = _read(target.file)
     try:
         after = _edited(target, before or "", None if options.remove else entry)
-    except ValueError as problem:
-        raise ConfigError(f"{target.file}: {problem}; nothing was changed") from None
+    except ValueError as exc:
+        raise ConfigError(f"{target.file}: {exc}; nothing was changed") from None
     if after == (before or ""):
         already = "has no entry for it" if options.remove else "has this entry already"
         print(f"{target.title} {already}: {target.file}")
@@ -60,6 +88,24 @@ def connect(options: argparse.Namespace) -> int:
     return 0
 
 
+def disconnect(target: Target, *, dry_run: bool = False) -> bool:
+    """Take our entry out of a client's configuration; True if there was one.
+
+    Raises:
+        ConfigError: the file cannot be read, understood or written.
+    """
+    before = _read(target.file)
+    try:
+        after = _edited(target, before or "", None)
+    except ValueError as exc:
+        raise ConfigError(f"{target.file}: {exc}; nothing was changed") from None
+    if before is None or after == before:
+        return False
+    if not dry_run:
+        _replace(target.file, before, after)
+    return True
+
+
 def find_target(client: str, environ: Mapping[str, str], platform: str, user: Path) -> Target:
     """Tell where *client* keeps its servers on *platform* (as in `sys.platform`)."""
     settings = _settings_folder(environ, platform, user)
@@ -68,8 +114,13 @@ def find_target(client: str, environ: Mapping[str, str], platform: str, user: Pa
             file = settings / "Claude" / "claude_desktop_config.json"
             return Target("Claude Desktop", file, "mcpServers", "Quit Claude Desktop and start it again.")
         case "claude-code":
+            folder = Path(environ["CLAUDE_CONFIG_DIR"]) if environ.get("CLAUDE_CONFIG_DIR") else user
             return Target(
-                "Claude Code", user / ".claude.json", "mcpServers", "Start a new Claude Code session.", needs_type=True
+                "Claude Code",
+                folder / ".claude.json",
+                "mcpServers",
+                "Start a new Claude Code session.",
+                needs_type=True,
             )
         case "cursor":
             return Target(
@@ -79,7 +130,7 @@ def find_target(client: str, environ: Mapping[str, str], platform: str, user: Pa
                 "Restart Cursor, or switch the server on in its settings.",
             )
         case "vscode":
-            file = settings / "Code" / "User" / "mcp.json"
+            file = _vscode_folder(environ, settings) / "User" / "mcp.json"
             return Target(
                 "VS Code", file, "servers", 'Run "MCP: List Servers" in VS Code and start it.', needs_type=True
             )
@@ -90,6 +141,12 @@ def find_target(client: str, environ: Mapping[str, str], platform: str, user: Pa
             file = user / ".codeium" / "windsurf" / "mcp_config.json"
             return Target("Windsurf", file, "mcpServers", "Press refresh in Windsurf's MCP settings, or restart it.")
     raise ConfigError(f"{client} is not a client that is known here; known: {', '.join(CLIENTS)}")
+
+
+def _vscode_folder(environ: Mapping[str, str], settings: Path) -> Path:
+    if environ.get("VSCODE_PORTABLE"):
+        return Path(environ["VSCODE_PORTABLE"]) / "user-data"
+    return (Path(environ["VSCODE_APPDATA"]) if environ.get("VSCODE_APPDATA") else settings) / "Code"
 
 
 def _settings_folder(environ: Mapping[str, str], platform: str, user: Path) -> Path:
@@ -112,22 +169,47 @@ def server_entry(environ: Mapping[str, str], *, scope: str | None, tools: str | 
 
 
 def _command() -> tuple[str, list[str]]:
-    """Find what starts this installation: the script beside the interpreter, else the interpreter with the module."""
+    """Find what starts this installation: uvx where uv made it for one run, the script beside the interpreter, else the module."""
+    if (run_once := uvx_command(Path(sys.prefix), os.environ)) is not None:
+        return run_once
     beside = Path(sys.executable).parent / ("infinite-memory.exe" if os.name == "nt" else "infinite-memory")
     if beside.is_file():
         return str(beside), []
     found = shutil.which("infinite-memory")
     if found:
         return str(Path(found).absolute()), []
-    return sys.executable, ["-m", "infinite_memory"]
+    return sys.executable, ["-P", "-m", "infinite_memory"]
 
 
-def shown_entry(target: Target, entry: Json) -> str:
+def uvx_command(prefix: Path, environ: Mapping[str, str]) -> tuple[str, list[str]] | None:
+    """Return the command of uvx where *prefix* is an environment in uv's cache, which uv may remove; None elsewhere."""
+    if not any(part.startswith("archive-v") for part in prefix.parts) or not environ.get("UV"):
+        return None
+    uvx = Path(environ["UV"]).with_name("uvx.exe" if os.name == "nt" else "uvx")
+    source = _installed_from()
+    return str(uvx), [*(["--from", source] if source else []), NAME]
+
+
+def _installed_from() -> str | None:
+    """Return the address that this package was installed from; None where that was the package index."""
+    import importlib.metadata
+    import json
+
+    try:
+        url = json.loads(importlib.metadata.distribution(NAME).read_text("direct_url.json") or "{}").get("url")
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return None
+    return str(url) if url else None
+
+
+def render_entry(target: Target, entry: Json) -> str:
     """Write the entry as it would stand in an empty file."""
     return _edited(target, "", entry)
 
 
 def _edited(target: Target, text: str, entry: Json | None) -> str:
+    if entry is not None:
+        entry = merged(find_entry(text, target.key, NAME, is_toml=target.is_toml), entry)
     if target.is_toml:
         return (
             remove_toml_table(text, target.key, NAME)
@@ -142,8 +224,8 @@ def _read(file: Path) -> str | None:
         return file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"{file} cannot be read: {problem}; nothing was changed") from None
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{file} cannot be read: {exc}; nothing was changed") from None
 
 
 def _replace(file: Path, before: str | None, after: str) -> Path | None:
@@ -152,16 +234,33 @@ def _replace(file: Path, before: str | None, after: str) -> Path | None:
     backup = None
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        mode = 0o600 if before is None else stat.S_IMODE(file.stat().st_mode)
         if before is not None:
             stamp = time.strftime("%Y%m%d-%H%M%S")
             names = (f"{file.name}.before-{NAME}-{stamp}{more}" for more in ("", *(f"-{n}" for n in range(2, 1000))))
-            backup = next(one for name in names if not (one := file.with_name(name)).exists())
-            shutil.copy2(file, backup)
-        beside = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-        beside.write_bytes(after.encode("utf-8"))
-        if before is not None:
-            shutil.copymode(file, beside)
+            backup = next(one for name in names if _create(one := file.with_name(name), file.read_bytes(), mode))
+        beside = file.with_name(f"{file.name}.{secrets.token_hex(8)}.tmp")
+        if not _create(beside, after.encode("utf-8"), mode):
+            raise FileExistsError(errno.EEXIST, f"{beside} is there already")
         beside.replace(file)
-    except OSError as problem:
-        raise ConfigError(f"{file} cannot be written: {problem.strerror or problem}") from None
+    except OSError as exc:
+        raise ConfigError(f"{file} cannot be written: {exc.strerror or exc}") from None
     return backup
+
+
+def _create(file: Path, data: bytes, mode: int) -> bool:
+    """Write a new file that is never more open than *mode*; False where there is something of that name."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 & mode)
+    except FileExistsError:
+        return False
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(data)
+        opened.flush()
+        if os.name == "posix":
+            os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+    return True
+
+
+COMMANDS = {"connect": connect}

@@ -6,14 +6,29 @@ import argparse
 import contextlib
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.cli.reach import ask_daemon, greeting_of, home_and_config, tell_notes
-from infinite_memory.home import find_home
+from infinite_memory.cli.daemon_requests import ask_daemon, build_greeting, home_and_config, report_notes
+from infinite_memory.cli.terminal import in_one_line
+from infinite_memory.errors import ConfigError
+from infinite_memory.paths import find_home
 
-STOP_S = 45.0
+STOP_S = 110.0  # as long as the daemon may take (`daemon`): answers, writes, the index, MongoDB
+
+
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command to the parser of `infinite-memory`."""
+    actions = commands.add_parser("daemon", help="run, start, stop or show the daemon").add_subparsers(
+        dest="what", required=True, metavar="run|start|stop|status"
+    )
+    running = actions.add_parser("run", parents=[common], help="run it here, for systemd, launchd and containers")
+    running.add_argument("--flags-on-stdin", action="store_true", help=argparse.SUPPRESS)  # for `greeting`
+    actions.add_parser("start", parents=[common], help="start it, if it does not run")
+    actions.add_parser("stop", parents=[common], help="let it finish and go")
+    actions.add_parser("status", parents=[common], help="show it").add_argument("--json", action="store_true")
 
 
 def daemon(options: argparse.Namespace) -> int:
@@ -22,35 +37,57 @@ def daemon(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from infinite_memory.daemon import run
+    from infinite_memory.daemon.server import run
 
+    if options.flags_on_stdin:
+        options.set += _flags_of_starter()
     home, config = home_and_config(options)
     return run(config, home)
 
 
-def _start(options: argparse.Namespace) -> int:
-    from infinite_memory.greeting import greet
+def _flags_of_starter() -> list[str]:
+    """Read the settings that came with the arguments of the client that starts this daemon."""
+    try:
+        flags = json.loads(sys.stdin.buffer.readline() or b"{}")
+    except ValueError:
+        raise ConfigError("standard input holds no settings") from None
+    finally:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    return [f"{name}={value}" for name, value in flags.items()]
 
-    link, answer = greet(find_home(os.environ).path, greeting_of(options))
+
+def _start(options: argparse.Namespace) -> int:
+    from infinite_memory.daemon.handshake import greet
+
+    link, answer = greet(find_home(os.environ).path, build_greeting(options))
     link.close()
-    tell_notes(answer)
+    report_notes(answer)
     print(f"the daemon runs (process {answer.get('pid')})")
     return 0
 
 
 def _stop(options: argparse.Namespace) -> int:
+    return 0 if stop_daemon() else 1
+
+
+def stop_daemon() -> bool:
+    """Let the daemon finish, if one runs, and say so; False when it is still finishing after the time that it may take.
+
+    Raises:
+        DaemonError: one runs and does not answer.
+    """
     answer = ask_daemon("stop")
     if answer is None:
         print("no daemon runs")
-        return 0
+        return True
     end = time.monotonic() + STOP_S
     while _is_alive(int(answer["pid"])):
         if time.monotonic() > end:
             print(f"the daemon (process {answer['pid']}) is still finishing")
-            return 1
+            return False
         time.sleep(0.02)
     print("the daemon has stopped")
-    return 0
+    return True
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -63,11 +100,11 @@ def _status(options: argparse.Namespace) -> int:
         return 1
     for name, value in answer["status"].items():
         for at, one in enumerate(value if isinstance(value, list) else [value]):
-            print(f"{'' if at else name:<12} {_shown(one)}")
+            print(f"{'' if at else name:<12} {in_one_line(_format_value(one))}")
     return 0
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Write one value of the status on one line."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {'never' if one is None else one}" for key, one in value.items())
@@ -86,3 +123,6 @@ def _is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+COMMANDS = {"daemon": daemon}

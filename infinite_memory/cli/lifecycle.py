@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from infinite_memory.cli import reach, scopes
+from infinite_memory.cli import daemon_requests
 from infinite_memory.cli.progress import add_option, asking
-from infinite_memory.home import Home
+from infinite_memory.cli.terminal import in_one_line
+from infinite_memory.paths import Home
 
 if TYPE_CHECKING:
     from infinite_memory.config import Config
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Ask = Callable[[Json], Json]
 BUSY = 75  # sysexits.h: try again later
-_CHUNK_BYTES = 1 << 20
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -36,6 +36,8 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     verify = commands.add_parser("verify", parents=[common], help="read a whole backup and check every part")
     verify.add_argument("file", metavar="FILE", help="a name in the backup folder, or a path")
     verify.add_argument("--json", action="store_true")
+    unlocked_about = "take a backup that is not locked though the settings name a passphrase or key file"
+    verify.add_argument("--allow-unlocked", action="store_true", help=unlocked_about)
     restore = commands.add_parser(
         "restore",
         parents=[common],
@@ -47,15 +49,22 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     how.add_argument("--merge", action="store_true", help="add what is missing, change nothing (the default)")
     how.add_argument("--only-scope", metavar="NAME", help="add this scope of the backup alone, as a new scope")
     restore.add_argument("--as-scope", metavar="NAME", help="with --only-scope: name of the new scope")
+    restore.add_argument(
+        "--dry-run", action="store_true", help="check everything and tell what would change; change nothing"
+    )
+    restore.add_argument("--allow-unlocked", action="store_true", help=unlocked_about)
     restore.add_argument("--json", action="store_true")
     export = commands.add_parser("export", parents=[common], help="write what is remembered as text")
     export.add_argument("--format", choices=("jsonl", "markdown", "csv"), default="jsonl")
     export.add_argument("--only-scope", metavar="NAME", help="only this scope")
     export.add_argument("--include-deleted", action="store_true", help="softly forgotten memories too")
     export.add_argument(
-        "-o", "--output", type=Path, metavar="PATH", help="a new file; for markdown a folder, one file a scope"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="PATH",
+        help="a new file; for markdown a folder, one file a scope; - is standard output",
     )
-    scopes.add_parser(commands, common)
     importing = commands.add_parser("import", parents=[common], help="read what was exported here or elsewhere")
     what = importing.add_mutually_exclusive_group(required=True)
     what.add_argument("path", nargs="?", type=Path, metavar="PATH", help="a file or a folder")
@@ -81,7 +90,7 @@ def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
             return BUSY
         reply = ask({"action": "backup_memory"} | ({"scheduled": True} if options.rotate else {}))
     if options.json or reply["status"] != "OK":
-        return reach.report(reply)
+        return daemon_requests.report(reply)
     counts = reply["counts"]
     locked = ", encrypted" if reply.get("encrypted") else ""
     removed = f", {len(reply['removed'])} older removed" if reply.get("removed") else ""
@@ -89,34 +98,51 @@ def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
     return 0
 
 
-def verify(options: argparse.Namespace, folder: Path, secret: Any) -> int:
+def verify(options: argparse.Namespace, folder: Path, config: Config) -> int:
     """Check a backup file; 0 when it is whole. Needs no daemon and no MongoDB."""
-    from infinite_memory.lifecycle.backup import verify_file
-    from infinite_memory.lifecycle.folder import find_backup
+    from infinite_memory.backup.encryption import find_secret
+    from infinite_memory.backup.folder import display_name, find_backup
+    from infinite_memory.backup.service import Checks, verify_file
 
-    one = verify_file(find_backup(folder, options.file), secret)
+    checks = Checks.of(config, find_secret(config.backup), allow_unlocked=options.allow_unlocked)
+    whole = verify_file(find_backup(folder, options.file), checks)
     if options.json:
-        print(json.dumps({"whole": True, "file": str(one.file), "size_bytes": one.size_bytes, "counts": one.counts}))
+        told = {"whole": True, "file": str(whole.file), "size_bytes": whole.size_bytes, "counts": dict(whole.counts)}
+        print(json.dumps(told))
     else:
-        print(f"{one.file.name} is whole: {one.memories:,} memories in {one.scopes:,} scopes, made {one.created_at}")
+        name = display_name(whole.file)
+        print(f"{name} is whole: {whole.memories:,} memories in {whole.scopes:,} scopes, made {whole.created_at}")
     return 0
 
 
 def restore(options: argparse.Namespace, ask: Ask, folder: Path) -> int:
     """Restore a backup; over existing memories it merges, which changes nothing that is there."""
-    from infinite_memory.lifecycle.folder import find_backup
+    from infinite_memory.backup.folder import find_backup
 
     request: Json = {"action": "restore_backup", "file": str(find_backup(folder, options.file).absolute())}
-    if options.only_scope:
-        request |= {"scope": options.only_scope} | ({"as_scope": options.as_scope} if options.as_scope else {})
-    else:
+    request |= {"scope": options.only_scope} if options.only_scope else {}
+    request |= {"as_scope": options.as_scope} if options.as_scope else {}
+    if options.replace or not options.only_scope:
         request["mode"] = "replace" if options.replace else "merge"
+    request |= {"dry_run": True} if options.dry_run else {}
+    request |= {"allow_unlocked": True} if options.allow_unlocked else {}
     reply = ask(request)
     if options.json or reply["status"] != "OK":
-        return reach.report(reply)
-    kept = f", {reply['skipped_memories']:,} were there already" if reply["skipped_memories"] else ""
+        return daemon_requests.report(reply)
+    would = "would restore" if options.dry_run else "restored"
+    changes = [
+        f"{reply[name]:,} {what}"
+        for name, what in (
+            ("skipped_memories", "were there already"),
+            ("replaced_memories", "of them in the place of what is there now"),
+            ("removed_memories", "others removed"),
+            ("dropped_scopes", "scopes removed"),
+        )
+        if reply.get(name)
+    ]
     saved = f"; what was there before is in {reply['saved_before']}" if "saved_before" in reply else ""
-    print(f"restored {reply['restored_memories']:,} memories in {reply['restored_scopes']:,} new scopes{kept}{saved}")
+    beside = "".join(f", {change}" for change in changes)
+    print(f"{would} {reply['restored_memories']:,} memories in {reply['restored_scopes']:,} new scopes{beside}{saved}")
     return 0
 
 
@@ -132,7 +158,7 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
     request |= {"scope": options.into_scope} if options.into_scope else {}
     reply = ask(request)
     if options.json or reply["status"] != "OK":
-        return reach.report(reply)
+        return daemon_requests.report(reply)
     would = "would be " if options.dry_run else ""
     print(
         f"{reply['format']}: {reply['added']:,} {would}added, {reply['present']:,} were there, {reply['skipped']:,} skipped"
@@ -140,20 +166,22 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
     if beside := reply.get("also_added"):
         said = ", ".join(f"{count:,} {kind}" for kind, count in beside.items())
         print(f"  {'would also be' if options.dry_run else 'also'} added: {said}")
-    for one in reply.get("skipped_entries", []):
-        print(f"  skipped {one['entry']}: {one['why']}", file=sys.stderr)
+    for entry in (listed := reply.get("skipped_entries", [])):
+        value = f": {in_one_line(str(entry['value']))}" if "value" in entry else ""
+        print(f"  skipped {in_one_line(entry['entry'])}: {in_one_line(entry['why'])}{value}", file=sys.stderr)
+    if len(listed) < reply["skipped"]:
+        for why, count in reply.get("skipped_reasons", {}).items():
+            print(f"  {count:,} in all: {in_one_line(why)}", file=sys.stderr)
     return 0
 
 
 def _backup(options: argparse.Namespace) -> int:
-    return backup(options, asking(options, "backup"), reach.home_and_config(options)[0])
+    return backup(options, asking(options, "backup"), daemon_requests.home_and_config(options)[0])
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from infinite_memory.lifecycle.ciphers import find_secret
-
     folder, config = _folder(options)
-    return verify(options, folder, find_secret(config.backup))
+    return verify(options, folder, config)
 
 
 def _restore(options: argparse.Namespace) -> int:
@@ -161,17 +189,17 @@ def _restore(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from infinite_memory.cli.exporting import export
+    from infinite_memory.cli.export import export
 
     return export(options, asking(options, "export"))
 
 
 def _import(options: argparse.Namespace) -> int:
-    return import_(options, asking(options, "import"))
+    return import_(options, asking(options, "import", any_path=True))
 
 
 def _folder(options: argparse.Namespace) -> tuple[Path, Config]:
-    home, config = reach.home_and_config(options)
+    home, config = daemon_requests.home_and_config(options)
     named = config.backup.folder
     return (Path(named).expanduser().absolute() if named else home.backups), config
 
@@ -182,7 +210,6 @@ COMMANDS = {
     "restore": _restore,
     "export": _export,
     "import": _import,
-    "scopes": scopes.run,
 }
 
 

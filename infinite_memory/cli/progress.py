@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
-from infinite_memory.cli import reach
+from infinite_memory.cli import daemon_requests
+from infinite_memory.cli.terminal import raw
 
 Json = dict[str, Any]
 Progress = Callable[[int, int], None]
@@ -23,20 +24,23 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
-def asking(options: argparse.Namespace, what: str) -> Callable[[Json], Json]:
-    """Give what asks the daemon, and shows meanwhile how far it is; *what* is the command's name."""
+def asking(options: argparse.Namespace, what: str, *, any_path: bool = False) -> Callable[[Json], Json]:
+    """Give what asks the daemon, and shows meanwhile how far it is; *what* is the command's name.
+
+    With *any_path* the daemon reads whatever the request names.
+    """
 
     def ask(request: Json) -> Json:
         if options.quiet:
-            return reach.ask(options, request)
-        with shown(what, sys.stderr) as progress:
-            return reach.ask(options, request, progress)
+            return daemon_requests.ask(options, request, any_path=any_path)
+        with show_progress(what, sys.stderr) as progress:
+            return daemon_requests.ask(options, request, progress, any_path=any_path)
 
     return ask
 
 
 @contextlib.contextmanager
-def shown(what: str, stream: TextIO) -> Iterator[Progress]:
+def show_progress(what: str, stream: TextIO) -> Iterator[Progress]:
     """Show progress on a stream; gives what is told how much is done, of how much (0: unknown)."""
     if stream.isatty():
         with _bar(what, stream) as progress:
@@ -66,7 +70,7 @@ def _bar(what: str, stream: TextIO) -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(file=stream), transient=True) as bar:
+    with Progress(*columns, console=Console(file=raw(stream)), transient=True) as bar:
         task = bar.add_task(what, total=None)
 
         def progress(done: int, total: int) -> None:

@@ -12,15 +12,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from infinite_memory.cli import reach
+from infinite_memory.cli import daemon_requests
+from infinite_memory.cli.terminal import in_one_line, raw
+from infinite_memory.errors import escaped
 
 Json = dict[str, Any]
 Ask = Callable[[Json], Json]
 UNCONFIRMED = 2
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Enter the command into the parser of `infinite-memory`."""
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command to the parser of `infinite-memory`."""
     scopes = commands.add_parser("scopes", help="list, create, rename, describe, merge, put away and remove scopes")
     actions = scopes.add_subparsers(dest="what", required=True, metavar="ACTION")
     shared = argparse.ArgumentParser(add_help=False, parents=[common])
@@ -44,8 +46,14 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     merge.add_argument("name")
     merge.add_argument("into")
-    for what, about in (("archive", "put a scope away; unarchive brings it back"), ("delete", "remove it for good")):
-        actions.add_parser(what, parents=[careful], help=about).add_argument("name")
+    actions.add_parser("archive", parents=[careful], help="put a scope away; unarchive brings it back").add_argument(
+        "name"
+    )
+    delete = actions.add_parser(
+        "delete", parents=[careful], help="delete a scope; without --hard, unarchive brings it back"
+    )
+    delete.add_argument("name")
+    delete.add_argument("--hard", action="store_true", help="remove it with all its memories for good")
     actions.add_parser("unarchive", parents=[shared], help="take a scope out again").add_argument("name")
     export = actions.add_parser("export", parents=[common], help="write one scope as text to standard output")
     export.add_argument("name")
@@ -58,7 +66,7 @@ def scopes(options: argparse.Namespace, ask: Ask) -> int:
     if options.what == "list":
         return _list(options, ask)
     if options.what == "export":
-        from infinite_memory.cli.exporting import export
+        from infinite_memory.cli.export import export
 
         options.only_scope, options.output = options.name, None
         return export(options, ask)
@@ -75,7 +83,7 @@ def scopes(options: argparse.Namespace, ask: Ask) -> int:
     if options.json:
         print(json.dumps(reply, ensure_ascii=False))
     else:
-        print(_told(options, reply, done))
+        print(_report(options, reply, done))
     return 0
 
 
@@ -91,9 +99,13 @@ def _request(options: argparse.Namespace) -> tuple[Json, str]:
         return {"action": "merge_memory_scopes", "scope": name, "into": options.into}, "merged"
     if options.what == "unarchive":
         return {"action": "restore_memory", "scope": name}, "taken out again"
-    mode = "soft" if options.what == "archive" else "hard"
-    done = "archived" if mode == "soft" else "removed for good"
+    done = "removed for good" if _is_hard(options) else "archived; unarchive brings it back"
+    mode = "hard" if _is_hard(options) else "soft"
     return {"action": "delete_memory", "target": {"scope": name}, "forget_mode": mode}, done
+
+
+def _is_hard(options: argparse.Namespace) -> bool:
+    return bool(getattr(options, "hard", False))
 
 
 def _confirm(options: argparse.Namespace, ask: Ask) -> int | None:
@@ -109,23 +121,24 @@ def _confirm(options: argparse.Namespace, ask: Ask) -> int | None:
         return 1
     about = f" with {_memories(count)}" if isinstance(count, int) else ""
     try:
-        said = input(f"{options.what} the scope {options.name!r}{about}? [y/N] ")
+        for_good = " for good" if _is_hard(options) else ""
+        said = input(f"{options.what} the scope {in_one_line(options.name)!r}{about}{for_good}? [y/N] ")
     except EOFError:
         said = ""
     return None if said.strip().casefold() in ("y", "yes") else UNCONFIRMED
 
 
-def _told(options: argparse.Namespace, reply: Json, done: str) -> str:
+def _report(options: argparse.Namespace, reply: Json, done: str) -> str:
     if getattr(options, "dry_run", False):
         count: int = reply["would_delete"] if "would_delete" in reply else reply["would_move"]
-        return f"{options.name}: {_memories(count)} would be concerned; nothing was changed"
+        return f"{in_one_line(options.name)}: {_memories(count)} would be concerned; nothing was changed"
     if options.what in ("archive", "delete") and "scope" not in reply:  # Global always exists
-        kept = "hidden" if options.what == "archive" else "removed for good"
+        kept = "removed for good" if _is_hard(options) else "hidden"
         said = f"{_memories(reply['deleted_count'])} {kept}; the scope itself stays"
-        return f"{options.name}: {said if reply['deleted_count'] else reply.get('note', said)}"
+        return f"{in_one_line(options.name)}: {said if reply['deleted_count'] else reply.get('note', said)}"
     moved = f", {_memories(reply['moved'])} from it" if "moved" in reply else ""
-    into = f" into {reply['into']}" if "moved" in reply else ""
-    return f"{options.name}: {done}{into}{moved}"
+    into = f" into {in_one_line(reply['into'])}" if "moved" in reply else ""
+    return f"{in_one_line(options.name)}: {done}{into}{moved}"
 
 
 def _memories(count: int) -> str:
@@ -156,12 +169,15 @@ def _print_table(rows: list[Json]) -> None:
     table = Table("scope", "memories", "since", "description")
     table.columns[1].justify = "right"
     for row in rows:  # as plain text: a scope's name may hold what looks like markup
-        name = Text(row["scope_name"], style="dim" if row["archived"] else "")
-        about = "archived" if row["archived"] else row.get("description", "")
+        name = Text(in_one_line(row["scope_name"]), style="dim" if row["archived"] else "")
+        about = "archived" if row["archived"] else escaped(row.get("description", ""))
         table.add_row(name, f"{row['memories']:,}", row.get("created_at", "")[:10], Text(about))
-    Console().print(table)
+    Console(file=raw(sys.stdout)).print(table)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command with the home's daemon."""
-    return scopes(options, partial(reach.ask, options))
+    return scopes(options, partial(daemon_requests.ask, options))
+
+
+COMMANDS = {"scopes": run}

@@ -10,70 +10,75 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from infinite_memory.cli.reach import NATIVE
+from infinite_memory.contracts.registry import get_spec, list_names, list_options
 from infinite_memory.errors import DaemonError
 
 if TYPE_CHECKING:
     from infinite_memory.config import Config
-    from infinite_memory.home import Home
-    from infinite_memory.protocols.mcp import McpSession
+    from infinite_memory.paths import Home
+    from infinite_memory.transports.mcp import McpSession
 
 LOCK_WAIT_S = 1.0  # who only looks whether a daemon runs holds the lock for a moment
 
 
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command to the parser of `infinite-memory`."""
+    serve = commands.add_parser("serve", parents=[common], help="answer requests on standard input and output")
+    serve.add_argument("--scope", metavar="NAME", help="the scope that is active at first")
+    serve.add_argument("--tools", choices=("core", "all"), help="which tools an MCP client is offered")
+    contracts = list_names()
+    serve.add_argument("--contract", choices=contracts, default=contracts[0], help="which contract is spoken")
+    for spec, option in list_options():
+        about = f"with --contract {spec.name}: {option.about}"
+        serve.add_argument(f"--{option.name}", metavar=option.metavar, help=about)
+    serve.add_argument("--http", metavar="ADDR", help="also over HTTP, while this runs: 127.0.0.1:PORT")
+    serve.add_argument("--in-process", action="store_true", help="without a daemon: everything in this process")
+
+
 def serve(options: argparse.Namespace) -> int:
     """Answer requests from standard input until it ends or SIGTERM comes; 0 in both cases."""
-    _open_missing()
     output = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    if options.contract != NATIVE:
-        from infinite_memory.cli.foreign_settings import adopt
-
-        for warning in adopt(options.contract, os.environ):
-            print(f"infinite-memory: {warning}", file=sys.stderr)
+    spec = get_spec(options.contract)
+    for warning in spec.adopt(os.environ):
+        print(f"infinite-memory: {warning}", file=sys.stderr)
     if options.in_process:
         code = _serve_here(options, output)
     else:
-        from infinite_memory.cli.reach import greeting_of
-        from infinite_memory.client import Pipe
-        from infinite_memory.home import find_home
+        from infinite_memory.cli.daemon_requests import build_greeting
+        from infinite_memory.daemon.stdio_proxy import StdioProxy
+        from infinite_memory.paths import find_home
+        from infinite_memory.transports.strict_json import Speaks
 
-        code = Pipe(find_home(os.environ).path, greeting_of(options), 0, output).run()
+        speaks = None if spec.speaks_lines else Speaks.JSON_RPC
+        code = StdioProxy(find_home(os.environ).path, build_greeting(options), 0, output, speaks).run()
     if sys.stderr is not None:
         sys.stderr.flush()
     os._exit(code)  # a client that does not read, or does not close, must not keep the process
 
 
-def _open_missing() -> None:
-    """Open what the parent closed: or the next file would be taken for standard input, output or errors."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
-
-
 def _serve_here(options: argparse.Namespace, output: int) -> int:
-    import asyncio
 
-    from infinite_memory import local_socket
-    from infinite_memory.app import check_model
-    from infinite_memory.cli.reach import home_and_config
-    from infinite_memory.logs import open_log
+    from infinite_memory.bootstrap import check_model, prepare_process
+    from infinite_memory.cli.daemon_requests import home_and_config
+    from infinite_memory.daemon import ipc
+    from infinite_memory.logging_setup import open_log
+    from infinite_memory.loop_watchdog import run_watched
 
     home, config = home_and_config(options)
+    prepare_process()
     home.make()
     open_log(home, config.log)
     check_model(config)
-    with local_socket.locked(local_socket.lock_path(home.path), wait=False, patience_s=LOCK_WAIT_S) as held:
+    with ipc.locked(ipc.lock_path(home.path), wait=False, patience_s=LOCK_WAIT_S) as held:
         if not held:
             raise DaemonError(
                 f"another process serves {home.path}; leave out --in-process to share it, or stop it (infinite-memory daemon stop)"
             )
-        return asyncio.run(_serve_app(home, config, options, output))
+        return run_watched(_serve_app(home, config, options, output))
 
 
 async def _serve_app(home: Home, config: Config, options: argparse.Namespace, output: int) -> int:
@@ -81,18 +86,19 @@ async def _serve_app(home: Home, config: Config, options: argparse.Namespace, ou
     import contextlib
     import signal
 
-    from infinite_memory.app import App, new_session
-    from infinite_memory.cli.reach import contract_options
-    from infinite_memory.protocols.session import serve_session
-    from infinite_memory.protocols.streams import DescriptorSink, DescriptorSource
-    from infinite_memory.web.companion import open_companion
+    from infinite_memory.bootstrap import Application, new_session
+    from infinite_memory.cli.daemon_requests import contract_options
+    from infinite_memory.transports.http.session_server import open_companion
+    from infinite_memory.transports.protocol_detection import serve_session
+    from infinite_memory.transports.stdio import DescriptorSink, DescriptorSource
 
     session = new_session(config, os.environ)
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            asyncio.get_running_loop().add_signal_handler(getattr(signal, name), stop.set)
     chosen = contract_options(options)
-    async with App(config, home) as app, contextlib.AsyncExitStack() as stack:
+    async with Application(config, home) as app, contextlib.AsyncExitStack() as stack:
 
         def open_rpc() -> McpSession:
             return app.speak(options.contract, session, os.environ, chosen)
@@ -107,7 +113,7 @@ async def _serve_app(home: Home, config: Config, options: argparse.Namespace, ou
             )  # fmt: skip
             print(f"infinite-memory: HTTP at {url}", file=sys.stderr)
         await serve_session(
-            (lambda: app.contract(session)) if options.contract == NATIVE else None,
+            app.find_lines(options.contract, session, os.environ, chosen),
             open_rpc,
             DescriptorSource(0),
             DescriptorSink(output),
@@ -115,3 +121,6 @@ async def _serve_app(home: Home, config: Config, options: argparse.Namespace, ou
             stop=stop,
         )
     return 0
+
+
+COMMANDS = {"serve": serve}

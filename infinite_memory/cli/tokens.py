@@ -1,4 +1,4 @@
-"""`infinite-memory tokens`: tokens for HTTP clients, made, listed and revoked beside a running daemon. A token is shown once."""
+"""`infinite-memory tokens`: tokens for HTTP clients, made, listed, replaced and revoked beside a running daemon. A token is shown once."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ import os
 import sys
 from typing import Any
 
-from infinite_memory.cli import reach
+from infinite_memory.cli import daemon_requests
+from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import DaemonError
-from infinite_memory.home import find_home
+from infinite_memory.paths import find_home
 
 Json = dict[str, Any]
 
+OWNER = "owner"  # stands for the id of the owner's own token, in the file http.token
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Enter the command into the parser of `infinite-memory`."""
-    tokens = commands.add_parser("tokens", help="make, list and revoke tokens for HTTP clients")
-    actions = tokens.add_subparsers(dest="what", required=True, metavar="create|list|revoke")
+
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command to the parser of `infinite-memory`."""
+    tokens = commands.add_parser("tokens", help="make, list, replace and revoke tokens for HTTP clients")
+    actions = tokens.add_subparsers(dest="what", required=True, metavar="create|list|rotate|revoke")
     shared = argparse.ArgumentParser(add_help=False, parents=[common])
     shared.add_argument("--json", action="store_true", help="print the reply as JSON")
 
@@ -33,6 +36,16 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     create.add_argument("--read-only", action="store_true", help="it changes nothing")
     create.add_argument("--expires", metavar="WHEN", help="12h, 30d, 4w, a date or an instant; default: never")
     actions.add_parser("list", parents=[shared], help="every token, without its secret")
+    rotate = actions.add_parser(
+        "rotate", parents=[shared], help="replace a token by a new one at once, and show that once"
+    )
+    rotate.add_argument(
+        "token_id",
+        metavar="ID",
+        nargs="?",
+        default=OWNER,
+        help="its id, as list shows it; default: the owner's own token",
+    )
     revoke = actions.add_parser("revoke", parents=[shared], help="let a token open nothing any more")
     revoke.add_argument("token_id", metavar="ID", help="its id, as list shows it, or the token itself")
 
@@ -48,18 +61,25 @@ def run(options: argparse.Namespace) -> int:
     elif options.what == "create":
         print(reply["token"])
         print(f"{reply['token_id']}: {_about(reply)}. The token is not shown again.", file=sys.stderr)
+    elif options.what == "rotate":
+        print(reply["token"])
+        print(f"{reply['token_id']}: replaced; the old token opens nothing any more.", file=sys.stderr)
     elif options.what == "revoke":
         print(f"{reply['token_id']}: revoked")
     else:
         for one in reply["tokens"]:
-            print(f"{one['token_id']}  {one['created_at'][:10]}  {one['name']}: {_about(one)}")
+            print(f"{one['token_id']}  {one['created_at'][:10]}  {in_one_line(one['name'])}: {_about(one)}")
     return 0
 
 
 def _ask(options: argparse.Namespace) -> Json:
-    from infinite_memory.greeting import greet
+    from infinite_memory.daemon.handshake import greet
 
-    greeting = reach.greeting_of(options) | {"kind": "tokens", "what": options.what, "fields": _fields(options)}
+    greeting = daemon_requests.build_greeting(options) | {
+        "kind": "tokens",
+        "what": options.what,
+        "fields": _fields(options),
+    }
     link, _ = greet(find_home(os.environ).path, greeting)
     with link, link.makefile("rb") as stream:
         if line := stream.readline():
@@ -77,12 +97,17 @@ def _fields(options: argparse.Namespace) -> Json:
             "read_only": options.read_only,
             "expires": options.expires,
         }
-    return {"token_id": options.token_id} if options.what == "revoke" else {}
+    return {"token_id": options.token_id} if options.what in ("revoke", "rotate") else {}
 
 
 def _about(one: Json) -> str:
     bound = [f"user {name}" for name in one["users"]] + [f"scope {name}" for name in one["scopes"]]
+    if one["missing_scopes"]:
+        bound.append(f"{one['missing_scopes']} that are gone" if one["scopes"] else "scopes that are gone")
     parts = ["; ".join(bound) or "everything", *(["only reads"] if one["read_only"] else [])]
     if one["expires_at"]:
         parts.append(f"{'expired' if one.get('expired') else 'until'} {one['expires_at']}")
-    return ", ".join(parts)
+    return in_one_line(", ".join(parts))
+
+
+COMMANDS = {"tokens": run}

@@ -3,6 +3,7 @@
     ApiError                 code, field, details, status
     ├── InvalidError         something that was given is wrong; `field` names it
     ├── DeniedError          the token is missing, unknown, or may not do this
+    │   └── UntrustedError   whoever listens at the URL does not prove that they know the token; an UnavailableError, too
     ├── MissingError         there is no such memory, scope or agent
     ├── ConflictError        there is one already, or the scope is archived
     ├── RateLimitError       too many requests; `retry_after_s` says when to come again
@@ -61,6 +62,13 @@ class UnavailableError(ApiError):
     """The memory cannot be reached, or a part of it does not work at the moment. A write may or may not have been carried out."""
 
 
+class UntrustedError(DeniedError, UnavailableError):
+    """Whoever listens at the URL does not prove that they know the token. Neither the token nor a request was sent.
+
+    It is the memory and does not know the token, or it is another program: a `DeniedError` and an `UnavailableError`.
+    """
+
+
 _OF_STATUS = {
     401: DeniedError, 403: DeniedError, 404: MissingError, 409: ConflictError, 429: RateLimitError,
     503: UnavailableError,
@@ -68,7 +76,7 @@ _OF_STATUS = {
 _REFUSED = range(400, 500)
 
 
-def error_of(status: int, body: Any) -> ApiError:
+def to_error(status: int, body: Any) -> ApiError:
     """Make the exception of a reply that is no success, whoever wrote it (a proxy may have)."""
     told = body.get("error") if isinstance(body, dict) else None
     told = told if isinstance(told, dict) else {}

@@ -1,4 +1,4 @@
-"""`Memory`: what a program stores into and asks. `AsyncMemory` in `in_async` is the same for asyncio."""
+"""`Memory`: what a program stores into and asks. `AsyncMemory` in `async_memory` is the same for asyncio."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from infinite_memory.sdk.errors import InvalidError, UnavailableError, error_of
-from infinite_memory.sdk.links import to_daemon, to_url
+from infinite_memory.sdk.errors import InvalidError, UnavailableError, to_error
 from infinite_memory.sdk.results import (
     ChatAnswer,
     Deleted,
@@ -26,6 +25,7 @@ from infinite_memory.sdk.results import (
     read_scopes,
     read_stored,
 )
+from infinite_memory.sdk.transport import to_daemon, to_url
 
 Instant = dt.datetime | dt.date | str
 """A datetime (without a zone it is read in the user's), a date (the whole local day), or a text in RFC 3339."""
@@ -49,7 +49,8 @@ class Memory:
             ``Global``; ``"ALL"`` searches everywhere.
         home: Home folder whose daemon is asked, started if need be; None is the user's own (``INFINITE_MEMORY_HOME``).
         url: Address of an HTTP API instead, as ``http://127.0.0.1:8765``.
-        token: Token for the URL, made by ``infinite-memory tokens create``.
+        token: Token for the URL, made by ``infinite-memory tokens create``. It is shown only to a server that has proved that it knows it.
+        tunnel_to: Where the server at the far end of a tunnel listens (``127.0.0.1:8765``), if *url* is the near end of one.
         timeout_s: How long to wait for one answer, in seconds.
     """
 
@@ -61,12 +62,13 @@ class Memory:
         home: str | Path | None = None,
         url: str | None = None,
         token: str | None = None,
+        tunnel_to: str | None = None,
         timeout_s: float = 60.0,
     ) -> None:
         if url is not None and home is not None:
             raise ValueError("give home or url, not both")
         self.user_id, self.scope = user_id, scope
-        self._link = to_daemon(home, timeout_s) if url is None else to_url(url, token, timeout_s)
+        self._link = to_daemon(home, timeout_s) if url is None else to_url(url, token, timeout_s, tunnel_to)
 
     def __enter__(self) -> Self:
         return self
@@ -318,13 +320,13 @@ class Memory:
     def _ask(self, name: str, fields: Mapping[str, Any], read: Callable[[Mapping[str, Any]], ReadT]) -> ReadT:
         status, body = self._link.ask(name, {key: value for key, value in fields.items() if value is not None})
         if status not in _OK:
-            raise error_of(status, body)
+            raise to_error(status, body)
         try:
             return read(body)
-        except (KeyError, TypeError, ValueError) as problem:  # a proxy's page, say
+        except (KeyError, TypeError, ValueError) as exc:  # a proxy's page, say
             raise UnavailableError(
-                f"{name}: the answer cannot be read ({problem!r})", code="CONNECTION_ERROR", status=status
-            ) from problem
+                f"{name}: the answer cannot be read ({exc!r})", code="CONNECTION_ERROR", status=status
+            ) from exc
 
 
 def _narrowed(filter: Mapping[str, Any] | None, tags: Sequence[str] | str, memory_type: str | None) -> dict[str, Any]:

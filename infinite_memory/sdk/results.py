@@ -50,12 +50,14 @@ class MemoryItem:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMemory(MemoryItem):
     """A memory that was stored, changed or brought back. ``outcome`` tells what happened (``stored``, ``duplicate``, ``updated``, ...);
-    ``facts`` and ``superseded`` (ids of older memories) are what a language model made of it, where one is configured."""
+    ``facts``, ``superseded`` (ids of older memories) and ``superseded_by`` (the id of a newer one) are what a language model made of
+    it, where one is configured."""
 
     outcome: str = ""
     note: str | None = None
     facts: tuple[str, ...] = ()
     superseded: tuple[str, ...] = ()
+    superseded_by: str | None = None
     generated: bool = False
     model_error: str | None = None
     warnings: tuple[str, ...] = ()
@@ -63,11 +65,12 @@ class StoredMemory(MemoryItem):
 
 @dataclass(frozen=True, slots=True)
 class TimeFrame:
-    """A stretch of time, its end outside; None is an open end."""
+    """A stretch of time, its end outside; None is an open end. ``words`` are the words of time that were read as it."""
 
     start: dt.datetime | None
     end: dt.datetime | None
     timezone: str
+    words: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +156,10 @@ def read_memory(form: Mapping[str, Any]) -> MemoryItem:
     return read_item(MemoryItem, form)
 
 
+def _frame(frame: Mapping[str, Any]) -> TimeFrame:
+    return TimeFrame(_instant(frame["from"]), _instant(frame["to"]), frame["timezone"], frame.get("words"))
+
+
 def read_memories(body: Mapping[str, Any]) -> Memories:
     """Read a listing, or what a search found."""
     forms = body["results"] if "results" in body else body["memories"]
@@ -162,7 +169,7 @@ def read_memories(body: Mapping[str, Any]) -> Memories:
         total=body.get("total", len(forms)),
         next_cursor=body.get("next_cursor"),
         scopes_searched=tuple(body.get("scopes_searched", ())),
-        time_frame=TimeFrame(_instant(frame["from"]), _instant(frame["to"]), frame["timezone"]) if frame else None,
+        time_frame=_frame(frame) if frame else None,
         note=body.get("note"),
         warnings=tuple(body.get("warnings", ())),
     )

@@ -6,20 +6,21 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from infinite_memory.contracts.registry import NATIVE, get_spec, list_options
 from infinite_memory.errors import ConfigError, DaemonError
-from infinite_memory.home import Home, find_home
+from infinite_memory.paths import Home, find_home
 
 if TYPE_CHECKING:
     from infinite_memory.config import Config
+    from infinite_memory.contracts.spec import Option
 
 Json = dict[str, Any]
-NATIVE = "native"
 
 
-def flags_of(options: argparse.Namespace) -> dict[str, str]:
+def collect_flags(options: argparse.Namespace) -> dict[str, str]:
     """Collect the settings that were given as arguments: ``{"section.name": text}``.
 
     Raises:
@@ -29,17 +30,15 @@ def flags_of(options: argparse.Namespace) -> dict[str, str]:
     for entry in options.set:
         name, sign, value = entry.partition("=")
         if not sign:
-            raise ConfigError(f"--set {entry}: SECTION.NAME=VALUE was expected")
+            raise ConfigError("--set: SECTION.NAME=VALUE was expected, and there is no =")
         flags[name.strip()] = value.strip()
     if getattr(options, "scope", None):
         flags["scopes.default"] = options.scope
     if getattr(options, "tools", None):
         flags["mcp.tools"] = options.tools
-    for name in ("organization", "user"):
-        if getattr(options, name, None):
-            if options.contract != "laravel":
-                raise ConfigError(f"--{name} goes with --contract laravel")
-            flags[f"laravel.{name}"] = getattr(options, name)
+    for option, value in _options_of_contract(options):
+        if option.setting is not None and value:
+            flags[option.setting] = value
     return flags
 
 
@@ -53,27 +52,21 @@ def home_and_config(options: argparse.Namespace) -> tuple[Home, Config]:
 
     home = find_home(os.environ)
     _check_file(options)
-    return home, load_config(options.config or home.config_file, os.environ, flags_of(options))
+    return home, load_config(options.config or home.config_file, os.environ, collect_flags(options))
 
 
-def greeting_of(options: argparse.Namespace) -> Json:
+def build_greeting(options: argparse.Namespace) -> Json:
     """Write a session's greeting from a command's arguments and its environment.
 
     Raises:
         ConfigError: the settings file that is named is not there, or a flag goes with another contract.
     """
-    from infinite_memory.greeting import session_greeting
+    from infinite_memory.daemon.handshake import session_greeting
 
     _check_file(options)
-    contract: str | None = getattr(options, "contract", NATIVE)
-    carried: tuple[str, ...] = ()
-    if contract == NATIVE:
-        contract = None
-    elif contract is not None:
-        from infinite_memory.cli.foreign_settings import CARRIED
-
-        carried = CARRIED.get(contract, ())
-    greeting = session_greeting(os.environ, contract=contract, flags=flags_of(options), carried=carried)
+    name: str = getattr(options, "contract", NATIVE)
+    contract, carried = (None, ()) if name == NATIVE else (name, get_spec(name).carried)
+    greeting = session_greeting(os.environ, contract=contract, flags=collect_flags(options), carried=carried)
     if chosen := contract_options(options):
         greeting["options"] = chosen
     if options.config is not None:
@@ -87,34 +80,54 @@ def contract_options(options: argparse.Namespace) -> dict[str, str]:
     Raises:
         ConfigError: one of them goes with another contract.
     """
-    palace = getattr(options, "palace", None)
-    if palace is not None and options.contract != "palace":
-        raise ConfigError("--palace goes with --contract palace")
-    given = {"palace": palace, "http": getattr(options, "http", None)}
-    return {name: value for name, value in given.items() if value is not None}
+    given = {option.name: value for option, value in _options_of_contract(options) if option.setting is None}
+    http = getattr(options, "http", None)
+    return given if http is None else given | {"http": http}
 
 
-def tell_notes(answer: Json) -> None:
+def _options_of_contract(options: argparse.Namespace) -> Iterator[tuple[Option, str]]:
+    """Yield the flags of contracts that were given.
+
+    Raises:
+        ConfigError: one of them goes with another contract.
+    """
+    for spec, option in list_options():
+        value: str | None = getattr(options, option.name, None)
+        if value is None or not hasattr(options, "contract"):
+            continue  # other commands have flags of these names too
+        if options.contract != spec.name:
+            raise ConfigError(f"--{option.name} goes with --contract {spec.name}")
+        yield option, value
+
+
+def report_notes(answer: Json) -> None:
     """Say on standard error which of this client's settings the daemon that runs has otherwise."""
     for note in answer.get("notes", ()):
         print(f"infinite-memory: {note}", file=sys.stderr)
 
 
-def ask(options: argparse.Namespace, request: Json, progress: Callable[[int, int], None] | None = None) -> Json:
+def ask(
+    options: argparse.Namespace,
+    request: Json,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    any_path: bool = False,
+) -> Json:
     """Send one request of the native contract to the home's daemon, started if there is none; gives the reply.
 
     Args:
         progress: Is told meanwhile how much is done, of how much (0: unknown).
+        any_path: Whether the request may name any path: for what the user typed, never for requests that come from elsewhere.
 
     Raises:
         DaemonError: it could not be reached, or went before it answered.
         ConfigError: a setting is unknown or wrong.
     """
-    from infinite_memory.greeting import greet
+    from infinite_memory.daemon.handshake import greet
 
-    wanted = {"progress": True} if progress is not None else {}
-    link, answer = greet(find_home(os.environ).path, greeting_of(options) | wanted)
-    tell_notes(answer)
+    wanted = ({"progress": True} if progress is not None else {}) | ({"any_path": True} if any_path else {})
+    link, answer = greet(find_home(os.environ).path, build_greeting(options) | wanted)
+    report_notes(answer)
     with link, link.makefile("rwb") as stream:
         stream.write(json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
         stream.flush()
@@ -128,20 +141,44 @@ def ask(options: argparse.Namespace, request: Json, progress: Callable[[int, int
     raise DaemonError("the daemon stopped before it answered; the request may or may not have been carried out")
 
 
+def ask_each(options: argparse.Namespace, requests: Iterable[Json]) -> Iterator[Json]:
+    """Send requests of the native contract over one connection, one after another; yields the replies.
+
+    Raises:
+        DaemonError: the daemon could not be reached, or went before it answered.
+        ConfigError: a setting is unknown or wrong.
+    """
+    from infinite_memory.daemon.handshake import greet
+
+    link, answer = greet(find_home(os.environ).path, build_greeting(options))
+    report_notes(answer)
+    with link, link.makefile("rwb") as stream:
+        for request in requests:
+            stream.write(json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+            stream.flush()
+            while (line := stream.readline()).startswith(b"\x1e"):
+                pass  # the session's state, for clients that stay
+            if not line:
+                raise DaemonError(
+                    "the daemon stopped before it answered; the request may or may not have been carried out"
+                )
+            yield json.loads(line)
+
+
 def ask_daemon(kind: str) -> Json | None:
     """Ask a running daemon for its status, or to go; None when none runs.
 
     Raises:
         DaemonError: one runs and does not answer.
     """
-    from infinite_memory import local_socket
-    from infinite_memory.greeting import greet
+    from infinite_memory.daemon import ipc
+    from infinite_memory.daemon.handshake import greet
 
     home = find_home(os.environ).path
     try:
         link, answer = greet(home, {"kind": kind}, start=False)
     except DaemonError:
-        if local_socket.is_held(local_socket.lock_path(home)):
+        if ipc.is_held(ipc.lock_path(home)):
             raise
         return None
     link.close()

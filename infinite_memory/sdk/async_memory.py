@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from infinite_memory.sdk.links import KEPT
 from infinite_memory.sdk.memory import Memory
+from infinite_memory.sdk.transport import CAPACITY
 
 P = ParamSpec("P")
 GivenT = TypeVar("GivenT")
@@ -44,9 +44,12 @@ class AsyncMemory:
         home: str | Path | None = None,
         url: str | None = None,
         token: str | None = None,
+        tunnel_to: str | None = None,
         timeout_s: float = 60.0,
     ) -> None:
-        self.sync = Memory(user_id, scope=scope, home=home, url=url, token=token, timeout_s=timeout_s)
+        self.sync = Memory(
+            user_id, scope=scope, home=home, url=url, token=token, tunnel_to=tunnel_to, timeout_s=timeout_s
+        )
         self._threads, self._process = _new_threads(), os.getpid()
 
     add = _in_thread(Memory.add)
@@ -82,4 +85,4 @@ class AsyncMemory:
 
 
 def _new_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(KEPT, thread_name_prefix="infinite-memory")
+    return ThreadPoolExecutor(CAPACITY, thread_name_prefix="infinite-memory")

@@ -6,6 +6,7 @@ library only: `serve` is made of this.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -16,12 +17,17 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from infinite_memory import __version__, local_socket
+from infinite_memory import __version__
+from infinite_memory.daemon import ipc
 from infinite_memory.errors import ConfigError, DaemonError
+from infinite_memory.paths import check_home, unusable
 
 Json = dict[str, Any]
 
 _PREFIX = "INFINITE_MEMORY_"
+
+_PYTHON_VARIABLES = frozenset({"PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS", "PYTHONBREAKPOINT"})
+"""Of who starts the daemon; what they name is for that program."""
 
 START_S = 40.0  # a daemon that is going may take half a minute to finish
 STARTER_S = 10.0  # how long a client waits for another that is starting the daemon
@@ -63,12 +69,14 @@ def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.soc
         DaemonError: there is no daemon and none could be started.
         ConfigError: the daemon refuses the settings that came with the greeting.
     """
+    try:
+        check_home(home)
+    except OSError as exc:
+        raise DaemonError(f"the home {home} is not used: {exc.strerror}") from exc
     deadline = time.monotonic() + START_S
-    line = json.dumps(
-        {"protocol": local_socket.PROTOCOL, "version": __version__, "pid": os.getpid()} | greeting
-    ).encode()
+    line = json.dumps({"protocol": ipc.PROTOCOL, "version": __version__, "pid": os.getpid()} | greeting).encode()
     while time.monotonic() < deadline:
-        link = local_socket.connect(home, GREETING_S)
+        link = ipc.connect(home, GREETING_S)
         if link is None:
             if not start:
                 raise DaemonError("no daemon runs for this home")
@@ -76,7 +84,7 @@ def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.soc
             continue
         try:
             link.sendall(line + b"\n")
-            said = local_socket.read_line(link)
+            said = ipc.read_line(link)
             answer = json.loads(said) if said else {}
         except (OSError, ValueError):
             answer = {}
@@ -105,7 +113,7 @@ def _start(home: Path, greeting: Json, deadline: float) -> None:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         patient_until = time.monotonic() + STARTER_S
         while True:
-            with local_socket.locked(local_socket.start_lock_path(home), wait=False) as held:
+            with ipc.locked(ipc.start_lock_path(home), wait=False) as held:
                 # One that is frozen while it holds the lock stops nobody: of two daemons the second goes by itself.
                 if held or time.monotonic() > patient_until:
                     if not _listens(home):
@@ -114,8 +122,8 @@ def _start(home: Path, greeting: Json, deadline: float) -> None:
             if _listens(home):
                 return
             time.sleep(0.02)
-    except OSError as problem:  # a home that cannot be written, a full disk
-        raise DaemonError(f"the daemon cannot be started in {home}: {problem.strerror or problem}") from problem
+    except OSError as exc:  # a home that cannot be written, a full disk
+        raise DaemonError(f"the daemon cannot be started: {unusable(home, exc)}") from exc
 
 
 def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
@@ -126,20 +134,21 @@ def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
     output = logs / "daemon.out"
     if output.exists() and output.stat().st_size:  # it may tell why the one before ended
         output.replace(logs / "daemon.out.1")
-    settings = [part for name, value in greeting.get("flags", {}).items() for part in ("--set", f"{name}={value}")]
-    if "config_file" in greeting:
-        settings += ["--config", greeting["config_file"]]
-    left_behind = local_socket.read_record(home)
+    settings = ["--config", greeting["config_file"]] if "config_file" in greeting else []
+    left_behind = ipc.read_record(home)
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "infinite_memory", "daemon", "run", *settings],
-            stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, cwd=home,
-            env=os.environ | {"INFINITE_MEMORY_HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            [sys.executable, "-P", "-m", "infinite_memory", "daemon", "run", "--flags-on-stdin", *settings],
+            stdin=subprocess.PIPE, stdout=file, stderr=file, start_new_session=True, cwd=home,
+            env=_daemon_environ(home),
         )  # fmt: skip
+    assert process.stdin is not None
+    with contextlib.suppress(OSError), process.stdin:  # its arguments could be read by everybody
+        process.stdin.write(json.dumps(greeting.get("flags", {})).encode() + b"\n")
     # Collected when it ends, or it would stay a zombie for as long as this client lives.
     threading.Thread(target=process.wait, daemon=True).start()
     while time.monotonic() < deadline:
-        record = local_socket.read_record(home)
+        record = ipc.read_record(home)
         if record is not None and record.get("pid") == process.pid:
             return
         # One that was started by other means was faster. A record from before is a dead daemon's, but its socket may be ours.
@@ -156,6 +165,15 @@ def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
     raise DaemonError(f"the daemon did not start within {START_S:.0f} s; see {output}")
 
 
+def _daemon_environ(home: Path) -> Json:
+    """Return the daemon's environment: it imports this package and what is installed, nothing from beside whoever starts it."""
+    environ = {name: value for name, value in os.environ.items() if name not in _PYTHON_VARIABLES}
+    root = Path(__file__).resolve().parents[2]  # where the package lies
+    if root.name not in ("site-packages", "dist-packages"):  # a checkout, or a folder that a program brought with it
+        environ["PYTHONPATH"] = str(root)
+    return environ | {"INFINITE_MEMORY_HOME": str(home), "PYTHONSAFEPATH": "1"}
+
+
 def _why_silent(home: Path, output: Path) -> str:
     """Say where to look when a daemon could not even write why it ended."""
     free_bytes = (disk := os.statvfs(home)).f_bavail * disk.f_frsize if hasattr(os, "statvfs") else LITTLE_BYTES
@@ -163,7 +181,7 @@ def _why_silent(home: Path, output: Path) -> str:
 
 
 def _listens(home: Path) -> bool:
-    link = local_socket.connect(home, 1.0)
+    link = ipc.connect(home, 1.0)
     if link is not None:
         link.close()
     return link is not None

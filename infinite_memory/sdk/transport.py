@@ -11,6 +11,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import selectors
 import socket
 import threading
@@ -20,17 +21,22 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from infinite_memory.daemon.handshake import greet, session_greeting
+from infinite_memory.daemon.ipc import CONTROL, is_peer_own
 from infinite_memory.errors import ConfigError, DaemonError
-from infinite_memory.greeting import greet, session_greeting
-from infinite_memory.home import HOME_VARIABLE, find_home
-from infinite_memory.local_socket import CONTROL
-from infinite_memory.sdk.errors import InvalidError, UnavailableError
+from infinite_memory.paths import HOME_VARIABLE, check_socket, find_home, http_socket_name, place_of_socket
+from infinite_memory.proofs import BY_HTTP, derive_key, format_address, is_signed, make_nonce
+from infinite_memory.sdk.errors import ApiError, InvalidError, UnavailableError, UntrustedError
 from infinite_memory.sdk.routes import ROUTES, Route
 
 Json = dict[str, Any]
 OpenT = TypeVar("OpenT", bound="_Open")
 
-KEPT = 8  # connections that wait for the next request; more at once are made and closed again
+CAPACITY = 8  # connections that wait for the next request; more at once are made and closed again
+_LOOPBACK = ("127.0.0.1", "localhost")
+_TOKEN = re.compile(r"im_([0-9a-f]{12})_[A-Za-z0-9_-]+")
+_ADDRESS = re.compile(r"[0-9A-Za-z.:\[\]-]+:\d{1,5}")
+_MAX_PROOF_BYTES = 4096
 LOST = "the connection was lost before the answer came; the request may or may not have been carried out"
 
 
@@ -82,11 +88,11 @@ class _Pool(Generic[OpenT]):
             except TimeoutError:
                 link.close()
                 raise UnavailableError(f"no answer within {self._timeout_s:g} s", code="TIMEOUT") from None
-            except (OSError, EOFError, http.client.HTTPException) as problem:
+            except (OSError, EOFError, http.client.HTTPException) as exc:
                 link.close()
                 if tries:
                     continue
-                raise UnavailableError(f"{LOST} ({type(problem).__name__})", code="CONNECTION_ERROR") from problem
+                raise UnavailableError(f"{LOST} ({type(exc).__name__})", code="CONNECTION_ERROR") from exc
             except BaseException:  # a half-read answer is never taken for the next one's
                 link.close()
                 raise
@@ -112,7 +118,7 @@ class _Pool(Generic[OpenT]):
 
     def _give_back(self, link: OpenT) -> None:
         with self._lock:
-            if len(self._waiting) < KEPT:
+            if len(self._waiting) < CAPACITY:
                 self._waiting.append(link)
                 return
         link.close()
@@ -138,8 +144,8 @@ class _Session:
         try:
             reply = json.loads(line)
             return reply["status"], reply["body"]
-        except (ValueError, KeyError, TypeError) as problem:
-            raise EOFError("the answer is none of the memory's") from problem
+        except (ValueError, KeyError, TypeError) as exc:
+            raise EOFError("the answer is none of the memory's") from exc
 
     def is_stale(self) -> bool:
         return _has_more(self._link)
@@ -165,8 +171,8 @@ def to_daemon(home: str | Path | None, timeout_s: float) -> Link:
     def connect() -> _Session:
         try:
             link, _ = greet(folder, session_greeting(os.environ, contract="routes"))
-        except (DaemonError, ConfigError) as problem:
-            raise UnavailableError(str(problem), code=problem.code.upper()) from problem
+        except (DaemonError, ConfigError) as exc:
+            raise UnavailableError(str(exc), code=exc.code.upper()) from exc
         link.settimeout(timeout_s)
         return _Session(link)
 
@@ -211,32 +217,116 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def to_url(url: str, token: str | None, timeout_s: float) -> Link:
-    """Reach the HTTP API at *url* (``http://127.0.0.1:8765``).
+class _LocalHttp(http.client.HTTPConnection):
+    """HTTP over the Unix socket of this user's own daemon."""
+
+    def __init__(self, path: Path, home: Path, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path, self._home = path, home
+
+    def connect(self) -> None:
+        """Connect; raises OSError where the socket or who listens there is not this user's."""
+        check_socket(self._path, self._home)
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        try:
+            self.sock.connect(str(self._path))
+            if not is_peer_own(self.sock):
+                raise PermissionError(f"{self._path} is served by another user")
+        except OSError:
+            self.sock.close()
+            raise
+
+
+def _find_local(host: str, port: int, timeout_s: float) -> http.client.HTTPConnection | None:
+    """Connect to the Unix socket that goes with a port of this machine, where this user's own daemon serves it; None elsewhere."""
+    if host not in _LOOPBACK or not hasattr(socket, "AF_UNIX"):
+        return None
+    name = http_socket_name(port)
+    try:
+        home = find_home(os.environ).path
+        connection = _LocalHttp(place_of_socket(home, name) / name, home, timeout_s)
+        connection.connect()
+    except (OSError, RuntimeError):  # there is none
+        return None
+    return connection
+
+
+def _check_server(connection: http.client.HTTPConnection, base: str, token: str, address: str) -> None:
+    """Have the server prove that it knows *token*, before it is shown: whoever listens at a port may be anybody.
 
     Raises:
-        InvalidError: it is no HTTP URL, or *token* cannot be one.
+        UntrustedError: it does not.
+        UnavailableError: it cannot be asked.
+    """
+    nonce = make_nonce()
+    form = _TOKEN.fullmatch(token)
+    query = urllib.parse.urlencode({"token_id": form[1] if form else "owner", "nonce": nonce})
+    try:
+        connection.request("GET", f"{base}/api/v1/proof?{query}", headers={"Accept": "application/json"})
+        response = connection.getresponse()
+        said = response.read(_MAX_PROOF_BYTES)
+        answer = json.loads(said) if response.status in (200, 503) else {}
+    except (OSError, http.client.HTTPException) as exc:
+        raise UnavailableError(f"{address} does not answer: {exc}", code="CONNECTION_ERROR") from exc
+    except (ValueError, RecursionError):
+        answer = {}
+    proof = answer.get("proof") if isinstance(answer, dict) else None
+    if response.status == 503 and proof is None:
+        raise UnavailableError(f"{address} cannot look up tokens at the moment", code="STORE_UNAVAILABLE", status=503)
+    if not is_signed(proof, derive_key(token), BY_HTTP, address, nonce):
+        raise UntrustedError(
+            f"the server at {address} does not prove that it knows this token, so the token was not shown to it: it is another"
+            " program, or the token is unknown, or a tunnel leads elsewhere (name its far end with tunnel_to)",
+            code="UNTRUSTED_SERVER" if proof is None else "AUTHENTICATION_FAILED",
+        )
+
+
+def to_url(url: str, token: str | None, timeout_s: float, tunnel_to: str | None = None) -> Link:
+    """Reach the HTTP API at *url* (``http://127.0.0.1:8765``).
+
+    A token is shown to this user's own daemon, over its Unix socket, or to a server that has proved that it knows it; with https the
+    certificate tells who it is.
+
+    Args:
+        tunnel_to: Where the server at the far end of a tunnel listens, as ``127.0.0.1:8765``; None where there is no tunnel.
+
+    Raises:
+        InvalidError: it is no HTTP URL, or *token* or *tunnel_to* cannot be one.
     """
     try:
         parts = urllib.parse.urlsplit(url)
         port = parts.port
-    except ValueError as problem:
-        raise InvalidError(f"{url!r} is no URL: {problem}", code="INVALID_REQUEST", field="url") from None
+    except ValueError as exc:
+        raise InvalidError(f"{url!r} is no URL: {exc}", code="INVALID_REQUEST", field="url") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidError(f"{url!r} is not a URL such as http://127.0.0.1:8765", code="INVALID_REQUEST", field="url")
     if token is not None and not (token.isascii() and token.isprintable()):
         raise InvalidError("token: is none of ours: it has other characters", code="INVALID_REQUEST", field="token")
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    if tunnel_to is not None and _ADDRESS.fullmatch(tunnel_to) is None:
+        said = f"tunnel_to: {tunnel_to!r} is not an address such as 127.0.0.1:8765"
+        raise InvalidError(said, code="INVALID_REQUEST", field="tunnel_to")
+    is_secure = parts.scheme == "https"
     host, base = parts.hostname, parts.path.rstrip("/")
 
     def connect() -> _Http:
+        if not is_secure and (local := _find_local(host, port or http.client.HTTP_PORT, timeout_s)) is not None:
+            return _Http(local, base, token)
+        kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
         connection = kind(host, port, timeout=timeout_s)
         try:
             connection.connect()
-        except OSError as problem:
+            if token is not None and not is_secure:
+                peer = connection.sock.getpeername()
+                _check_server(connection, base, token, tunnel_to or format_address(peer[0], peer[1]))
+        except OSError as exc:
+            connection.close()
             raise UnavailableError(
-                f"{host}:{connection.port} cannot be reached: {problem}", code="CONNECTION_ERROR"
-            ) from problem
+                f"{host}:{connection.port} cannot be reached: {exc}", code="CONNECTION_ERROR"
+            ) from exc
+        except ApiError:
+            connection.close()
+            raise
         return _Http(connection, base, token)
 
     return _Pool(connect, timeout_s)

@@ -3,6 +3,9 @@
 When the daemon goes, each of these gets one error, in order. In the action loop replies come in the order of the lines, so the
 lines are kept. In JSON-RPC they come with the id of their request; what cannot be told by an id (a line that is no JSON, or too
 long to be read) is answered with the id null, and counted.
+
+Which of the two is spoken is decided as the daemon decides it (`transports.protocol_detection`): by the contract, else by the
+first request. What comes before that is answered in the action loop's form, each line for itself.
 """
 
 from __future__ import annotations
@@ -11,16 +14,18 @@ import json
 from collections import deque
 from typing import Any
 
+from infinite_memory.transports.strict_json import Speaks, detect_protocol
+
 Json = dict[str, Any]
 
-KEPT_BYTES = 4096  # a thousand lines of 16 MiB may wait at once
+MAX_STORED_BYTES = 4096  # a thousand lines of 16 MiB may wait at once
 
 
-class Unanswered:
+class PendingRequests:
     """The requests of one session that wait for their replies. Not for several threads at once: its user has a lock."""
 
-    def __init__(self) -> None:
-        self.is_rpc: bool | None = None  # not known before the first line
+    def __init__(self, speaks: Speaks | None = None) -> None:
+        self.speaks = speaks  # None before the first request
         self._handshake: tuple[bytes | None, bytes | None] = None, None  # the lines `initialize` and `initialized`
         self._handshake_key = ""
         self._lines: deque[bytes] = deque()
@@ -33,19 +38,20 @@ class Unanswered:
 
     def note(self, line: bytes | None) -> None:
         """Remember what *line* asks for; None stands for a line that is too long to be read."""
-        message = None if line is None or self.is_rpc is False else parse(line)
-        if self.is_rpc is None:
-            self.is_rpc = isinstance(message, list) or (isinstance(message, dict) and "jsonrpc" in message)
-        if not self.is_rpc:
+        if self.speaks is None and line is not None:
+            self.speaks = detect_protocol(_trimmed(line))
+        if self.speaks is not Speaks.JSON_RPC:
             self._lines.append(_short(line or b""))
-        elif not isinstance(message, dict):
+            return
+        message = None if line is None else parse(line)
+        if not isinstance(message, dict):
             self._unnamed += 1
         elif "method" in message:
-            self._note_call(message, line or b"")
+            self._record_call(message, line or b"")
         elif "id" not in message or not ("result" in message or "error" in message):  # else it answers the daemon
             self._unnamed += 1
 
-    def _note_call(self, message: Json, line: bytes) -> None:
+    def _record_call(self, message: Json, line: bytes) -> None:
         method, first = message["method"], self._handshake[0]
         if method == "initialize" and first is None:
             self._handshake, self._handshake_key = (line, None), json.dumps(message.get("id"))
@@ -69,9 +75,10 @@ class Unanswered:
 
     def settle(self, line: bytes) -> bool:
         """Note which request a line of the daemon's answers; False when the client is not to see it."""
-        if not self.is_rpc:
-            if self._lines:
-                self._lines.popleft()
+        if self._lines:  # in JSON-RPC these came before the first request, and are answered before it
+            self._lines.popleft()
+            return True
+        if self.speaks is not Speaks.JSON_RPC:
             return True
         message = parse(line)
         if isinstance(message, dict) and "id" in message and "method" not in message:
@@ -107,9 +114,13 @@ class Unanswered:
         self._handshake, self._handshake_key = (None, None), ""
 
 
+def _trimmed(line: bytes) -> bytes:
+    return line.removesuffix(b"\n").removesuffix(b"\r")
+
+
 def _short(line: bytes) -> bytes:
     """Give what must be kept of a line of the action loop: all of a short one, of a long one what its reply echoes."""
-    return line if len(line) <= KEPT_BYTES else json.dumps(_echo(line)).encode()
+    return line if len(line) <= MAX_STORED_BYTES else json.dumps(_echo(line)).encode()
 
 
 def _echo(line: bytes) -> Json:

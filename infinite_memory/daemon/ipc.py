@@ -2,7 +2,10 @@
 
 The daemon writes ``daemon.json`` (mode 0600) once it listens: its process id, version and address. A Unix socket lies in the home,
 mode 0600; a home whose path is too long for one has it in the user's runtime folder. By option, and where Unix sockets do not
-exist, the address is a loopback port with a token.
+exist, the address is a loopback port with a token that neither side ever shows: each proves that it knows it (`proofs`).
+
+Before a client says anything it knows whom it talks to: the socket and its folder belong to this user and the peer runs as this user, or
+the daemon's lock is held and whoever answers at the port has given the proof.
 
 A client begins with one line of JSON, the greeting, and gets one line back. After that the bytes are the session's own, but for
 control lines from the daemon, which begin with a record separator (0x1e) and never reach the client program.
@@ -14,18 +17,22 @@ import contextlib
 import json
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.home import make_socket_folder, place_of_socket, remove_socket_folder
+from infinite_memory.errors import DaemonError
+from infinite_memory.paths import check_home, check_socket, make_socket_folder, place_of_socket, remove_socket_folder
 
 CONTROL = b"\x1e"  # begins a line for the client program itself, as no JSON does
 PROTOCOL = 1  # of the greeting; raised when an older side would misunderstand
 SOCKET_NAME = "daemon.sock"
 BACKLOG = 256  # clients that may come at the same moment
 GREETING_BYTES = 1 << 20  # longest line that opens a connection, either way: the client's settings travel in it
+CHALLENGE_BYTES = 1024  # longest line of a proof, from whom nobody knows yet
+_HOST = "127.0.0.1"
 _LOCK_AGAIN_S = 0.02  # pause before a lock is tried again
 
 Json = dict[str, Any]
@@ -70,9 +77,10 @@ def listen(home: Path, transport: str) -> tuple[socket.socket, Json]:
 
         # The protocol is named, or asyncio lets small packets wait.
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        listening.bind(("127.0.0.1", 0))
+        listening.bind((_HOST, 0))
         listening.listen(BACKLOG)
-        return listening, {"port": listening.getsockname()[1], "token": secrets.token_urlsafe(32)}
+        port: int = listening.getsockname()[1]
+        return listening, {"port": port, "token": secrets.token_urlsafe(32), "challenge": PROTOCOL}
     path = socket_path(home)
     _make_private(path.parent, home)
     with contextlib.suppress(FileNotFoundError):
@@ -98,7 +106,9 @@ def _make_private(folder: Path, home: Path) -> None:
 def write_record(home: Path, record: Json) -> None:
     """Write the daemon's record so that a reader sees all of it or none."""
     beside = record_path(home).with_suffix(".tmp")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with contextlib.suppress(FileNotFoundError):
+        beside.unlink()
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(record, file)
     beside.replace(record_path(home))
@@ -106,12 +116,23 @@ def write_record(home: Path, record: Json) -> None:
 
 
 def read_record(home: Path) -> Json | None:
-    """Read the daemon's record; None where there is none that can be read."""
+    """Read the daemon's record; None where there is none that can be read, or none of this user's."""
     try:
-        record = json.loads(record_path(home).read_text("utf-8"))
-    except (OSError, ValueError):
+        descriptor = os.open(record_path(home), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        with os.fdopen(descriptor, encoding="utf-8") as file:
+            if os.name == "posix" and os.fstat(descriptor).st_uid != os.geteuid():
+                return None
+            record = json.load(file)
+    except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def remove_stale_record(home: Path) -> None:
+    """Remove what a daemon left that crashed; the caller holds the daemon's lock, so none of it is in use."""
+    for path in (record_path(home), pid_path(home)):
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def is_reachable(home: Path, record: Json) -> bool:
@@ -138,21 +159,94 @@ def remove_record(home: Path, record: Json) -> None:
 
 
 def connect(home: Path, timeout_s: float) -> socket.socket | None:
-    """Connect to the home's daemon, token included; None when nobody listens."""
+    """Connect to the home's daemon and make sure that it is that; None when nobody listens, or somebody else.
+
+    Raises:
+        DaemonError: a daemon of an older version runs that cannot prove who it is.
+    """
     record = read_record(home)
-    if record is None or ("port" in record and not is_held(lock_path(home))):
-        return None  # a port may belong to another program by now, which is not to be told the token
-    family = socket.AF_UNIX if "socket" in record else socket.AF_INET
-    link = socket.socket(family, socket.SOCK_STREAM)
+    if record is None or not _is_own_home(home):
+        return None
+    try:
+        if "socket" in record:
+            check_socket(Path(record["socket"]), home)
+            return _connect_unix(record["socket"], timeout_s)
+        port, token = record["port"], record["token"]
+        if not (isinstance(port, int) and isinstance(token, str)) or not is_held(lock_path(home)):
+            return None  # a port may belong to another program by now
+    except (OSError, LookupError, TypeError, ValueError, AttributeError):  # or the record is none of ours
+        return None
+    if record.get("challenge") != PROTOCOL:
+        raise DaemonError(
+            f"the daemon of version {record.get('version')} that runs for {home} cannot prove who it is over TCP;"
+            f" end it (process {record.get('pid')}), then try again"
+        )
+    return _connect_tcp(port, token, timeout_s)
+
+
+def _is_own_home(home: Path) -> bool:
+    try:
+        check_home(home)
+    except OSError:
+        return False
+    return True
+
+
+def _connect_unix(path: str, timeout_s: float) -> socket.socket | None:
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     link.settimeout(timeout_s)
     try:
-        _connect(link, record["socket"] if "socket" in record else ("127.0.0.1", record["port"]), timeout_s)
-        if "token" in record:
-            link.sendall(record["token"].encode() + b"\n")
-    except (OSError, LookupError, TypeError, ValueError, AttributeError):  # or the record is none of ours
-        link.close()
-        return None
-    return link
+        _connect(link, path, timeout_s)
+        if is_peer_own(link):
+            return link
+    except OSError:
+        pass
+    link.close()
+    return None
+
+
+def _connect_tcp(port: int, token: str, timeout_s: float) -> socket.socket | None:
+    link = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    link.settimeout(timeout_s)
+    try:
+        _connect(link, (_HOST, port), timeout_s)
+        if _prove(link, token, port):
+            return link
+    except (OSError, OverflowError, ValueError, RecursionError):
+        pass
+    link.close()
+    return None
+
+
+def _prove(link: socket.socket, token: str, port: int) -> bool:
+    """Have the daemon prove that it knows the token, then do so; False when it does not."""
+    from infinite_memory import proofs  # here: few clients need it
+
+    nonce, address = proofs.make_nonce(), proofs.format_address(_HOST, port)
+    link.sendall(json.dumps({"challenge": PROTOCOL, "nonce": nonce}).encode() + b"\n")
+    answer = json.loads(read_line(link, CHALLENGE_BYTES) or b"null")
+    if not isinstance(answer, dict) or not proofs.is_nonce(answer.get("nonce")):
+        return False
+    nonces = (nonce, answer["nonce"])
+    if not proofs.is_signed(answer.get("proof"), token, proofs.BY_DAEMON, address, *nonces):
+        return False
+    link.sendall(proofs.sign(token, proofs.BY_CLIENT, address, *nonces).encode() + b"\n")
+    return True
+
+
+def peer_uid(link: socket.socket) -> int | None:
+    """Return the id of the user at the other end of a Unix socket; None where the system does not tell."""
+    if hasattr(socket, "SO_PEERCRED"):
+        return int.from_bytes(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
+    if sys.platform == "darwin":  # struct xucred: version, uid; level 0, LOCAL_PEERCRED
+        return int.from_bytes(link.getsockopt(0, 1, 76)[4:8], sys.byteorder)
+    return None
+
+
+def is_peer_own(link: socket.socket, *, or_root: bool = False) -> bool:
+    """True if the process at the other end of a Unix socket runs as this user, as far as the system tells."""
+    uid = peer_uid(link)
+    return uid is None or uid == os.geteuid() or (or_root and uid == 0)
 
 
 def _connect(link: socket.socket, address: Any, timeout_s: float) -> None:
@@ -168,17 +262,17 @@ def _connect(link: socket.socket, address: Any, timeout_s: float) -> None:
             return
 
 
-def read_line(link: socket.socket) -> bytes:
+def read_line(link: socket.socket, limit: int = GREETING_BYTES) -> bytes:
     """Read one line from a socket, byte for byte so that nothing behind it is taken.
 
     Returns:
-        The line without its end; b"" when the other side closed before it, or it is longer than `GREETING_BYTES`.
+        The line without its end; b"" when the other side closed before it, or it is longer than *limit*.
 
     Raises:
         OSError: the connection broke or timed out.
     """
     line = bytearray()
-    while len(line) < GREETING_BYTES:
+    while len(line) < limit:
         byte = link.recv(1)
         if not byte:
             return b""
@@ -196,7 +290,7 @@ def locked(path: Path, *, wait: bool, patience_s: float = 0.0) -> Iterator[bool]
         wait: Whether to wait for it as long as it takes.
         patience_s: How long to try again without *wait*.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         end = time.monotonic() + patience_s
         while not (got := _lock(descriptor, wait=wait)) and time.monotonic() < end:

@@ -6,6 +6,9 @@ JSON-RPC the `initialize` of before. It reconnects when the next line comes and 
 a daemon that was just stopped.
 
 Two threads: one takes lines from standard input to the daemon, the other takes the daemon's lines to standard output.
+
+After a signal, or when its client program died or no longer reads, it takes what stands in standard input already, sends it, and waits for
+the answers; what was sent is carried out by the daemon in any case.
 """
 
 from __future__ import annotations
@@ -17,20 +20,24 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from infinite_memory import local_socket
+from infinite_memory.daemon import ipc
+from infinite_memory.daemon.handshake import greet
+from infinite_memory.daemon.pending_requests import PendingRequests, parse
 from infinite_memory.errors import ConfigError, DaemonError
-from infinite_memory.greeting import greet
-from infinite_memory.unanswered import Unanswered, parse
+from infinite_memory.transports.strict_json import Speaks
 
 Json = dict[str, Any]
 
-LAST_LINE_S = 0.5  # after SIGTERM, for a line that is just being sent
-DRAIN_S = 3.0  # after SIGTERM, for replies that are on their way
+LAST_LINE_S = 0.5  # after SIGTERM: how long a line may take whose beginning has come
+TAKE_S = 5.0  # after SIGTERM: how long input is taken that is there already
+DRAIN_S = 60.0  # after SIGTERM: how long the daemon may take to answer all that was sent
+STALLED_S = 5.0  # after SIGTERM: how long a client program may go without reading
+ENDING_CHECK_S = 0.02  # and once it is to end, whether all is answered
 PARENT_CHECK_S = 2.0  # a client program that died is noticed after this long
 LINE_BYTES = 16 * 1024 * 1024  # where the daemon does not tell its limit: a longer line is passed on in pieces
 UNANSWERED = 1000  # requests sent ahead; beyond that standard input waits
@@ -39,39 +46,47 @@ LOST = "the daemon stopped before it answered; the request may or may not have b
 
 
 class _Terminated(Exception):
-    """SIGTERM or SIGINT came."""
+    """A signal came before the daemon was reached."""
 
 
-class Pipe:
-    """One client's session, from standard input to the daemon and back."""
+class StdioProxy:
+    """One client's session, from standard input to the daemon and back. *speaks* is None where the first request decides."""
 
-    def __init__(self, home: Path, greeting: Json, source: int, sink: int) -> None:
+    def __init__(self, home: Path, greeting: Json, source: int, sink: int, speaks: Speaks | None = None) -> None:
         self._home, self._greeting, self._source, self._sink = home, greeting, source, sink
         self._lock = threading.Lock()  # guards what follows, and is never held while bytes move
         self._connected = threading.Condition(self._lock)
         self._answered = threading.Condition(self._lock)
         self._link: socket.socket | None = None
         self._input_ended = False
-        self._waiting = Unanswered()
+        self._waiting = PendingRequests(speaks)
         self._line_bytes = LINE_BYTES
         self._output = threading.Lock()  # held while lines go out; taken before `_lock`, never after it
-        # Held from the moment a line counts as taken until it is sent; taken before `_lock`.
-        self._sending = threading.Lock()
-        self._is_draining = False
         self._parent = os.getppid()
-        self._terminated = self._may_interrupt = False
+        self._may_interrupt = False
+        self._wake = os.pipe()  # readable from the moment that the session is to end
+        self._ends_at: float | None = None
+        self._writes_since: float | None = None  # when the write began that is under way
+        self._is_deaf = False  # nobody reads standard output
 
     def run(self) -> int:
         """Pass bytes until standard input ends and all is answered, or a signal comes; gives the exit code."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._terminate)
+        if os.name == "posix":
+            threading.Thread(target=self._watch_end, daemon=True).start()
+        for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._terminate)
         try:
-            with self._interruptible():
-                self._reach(replay=False)
-            threading.Thread(target=self._take_input, daemon=True).start()
-            self._take_replies()
+            self._may_interrupt = True
+            self._reach(replay=False)
+            self._may_interrupt = False
         except _Terminated:
-            self._drain()
+            if not _has_input(self._source, 0):
+                return 0
+            self._reach(replay=False)
+        threading.Thread(target=self._take_input, daemon=True).start()
+        self._take_replies()
         return 0
 
     # from standard input
@@ -82,7 +97,7 @@ class Pipe:
         first = True
         passing: socket.socket | None = None  # where a line goes on that is too long to be kept
         too_long = False
-        while chunk := self._read_input():
+        while chunk := self._read_input(is_within_line=bool(held) or too_long):
             held += chunk
             while (end := held.find(b"\n", searched) + 1) > 0:
                 line = bytes(held[:end])
@@ -99,7 +114,7 @@ class Pipe:
                 _put(passing, bytes(held))
                 held.clear()
             searched = len(held)
-        if held:
+        if held and self._ends_at is None:  # after a signal it would be a part of a line
             self._send(bytes(held) + b"\n", first)
         with self._lock:
             self._input_ended = True
@@ -109,19 +124,25 @@ class Pipe:
             with contextlib.suppress(OSError):
                 link.shutdown(socket.SHUT_WR)
 
-    def _read_input(self) -> bytes:
+    def _read_input(self, *, is_within_line: bool) -> bytes:
+        """Return the next bytes; none at the end, and once the session is to end and nothing more is there."""
         try:
+            if os.name == "posix":
+                if self._ends_at is None:
+                    select.select([self._source, self._wake[0]], [], [])
+                if self._ends_at is not None:
+                    is_late = time.monotonic() > self._ends_at + TAKE_S
+                    if is_late or not _has_input(self._source, LAST_LINE_S if is_within_line else 0):
+                        return b""
             return os.read(self._source, 65536)
-        except OSError:  # a terminal that went away
+        except (OSError, ValueError):  # a terminal that went away
             return b""
 
     def _send(self, line: bytes, first: bool) -> None:
         text = line.removeprefix(BOM) if first else line
         if text.strip():
             is_read = len(text.removesuffix(b"\n").removesuffix(b"\r")) <= self._line_bytes
-            with self._sending:
-                if not self._is_draining:
-                    _put(self._register(text if is_read else None), text)
+            _put(self._register(text if is_read else None), text)
 
     def _register(self, line: bytes | None) -> socket.socket | None:
         """Note that *line* (None: one that is too long) waits for an answer, and give the connection that it is to be sent on.
@@ -139,11 +160,11 @@ class Pipe:
                     return link
             try:
                 self._reach(replay=True)
-            except (DaemonError, ConfigError) as problem:
+            except (DaemonError, ConfigError) as exc:
                 with self._output:
                     with self._lock:
                         self._waiting.note(line)
-                        replies = self._waiting.fail(str(problem))
+                        replies = self._waiting.fail(str(exc))
                     self._write(replies)
                 return None
 
@@ -151,7 +172,7 @@ class Pipe:
 
     def _take_replies(self) -> None:
         while True:
-            with self._lock, self._interruptible():
+            with self._lock:
                 while self._link is None and not self._input_ended:
                     self._check_parent()
                     self._connected.wait(PARENT_CHECK_S)
@@ -159,21 +180,26 @@ class Pipe:
             if link is None:
                 return
             self._take_from(link)
-            with self._lock:
-                over = self._input_ended and not self._waiting
+            over = self._is_over()
             self._lose(link)
             if over:
                 return
+
+    def _is_over(self) -> bool:
+        with self._lock:
+            return self._input_ended and (not self._waiting or self._is_deaf)
 
     def _take_from(self, link: socket.socket) -> None:
         """Pass on whole lines until the connection ends; a line that was cut short is not passed on."""
         held = bytearray()
         while True:
-            with self._interruptible():
-                ready = select.select([link], [], [], PARENT_CHECK_S)[0]
-                if not ready:
-                    self._check_parent()
-                    continue
+            if self._ends_at is None:
+                select.select([link.fileno(), self._wake[0]], [], [], PARENT_CHECK_S)
+                self._check_parent()
+            elif self._is_over():  # a daemon that hangs is not waited for
+                return
+            if not select.select([link], [], [], 0 if self._ends_at is None else ENDING_CHECK_S)[0]:
+                continue
             try:
                 chunk = link.recv(65536)
             except OSError:
@@ -188,33 +214,40 @@ class Pipe:
             with self._output:
                 self._write([one for line in whole if (one := self._reply(bytes(line))) is not None])
 
+    # the end
+
     def _check_parent(self) -> None:
-        if os.getppid() != self._parent:
-            raise _Terminated
+        if self._ends_at is None and os.getppid() != self._parent:
+            self._end()
 
-    @contextlib.contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Where a signal may end the session at once; elsewhere it waits, or a line could be cut in two."""
-        self._may_interrupt = True
-        try:
-            if self._terminated:
-                raise _Terminated
-            yield
-        finally:
-            self._may_interrupt = False
-
-    def _terminate(self, _number: int, _frame: FrameType | None) -> None:
-        if not self._terminated:  # whatever the client does, it is over after a while
-            timer = threading.Timer(DRAIN_S, os._exit, (0,))
-            timer.daemon = True
-            timer.start()
-        self._terminated = True
+    def _terminate(self, number: int, _frame: FrameType | None) -> None:
+        if self._ends_at is not None and number == signal.SIGINT:  # somebody at a terminal does not want to wait
+            os._exit(130)
+        self._end()
         if self._may_interrupt:
+            self._may_interrupt = False
             raise _Terminated
+
+    def _end(self) -> None:
+        """Take no input that is not there already; `_take_input` sees to the rest."""
+        if self._ends_at is None:
+            self._ends_at = time.monotonic()
+            os.write(self._wake[1], b".")
+
+    def _watch_end(self) -> None:
+        """End the process when the end takes too long: the daemon carries out what was sent, whoever reads the answers."""
+        select.select([self._wake[0]], [], [])
+        ends_at = time.monotonic()
+        while time.monotonic() < ends_at + DRAIN_S:
+            since = self._writes_since
+            if since is not None and time.monotonic() > max(since, ends_at) + STALLED_S:
+                break
+            time.sleep(ENDING_CHECK_S)
+        os._exit(0)
 
     def _reply(self, line: bytes) -> bytes | None:
         """Note what a line of the daemon's answers; None when the client is not to see it."""
-        if line.startswith(local_socket.CONTROL):
+        if line.startswith(ipc.CONTROL):
             said = parse(line[1:])
             if isinstance(said, dict):
                 self._greeting |= said  # the session's state, to be told to the next daemon
@@ -228,18 +261,24 @@ class Pipe:
 
     def _write(self, lines: list[bytes]) -> None:
         """Write whole lines; `_output` is held."""
-        data = memoryview(b"".join(lines))
+        data = memoryview(b"" if self._is_deaf else b"".join(lines))
         try:
             while data:
+                self._writes_since = time.monotonic()
                 data = data[os.write(self._sink, data) :]
-        except OSError:  # the client program is gone
-            os._exit(0)
+        except OSError:  # the client program is gone, or does not listen any more
+            self._is_deaf = True
+            self._end()
+        finally:
+            self._writes_since = None
 
     # when the daemon goes
 
     def _reach(self, *, replay: bool) -> None:
         """Connect, and bring a new daemon to where the session stood."""
         greeting = self._greeting | ({"reconnect": True} if replay else {})
+        if (speaks := self._waiting.speaks) is not None:
+            greeting["speaks"] = speaks.value
         link, answer = greet(self._home, greeting)
         for note in answer.get("notes", ()):
             print(f"infinite-memory: {note}", file=sys.stderr)
@@ -262,25 +301,10 @@ class Pipe:
             self._write(replies)
         link.close()
 
-    def _drain(self) -> None:
-        """Take no more input, deliver the replies that are on their way, for a short while."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)
-        self._is_draining = True
-        if self._sending.acquire(timeout=LAST_LINE_S):  # the line that was taken is sent, or it could not be answered
-            self._sending.release()
-        with self._lock:
-            link = self._link
-            waiting = bool(self._waiting)
-        if link is None or not waiting:
-            return
-        threading.Timer(DRAIN_S, os._exit, (0,)).start()
-        with contextlib.suppress(OSError):
-            link.shutdown(socket.SHUT_WR)
-        self._terminated = False
-        self._parent = os.getppid()  # which may have changed: that is why it ends
-        self._take_from(link)
-        self._lose(link)
+
+def _has_input(source: int, timeout_s: float) -> bool:
+    """True if there is something to be read, or the end."""
+    return os.name == "posix" and bool(select.select([source], [], [], timeout_s)[0])
 
 
 def _has_ended(link: socket.socket) -> bool:

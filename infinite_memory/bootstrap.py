@@ -1,0 +1,261 @@
+"""Builds every part from a `Config`, starts them in order and stops them in reverse. Only this file knows the implementations.
+
+Starting waits for nothing: MongoDB boots, the heavy libraries are imported and the model loads side by side while bad input,
+`ping` and `help` are answered already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from infinite_memory.clock import Clock, system_clock
+from infinite_memory.config import Config, EmbeddingSettings
+from infinite_memory.contracts.native.contract import NativeContract
+from infinite_memory.contracts.registry import NATIVE, get_spec
+from infinite_memory.contracts.session import ClientSession, ContractContext
+from infinite_memory.embedding.service import EmbeddingService
+from infinite_memory.engine.engine import Engine, Services
+from infinite_memory.engine.events import Events
+from infinite_memory.engine.usage import UsageCounter
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.index.text_sync import TextSync
+from infinite_memory.jobs.administration import Administration
+from infinite_memory.jobs.runner import Jobs
+from infinite_memory.mongod.server import LocalMongo
+from infinite_memory.paths import Home
+from infinite_memory.store import descriptors
+from infinite_memory.store.scope_cache import ScopeCache
+from infinite_memory.transports.lines import LineContract
+from infinite_memory.transports.mcp import McpSession
+from infinite_memory.zones import find_zone, zone_and_note
+
+if TYPE_CHECKING:
+    from infinite_memory.embedding.base import Embedder
+    from infinite_memory.index.base import TextFiles, VectorIndexFiles
+    from infinite_memory.store.base import Store
+
+log = logging.getLogger(__name__)
+
+LITTLE_FILES = 4096  # with fewer open files than this, a warning says for how many scopes they are enough
+
+
+class Application(AbstractAsyncContextManager["Application"]):
+    """One home's memory, running. Used from one event loop."""
+
+    def __init__(self, config: Config, home: Home, clock: Clock = system_clock) -> None:
+        self.config, self.home, self._clock = config, home, clock
+        self.mongod = None if config.mongodb.uri else self._local_mongo()
+        self._building: asyncio.Task[Engine] | None = None
+        self.watch = Events(self.engine)
+        self.jobs: Jobs | None = None
+        self.services: Services | None = None
+        self._administration: Administration | None = None
+
+    async def __aenter__(self) -> Self:
+        self.home.make()
+        if self.mongod is not None:
+            self._booting = asyncio.create_task(_quietly(self.mongod), name="mongod")
+        self._building = asyncio.create_task(self._build(), name="build")
+        if (files := descriptors.limit()) is not None and files < LITTLE_FILES and self.mongod is not None:
+            log.warning(
+                "the limit of open files is %d: enough for %d scopes; raise its hard limit for more", files,
+                descriptors.max_scopes(), extra={"event": "few_descriptors"},
+            )  # fmt: skip
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self._close_parts()
+        finally:
+            if self.mongod is not None:
+                await self.mongod.stop()  # whatever went wrong before: nothing of ours is left running
+
+    async def _close_parts(self) -> None:
+        assert self._building is not None
+        await asyncio.gather(self._building, return_exceptions=True)
+        self.watch.close()
+        if self.jobs is not None:
+            await self.jobs.close()
+        if (services := self.services) is not None:
+            if services.uses is not None:
+                await services.uses.close()
+            await services.index.close()
+            await services.embeddings.close()
+            await services.store.close()
+
+    async def engine(self) -> Engine:
+        """Give the engine once it is built; its methods wait for what they need themselves."""
+        assert self._building is not None
+        return await asyncio.shield(self._building)
+
+    def built_engine(self) -> Engine | None:
+        """Give the engine if it is built already."""
+        task = self._building
+        built = task is not None and task.done() and not task.cancelled() and task.exception() is None
+        return task.result() if built and task is not None else None
+
+    async def administration(self) -> Administration:
+        """Return what works on the memory as a whole, once the engine is built."""
+        await self.engine()
+        assert self._administration is not None
+        return self._administration
+
+    def contract(self, session: ClientSession) -> NativeContract:
+        """Begin one client's conversation in the native contract, by lines."""
+        return NativeContract(self.engine, session, self._clock, self.administration)
+
+    def mcp(self, session: ClientSession) -> McpSession:
+        """Begin one client's conversation in the native contract, by MCP."""
+        return self.speak(NATIVE, session, {}, {})
+
+    def speak(
+        self, contract: str, session: ClientSession, environ: Mapping[str, str], options: Mapping[str, str]
+    ) -> McpSession:
+        """Begin one client's conversation by MCP in any contract; *environ* and *options* are the client's.
+
+        Raises:
+            ConfigError: there is no such contract, or a variable or option is wrong.
+        """
+        return McpSession(get_spec(contract).open_mcp(self._context(session, environ, options)))
+
+    def find_lines(
+        self, contract: str, session: ClientSession, environ: Mapping[str, str], options: Mapping[str, str]
+    ) -> Callable[[], LineContract] | None:
+        """Return what begins one client's conversation by lines; None where the contract is not spoken so.
+
+        Raises:
+            ConfigError: there is no such contract.
+        """
+        spec = get_spec(contract)
+        if not spec.speaks_lines:
+            return None
+        return lambda: spec.open_lines(self._context(session, environ, options))
+
+    def _context(
+        self, session: ClientSession, environ: Mapping[str, str], options: Mapping[str, str]
+    ) -> ContractContext:
+        return ContractContext(
+            self.engine,
+            session,
+            self.watch,
+            self.home.path,
+            environ,
+            options,
+            self.config.model,
+            self._clock,
+            self.administration,
+        )
+
+    async def _build(self) -> Engine:
+        embedder, files, text_files, store = await asyncio.to_thread(self._open_parts)
+        config = self.config
+        embeddings = EmbeddingService(embedder, config.recall.wait_s)
+        scopes = ScopeCache(store, self._clock)
+        index = IndexSync(
+            store, scopes, embeddings, files, TextSync(store, text_files),
+            wait_s=config.recall.wait_s, save_every_s=config.sidecar.save_every_s,
+        )  # fmt: skip
+        index.subscribe(self.watch.publish)
+        embeddings.start()
+        index.start()
+        reranker = None
+        if config.recall.reranker:
+            from infinite_memory.embedding.reranker import Reranker
+
+            reranker = Reranker(config.recall.reranker)
+        uses = UsageCounter(store, self._clock)
+        self.services = Services(store, index, embeddings, scopes, config, self._clock, reranker, uses)
+        self._administration = Administration(
+            store=store, index=index, scopes=scopes, embeddings=embeddings, config=config, clock=self._clock, uses=uses,
+            home=self.home.path, backup_folder=self._backup_folder(),
+        )  # fmt: skip
+        engine = Engine(self.services)
+        zone = find_zone(config.time.zone, os.environ)
+        self.jobs = Jobs(engine, self._administration, zone, store=store, config=config, clock=self._clock)
+        self.jobs.start()
+        return engine
+
+    def _open_parts(self) -> tuple[Embedder, VectorIndexFiles, TextFiles, Store]:
+        """Import what is heavy; in a thread, so that nobody waits for it who does not need it."""
+        from infinite_memory.embedding.factory import open_embedder
+        from infinite_memory.index.text.files import TantivyTextFiles
+        from infinite_memory.index.vector.files import FaissIndexFiles
+        from infinite_memory.store.mongo.store import MongoStore
+
+        settings, mongodb = self.config.embedding, self.config.mongodb
+        store = MongoStore(
+            mongodb.uri or self._ensure_mongod,
+            database=mongodb.database,
+            driver=mongodb.driver,
+            timeout_s=mongodb.timeout_s,
+        )
+        embedder = open_embedder(
+            settings.model,
+            truncate_dim=settings.truncate_dim,
+            precision=settings.precision,
+            prepare=settings.prepare,
+        )
+        sidecars = self.home.sidecars
+        return embedder, FaissIndexFiles(sidecars), TantivyTextFiles(sidecars / "text"), store
+
+    def _backup_folder(self) -> Path:
+        named = self.config.backup.folder
+        return Path(named).expanduser().absolute() if named else self.home.backups
+
+    async def _ensure_mongod(self) -> str:
+        assert self.mongod is not None
+        return await self.mongod.ensure()
+
+    def _local_mongo(self) -> LocalMongo:
+        settings = self.config.mongodb
+        return LocalMongo(
+            self.home.path,
+            log_dir=self.home.logs,
+            binary=Path(settings.binary).expanduser() if settings.binary else None,
+            cache_mb=settings.cache_mb,
+        )
+
+
+def check_model(config: Config) -> None:
+    """Refuse what the model cannot give; loads no weights, and looks only where more than the model's name is set.
+
+    Raises:
+        ConfigError: ``embedding.truncate_dim`` or ``embedding.precision`` does not fit the model.
+    """
+    settings = config.embedding
+    if settings != EmbeddingSettings(settings.model, prepare=settings.prepare):
+        from infinite_memory.embedding.factory import open_embedder
+
+        open_embedder(settings.model, truncate_dim=settings.truncate_dim, precision=settings.precision)
+
+
+async def _quietly(mongod: LocalMongo) -> None:
+    """Boot MongoDB ahead of the store, which asks again and tells what fails."""
+    await asyncio.gather(mongod.ensure(), return_exceptions=True)
+
+
+def prepare_process() -> None:
+    """Make this process fit to hold a memory: enough open files for MongoDB too, and files that only their owner can read."""
+    descriptors.raise_limit()
+    if os.name == "posix":
+        os.umask(0o077)
+
+
+def new_session(config: Config, environ: Mapping[str, str]) -> ClientSession:
+    """Make what belongs to one client from its settings and environment."""
+    zone, note = zone_and_note(config.time.zone, environ)
+    return ClientSession(
+        active_scope=config.scopes.default,
+        zone=zone,
+        ignored=[note] if note is not None else [],
+        limits=config.limits,
+        auto_create=config.scopes.auto_create,
+        mcp_tools=config.mcp.tools,
+        contracts=config.contracts,
+    )

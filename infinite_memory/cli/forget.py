@@ -1,0 +1,282 @@
+"""`infinite-memory forget` and `undo`: shows what would go, asks, hides it; and brings back what was forgotten last.
+
+A file in the home keeps the ids of what the last calls of `forget` hid, never a text. Exit codes: 0 done, 1 it failed or nothing
+matches, 2 a usage fault or not confirmed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from infinite_memory.cli import daemon_requests, tables
+from infinite_memory.cli.terminal import in_one_line
+from infinite_memory.errors import ConfigError
+from infinite_memory.paths import find_home
+
+Json = dict[str, Any]
+
+UNCONFIRMED = 2
+FILE = "forgotten.json"
+MAX_ENTRIES = 20  # so many calls of `forget` can be undone, one after the other
+MAX_SHOWN = 20  # memories of a preview before a question
+PAGE = 1000  # what a listing gives at most
+
+
+class _RefusedError(Exception):
+    def __init__(self, reply: Json) -> None:
+        super().__init__(reply.get("error"))
+        self.reply = reply
+
+
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Enter the commands into the parser of `infinite-memory`."""
+    shared = argparse.ArgumentParser(add_help=False, parents=[common])
+    shared.add_argument("--json", action="store_true", help="print the reply as JSON")
+    forget = commands.add_parser("forget", parents=[shared], help="forget memories; shows what would go, and asks")
+    forget.add_argument("memory_ids", nargs="*", metavar="ID", help="ids; - reads them, the first word of each line")
+    forget.add_argument("--tag", metavar="TAG", help="those with this tag")
+    forget.add_argument("--query", metavar="WORDS", help="those that say this; only close matches are taken")
+    forget.add_argument("--scope", dest="in_scope", metavar="NAME", help="only of this scope; alone, the whole scope")
+    forget.add_argument("--min-confidence", type=float, metavar="0-1", help="with --query: how sure a match must be")
+    forget.add_argument("--for-good", action="store_true", help="remove them, so that nothing brings them back")
+    forget.add_argument("--dry-run", action="store_true", help="only show what would go")
+    forget.add_argument("--yes", action="store_true", help="do not ask")
+    undo = commands.add_parser("undo", parents=[shared], help="bring back what was forgotten last")
+    undo.add_argument("memory_ids", nargs="*", metavar="ID", help="these instead; - reads them")
+    undo.add_argument("--scope", dest="in_scope", metavar="NAME", help="an archived scope instead")
+
+
+def forget(options: argparse.Namespace) -> int:
+    """Forget what is named, after a preview and a question."""
+    targets, limits = _targets(options)
+    try:
+        preview = _preview(options, targets, limits)
+        if options.dry_run:
+            return _print_preview(options, preview)
+        if not preview.count and preview.scope is None:
+            tables.note("nothing matches; nothing was changed")
+            return 1
+        if not options.yes and (refused := _confirm(options, preview)) is not None:
+            return refused
+        if options.query is not None:  # what was shown, and not what would be found now
+            targets = [{"memory_id": memory_id} for memory_id in preview.memory_ids]
+        elif preview.count > len(preview.memory_ids) and preview.scope is None and not options.for_good:
+            preview.memory_ids = list(_list_ids(options))  # a reply does not hold as many
+        mode = "hard" if options.for_good else "soft"
+        requests = [{"action": "delete_memory", "target": target, "forget_mode": mode} for target in targets]
+        replies = [_checked(reply) for reply in daemon_requests.ask_each(options, requests)]
+    except _RefusedError as exc:
+        return daemon_requests.report(exc.reply)
+    return _report(options, preview, replies)
+
+
+class Preview:
+    """What would go: how many memories, the ids and texts of the first ones, and the scope where it goes as a whole."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.memory_ids: list[str] = []
+        self.memories: list[Json] = []
+        self.scope: str | None = None
+
+
+def _preview(options: argparse.Namespace, targets: list[Json], limits: Json) -> Preview:
+    preview = Preview()
+    mode = "hard" if options.for_good else "soft"
+    request = {"action": "delete_memory", "forget_mode": mode, "dry_run": True} | limits
+    for reply in daemon_requests.ask_each(options, [request | {"target": target} for target in targets]):
+        _checked(reply)
+        preview.count += reply.get("would_delete", 0)
+        preview.memory_ids += reply["memory_ids"]
+        preview.memories += reply.get("memories", [])
+        preview.scope = reply.get("scope")
+    return preview
+
+
+def _targets(options: argparse.Namespace) -> tuple[list[Json], Json]:
+    """Return what is to be forgotten as targets of requests, and what limits a query.
+
+    Raises:
+        ConfigError: nothing is named, or what does not go together.
+    """
+    memory_ids = _read_ids(options.memory_ids)
+    named = {"tag": options.tag, "query": options.query, "scope": options.in_scope}
+    target = {name: value for name, value in named.items() if value is not None}
+    if memory_ids and target:
+        raise ConfigError("forget: give ids, or --tag, --query and --scope")
+    if not memory_ids and not target:
+        raise ConfigError("forget: nothing is named: give ids, --tag, --query or --scope")
+    limits = {} if options.min_confidence is None else {"min_confidence": options.min_confidence}
+    if limits and options.query is None:
+        raise ConfigError("forget: --min-confidence goes with --query")
+    return [{"memory_id": memory_id} for memory_id in memory_ids] or [target], limits
+
+
+def _read_ids(words: list[str]) -> list[str]:
+    """Return ids as they were given, each once; for `-` the first word of each line of standard input."""
+    if words != ["-"]:
+        return list(dict.fromkeys(words))
+    return list(dict.fromkeys(line.split()[0] for line in sys.stdin if line.strip()))
+
+
+def _list_ids(options: argparse.Namespace) -> Iterator[str]:
+    """List the ids of all memories with the tag, or of the scope, that is to be forgotten."""
+    narrow = {} if options.tag is None else {"tags": [options.tag]}
+    request: Json = {"action": "list_memories", "scope": options.in_scope or "ALL", "filter": narrow, "limit": PAGE}
+    cursor: Json = {}
+    while True:
+        reply = _checked(daemon_requests.ask(options, request | cursor))
+        yield from (memory["memory_id"] for memory in reply["results"])
+        if reply["next_cursor"] is None:
+            return
+        cursor = {"cursor": reply["next_cursor"]}
+
+
+def _checked(reply: Json) -> Json:
+    if reply["status"] != "OK":
+        raise _RefusedError(reply)
+    return reply
+
+
+def _print_preview(options: argparse.Namespace, preview: Preview) -> int:
+    if options.json:
+        whole_scope = {} if preview.scope is None else {"scope": preview.scope}
+        told = {"would_delete": preview.count, "memory_ids": preview.memory_ids, "memories": preview.memories}
+        print(json.dumps(told | whole_scope, ensure_ascii=False))
+        return 0
+    tables.print_memories(preview.memories)
+    scope = _with_scope(preview)
+    tables.note(f"{_count(preview.count)} would go{scope}; nothing was changed")
+    return 0
+
+
+def _confirm(options: argparse.Namespace, preview: Preview) -> int | None:
+    """Show what would go and ask; gives the exit code where it is not to be done."""
+    if not sys.stdin.isatty():
+        print("infinite-memory forget: say --yes, for there is no terminal to ask on", file=sys.stderr)
+        return UNCONFIRMED
+    tables.print_memories(preview.memories[:MAX_SHOWN])
+    more = preview.count - min(len(preview.memories), MAX_SHOWN)
+    if more:
+        print(f"and {more:,} more")
+    scope = _with_scope(preview)
+    for_good = " for good" if options.for_good else ""
+    try:
+        said = input(f"forget {_count(preview.count)}{scope}{for_good}? [y/N] ")
+    except EOFError:
+        said = ""
+    return None if said.strip().casefold() in ("y", "yes") else UNCONFIRMED
+
+
+def _report(options: argparse.Namespace, preview: Preview, replies: list[Json]) -> int:
+    count = sum(reply["deleted_count"] for reply in replies)
+    gone = [memory_id for reply in replies for memory_id in reply["memory_ids"]]
+    if not options.for_good:
+        entry = {"scope": preview.scope} if preview.scope is not None else {"memory_ids": gone}
+        if preview.scope is None and count > len(gone):
+            entry = {"memory_ids": preview.memory_ids}
+        _Journal().add(entry)
+    if options.json:
+        whole_scope = {} if preview.scope is None else {"scope": preview.scope}
+        told = {"deleted_count": count, "memory_ids": gone, "forget_mode": "hard" if options.for_good else "soft"}
+        print(json.dumps(told | whole_scope, ensure_ascii=False))
+        return 0
+    scope = _with_scope(preview)
+    done = "removed for good" if options.for_good else "forgotten; infinite-memory undo brings back what went"
+    print(f"{_count(count)}{scope} {done}")
+    return 0
+
+
+def undo(options: argparse.Namespace) -> int:
+    """Bring back what was forgotten last, or what is named."""
+    journal, memory_ids = _Journal(), _read_ids(options.memory_ids)
+    if memory_ids and options.in_scope is not None:
+        raise ConfigError("undo: give ids or --scope")
+    entry: Json | None = {"memory_ids": memory_ids} if memory_ids else {"scope": options.in_scope}
+    if not memory_ids and options.in_scope is None:
+        entry = journal.last()
+    if entry is None:
+        tables.note("there is nothing to undo; what an assistant forgot comes back by its id: infinite-memory undo ID")
+        return 1
+    named = [{"scope": entry["scope"]}] if "scope" in entry else [{"memory_id": one} for one in entry["memory_ids"]]
+    replies = list(daemon_requests.ask_each(options, [{"action": "restore_memory"} | target for target in named]))
+    failed = [reply for reply in replies if reply["status"] != "OK"]
+    if all(reply.get("error_code") == "NOT_FOUND" for reply in failed):  # else it can be tried again
+        journal.remove(entry)
+    restored = [reply for reply in replies if reply["status"] == "OK"]
+    if options.json:
+        print(json.dumps({"restored": restored, "failed": failed}, ensure_ascii=False))
+        return 1 if failed else 0
+    for reply in failed:
+        tables.note(reply["error"])
+    memories = [reply["memory"] for reply in restored if "memory" in reply]
+    tables.print_memories(memories)
+    count = len(memories) + sum(reply.get("restored_count", 0) for reply in restored)
+    scope = f" of the scope {in_one_line(entry['scope'])!r}" if "scope" in entry else ""
+    tables.note(f"{_count(count)}{scope} brought back")
+    return 1 if failed else 0
+
+
+class _Journal:
+    """The ids of what was forgotten last, newest last, in a file of the home; a file that cannot be read counts as empty."""
+
+    def __init__(self) -> None:
+        self._file = find_home(os.environ).path / FILE
+
+    def _read(self) -> list[Json]:
+        with contextlib.suppress(OSError, ValueError):
+            entries = json.loads(self._file.read_text("utf-8"))
+            if isinstance(entries, list):
+                return [entry for entry in entries if isinstance(entry, dict) and _is_entry(entry)]
+        return []
+
+    def last(self) -> Json | None:
+        """Return the newest entry, if there is one."""
+        entries = self._read()
+        return entries[-1] if entries else None
+
+    def add(self, entry: Json) -> None:
+        """Write an entry down; where that fails it is said, for the memories are forgotten already."""
+        try:
+            self._write([*self._read(), entry][-MAX_ENTRIES:])
+        except OSError as exc:
+            ids = ", ".join(entry.get("memory_ids", [str(entry.get("scope"))]))
+            tables.note(f"undo will not know of it, {self._file} cannot be written ({exc.strerror}): {ids}")
+
+    def remove(self, entry: Json) -> None:
+        """Take an entry out once it was undone."""
+        entries = self._read()
+        if entry in entries:
+            entries.remove(entry)
+            self._write(entries)
+
+    def _write(self, entries: list[Json]) -> None:
+        beside = self._file.with_name(f"{FILE}.{os.getpid()}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(entries, file)
+        Path(beside).replace(self._file)
+
+
+def _is_entry(entry: Json) -> bool:
+    memory_ids = entry.get("memory_ids")
+    is_list = isinstance(memory_ids, list) and all(isinstance(memory_id, str) for memory_id in memory_ids)
+    return isinstance(entry.get("scope"), str) or is_list
+
+
+def _with_scope(preview: Preview) -> str:
+    return "" if preview.scope is None else f" with the scope {in_one_line(preview.scope)!r}"
+
+
+def _count(count: int) -> str:
+    return "1 memory" if count == 1 else f"{count:,} memories"
+
+
+COMMANDS = {"forget": forget, "undo": undo}

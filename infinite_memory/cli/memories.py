@@ -1,0 +1,256 @@
+"""`infinite-memory remember`, `search`, `recall`, `show` and `edit`: the memories, for people.
+
+A text that is `-` is read from standard input. Exit codes: 0 done (also where nothing was found), 1 the request failed, 2 a usage fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from infinite_memory.cli import daemon_requests, tables
+from infinite_memory.cli.terminal import in_one_line
+from infinite_memory.errors import ConfigError
+
+Json = dict[str, Any]
+
+MODES = ("hybrid", "semantic", "text", "fuzzy")
+
+
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Enter the commands into the parser of `infinite-memory`."""
+    shared = argparse.ArgumentParser(add_help=False, parents=[common])
+    shared.add_argument("--json", action="store_true", help="print the reply as JSON")
+    about = argparse.ArgumentParser(add_help=False)
+    about.add_argument("--tag", action="append", dest="tags", metavar="TAG", help="a tag; may be repeated")
+    about.add_argument("--title", metavar="TEXT", help="a short title")
+    about.add_argument("--source", metavar="WORD", help="where it comes from")
+    about.add_argument("--speaker", metavar="NAME", help="who said it")
+    about.add_argument("--when", metavar="INSTANT", help="when it happened: a date or an instant")
+    about.add_argument("--importance", type=float, metavar="0-10", help="how much it matters")
+
+    remember = commands.add_parser("remember", parents=[shared, about], help="store a memory")
+    remember.add_argument("text", nargs="+", metavar="TEXT", help="the text; - reads it from standard input")
+    remember.add_argument(
+        "--scope", dest="in_scope", metavar="NAME", help="where it belongs; default: the active scope"
+    )
+
+    search = commands.add_parser("search", parents=[shared], help="find memories by meaning and words, best first")
+    search.add_argument("query", nargs="+", metavar="QUERY", help="what to look for; - reads it from standard input")
+    add_filter(search)
+    search.add_argument("--mode", choices=MODES, help="what to go by; default: hybrid")
+    search.add_argument("--min-confidence", type=float, metavar="0-1", help="leave out weaker matches")
+    search.add_argument("-n", "--limit", type=int, default=10, metavar="N", help="most results; default: 10")
+
+    recall = commands.add_parser("recall", parents=[shared], help="list the memories of a time, oldest first")
+    recall.add_argument(
+        "words", nargs="+", metavar="WORDS-OF-TIME", help="last week, in March, since Monday; - reads them"
+    )
+    recall.add_argument("--about", metavar="QUERY", help="what they are about; the nearest first")
+    recall.add_argument("--scope", dest="in_scope", metavar="NAME", help="only this scope, or ALL")
+    recall.add_argument("-n", "--limit", type=int, default=100, metavar="N", help="most results; default: 100")
+
+    show = commands.add_parser("show", parents=[shared], help="show one memory, whole")
+    show.add_argument("memory_id", metavar="ID", help="its id, as search shows it")
+    show.add_argument("--history", action="store_true", help="also what it said before it was changed")
+
+    edit = commands.add_parser("edit", parents=[shared, about], help="change a memory; what it said before is kept")
+    edit.add_argument("memory_id", metavar="ID", help="its id, as search shows it")
+    edit.add_argument(
+        "text",
+        nargs="*",
+        metavar="TEXT",
+        help="its new text; - reads it; without any, an editor opens ($VISUAL, $EDITOR)",
+    )
+    edit.add_argument("--no-tags", action="store_true", help="take all tags away")
+
+
+def add_filter(parser: argparse.ArgumentParser) -> None:
+    """Enter the flags that `search` and `why` narrow by."""
+    parser.add_argument("--scope", dest="in_scope", metavar="NAME", help="only this scope, or ALL")
+    parser.add_argument(
+        "--tag", action="append", dest="tags", metavar="TAG", help="only with this tag; may be repeated"
+    )
+    parser.add_argument("--time", metavar="WORDS", help="only of this time, in words: last week")
+
+
+def build_query(options: argparse.Namespace) -> Json:
+    """Write the request that `search` makes of its arguments."""
+    narrow = {"tags": options.tags, "time_query": options.time}
+    request: Json = {"action": "retrieve_memory", "query": read_text(options.query)}
+    request |= {"filter": {name: value for name, value in narrow.items() if value is not None}}
+    return request | ({} if options.in_scope is None else {"scope": options.in_scope})
+
+
+def remember(options: argparse.Namespace) -> int:
+    """Store a memory, and print its id."""
+    request: Json = {"action": "store_memory", "content": read_text(options.text), "metadata": _metadata(options)}
+    if options.tags:
+        request["tags"] = options.tags
+    if options.in_scope is not None:
+        request["scope"] = options.in_scope
+    reply = daemon_requests.ask(options, request)
+    if options.json or reply["status"] != "OK":
+        return daemon_requests.report(reply)
+    print(f"{reply['memory_id']} stored in {in_one_line(reply['scope'])}")
+    _print_notes(reply)
+    return 0
+
+
+def search(options: argparse.Namespace) -> int:
+    """Find memories and list them, best first."""
+    request = build_query(options) | {"top_k": options.limit}
+    request |= {} if options.mode is None else {"mode": options.mode}
+    request |= {} if options.min_confidence is None else {"min_confidence": options.min_confidence}
+    return _print_results(options, daemon_requests.ask(options, request), request["query"])
+
+
+def recall(options: argparse.Namespace) -> int:
+    """List the memories of a stretch of time."""
+    request = {"action": "recall_memory_by_time", "time_query": read_text(options.words), "limit": options.limit}
+    request |= {} if options.about is None else {"query": options.about}
+    request |= {} if options.in_scope is None else {"scope": options.in_scope}
+    return _print_results(options, daemon_requests.ask(options, request), options.about or "")
+
+
+def show(options: argparse.Namespace) -> int:
+    """Show one memory, whole."""
+    reply = daemon_requests.ask(options, {"action": "get_memory", "memory_id": options.memory_id})
+    if options.json or reply["status"] != "OK":
+        return daemon_requests.report(reply)
+    _print_memory(reply["memory"])
+    for old in reply["revisions"] if options.history else ():
+        print()
+        _print_memory(old)
+    if reply["revisions"] and not options.history:
+        tables.note(f"it was changed {len(reply['revisions']):,} times; --history shows what it said before")
+    return 0
+
+
+def edit(options: argparse.Namespace) -> int:
+    """Change a memory, by arguments or in an editor."""
+    request: Json = {"action": "update_memory", "memory_id": options.memory_id}
+    if options.tags and options.no_tags:
+        raise ConfigError("--no-tags goes without --tag")
+    if metadata := _metadata(options):
+        request["metadata"] = metadata
+    if options.tags or options.no_tags:
+        request["tags"] = options.tags or []
+    if options.text:
+        request["content"] = read_text(options.text)
+    elif "tags" not in request and not metadata:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise ConfigError(
+                "edit: nothing is to change: give a text, - or a flag; an editor opens on a terminal only"
+            )
+        before = daemon_requests.ask(options, {"action": "get_memory", "memory_id": options.memory_id})
+        if before["status"] != "OK":
+            return daemon_requests.report(before)
+        request["content"] = _edit_text(before["memory"]["text"])
+        if request["content"] == before["memory"]["text"]:
+            print("nothing was changed")
+            return 0
+    reply = daemon_requests.ask(options, request)
+    if options.json or reply["status"] != "OK":
+        return daemon_requests.report(reply)
+    print(f"{reply['memory_id']} changed; revision {reply['revision']}")
+    _print_notes(reply)
+    return 0
+
+
+def read_text(words: list[str]) -> str:
+    """Return a text that was given as words, or for `-` what standard input holds, less the line feed at its end.
+
+    Raises:
+        ConfigError: standard input is not UTF-8.
+    """
+    if words != ["-"]:
+        return " ".join(words)
+    try:
+        return sys.stdin.buffer.read().decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"standard input is not UTF-8: byte {exc.object[exc.start]:#04x} at {exc.start}") from exc
+
+
+def _metadata(options: argparse.Namespace) -> Json:
+    """Collect what the flags say about a memory."""
+    given = {
+        "title": options.title,
+        "source": options.source,
+        "speaker": options.speaker,
+        "timestamp": options.when,
+        "importance": options.importance,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _edit_text(text: str) -> str:
+    """Let the user edit a text in their editor; returns what they saved.
+
+    Raises:
+        ConfigError: the editor cannot be run, failed, or saved what is not UTF-8.
+    """
+    import shlex
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if os.name == "nt" else "vi")
+    with tempfile.TemporaryDirectory(prefix="infinite-memory-") as folder:  # its owner's alone
+        file = Path(folder) / "memory.txt"
+        file.write_bytes(text.encode("utf-8", "surrogatepass") + b"\n")
+        try:
+            code = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode
+            saved = file.read_bytes()
+        except (OSError, ValueError) as exc:
+            raise ConfigError(f"the editor {editor!r} cannot be run: {exc}; set EDITOR to another") from exc
+        if code:
+            raise ConfigError(f"the editor {editor!r} ended with exit code {code}; nothing was changed")
+    try:
+        return saved.decode().removesuffix("\n")
+    except UnicodeDecodeError as exc:
+        raise ConfigError("the text that was saved is not UTF-8; nothing was changed") from exc
+
+
+def _print_results(options: argparse.Namespace, reply: Json, words: str) -> int:
+    if options.json or reply["status"] != "OK":
+        return daemon_requests.report(reply)
+    if frame := reply.get("time_frame"):
+        span = f"{(frame['from'] or 'the beginning')[:16]} to {(frame['to'] or 'the end')[:16]}"
+        tables.note(f"{span} {frame['timezone']}")
+    results = reply["results"]
+    if results:
+        tables.print_memories(results, words)
+    else:
+        tables.note(f"nothing was found in {', '.join(reply['scopes_searched']) or 'any scope'}")
+    if reply.get("total", 0) > len(results):
+        tables.note(f"{len(results):,} of {reply['total']:,} are shown; --limit shows more")
+    _print_notes(reply)
+    return 0
+
+
+def _print_notes(reply: Json) -> None:
+    """Print what a reply says beside its results."""
+    for text in (reply.get("note"), *reply.get("warnings", ())):
+        if text:
+            tables.note(text)
+
+
+def _print_memory(memory: Json) -> None:
+    fields = {name: _to_text(value) for name, value in memory.items() if name != "text"}
+    tables.print_fields({name: value for name, value in fields.items() if value}, memory["text"])
+
+
+def _to_text(value: Any) -> str:
+    """Write the value of a field on one line; "" for one that says nothing."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else str(value)
+
+
+COMMANDS = {"remember": remember, "search": search, "recall": recall, "show": show, "edit": edit}

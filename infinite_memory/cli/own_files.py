@@ -1,0 +1,133 @@
+"""What of a home and of the cache this program wrote, by name: `uninstall` removes that and nothing else.
+
+Why by name: ``INFINITE_MEMORY_HOME`` and ``XDG_CACHE_HOME`` may name folders in which other things lie, or each other's. A folder is
+removed when it is empty; whatever else is in it stays, and is listed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from infinite_memory.backup.archive import MAGIC
+from infinite_memory.backup.folder import NAME, PART_NAME, SUFFIX, open_regular
+from infinite_memory.cli import open_page
+from infinite_memory.embedding.manifest import is_exported
+
+HOME_FILES = (
+    "config.toml", "backup.lock", "daemon.json", "daemon.lock", "daemon.pid", "daemon.sock", "daemon.starting", "daemon.tmp",
+    "forgotten.json", "forgotten.json.*", "http.token", ".http.token*", "http-*.sock",
+    open_page.FILE,
+)  # fmt: skip
+FOLDER_FILES = {
+    "logs": ("infinite-memory.log*", "mongod.log*", "mongod.out*", "daemon.out*"),
+    "hooks": ("control.json", ".control.json.*.tmp", "events", "recalled", "sessions", "spool", "stored"),
+    "sidecars": ("*",),
+}
+"""Files, and folders that nothing else writes to, in folders of the home."""
+_EXPORT = re.compile(r"export_\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ(-\d+)?\.(jsonl|md|csv)")
+_BESIDE_MODEL = re.compile(r"\..+(\.lock|\.work|-[a-z0-9_]{8}(-old)?)")
+MONGODB_MARK = "owner.lock"
+MARKS = (f"mongodb/{MONGODB_MARK}", "logs/infinite-memory.log", "sidecars/generation-*/header.json")
+"""Files that only this program writes: one of them is in every home that was used."""
+
+
+class Removal(NamedTuple):
+    """What is to go: files, whole folders, and folders that go if they are empty then; and what is in those and stays."""
+
+    parts: list[Path]
+    folders: list[Path]
+    others: list[Path]
+
+
+def is_home(folder: Path) -> bool:
+    """True if *folder* was the home of a memory at some time."""
+    return any(next(folder.glob(mark), None) is not None for mark in MARKS)
+
+
+def holds_home(folder: Path, home: Path) -> bool:
+    """True if *folder* is, or holds, the home *home* or any other."""
+    if home.resolve().is_relative_to(folder.resolve()) or is_home(folder):
+        return True
+    return any(is_home(part) for part in folder.rglob("*") if part.is_dir() and not part.is_symlink())
+
+
+def find_home_parts(home: Path) -> Removal:
+    """Return what of a home goes: its documents, indexes, logs, backups, settings and the daemon's files."""
+    home = home.resolve()
+    parts = [path for pattern in HOME_FILES for path in home.glob(pattern) if not _is_folder(path)]
+    folders = [home]
+    for name, patterns in FOLDER_FILES.items():
+        if _is_folder(home / name):
+            parts += [path for pattern in patterns for path in (home / name).glob(pattern)]
+            folders.insert(0, home / name)
+    if _is_folder(home / "backups"):
+        parts += filter(_is_backup, (home / "backups").iterdir())
+        folders.insert(0, home / "backups")
+    if (home / "mongodb" / MONGODB_MARK).is_file():
+        parts.append(home / "mongodb")
+    return _make_removal(parts, folders)
+
+
+def find_cache_parts(cache: Path, home: Path) -> Removal:
+    """Return what of the cache goes: models, whole or unfinished; never one that is or holds a home."""
+    models = cache / "models"
+    folders = [folder for folder in (models, cache) if _is_folder(folder) and not holds_home(folder, home)]
+    found = models.iterdir() if _is_folder(models) else ()
+    parts = [path for path in found if _is_model(path) and not (path.is_dir() and holds_home(path, home))]
+    return _make_removal(parts, folders)
+
+
+def _make_removal(parts: list[Path], folders: list[Path]) -> Removal:
+    going = {*parts, *folders}
+    return Removal(parts, folders, sorted(path for folder in folders for path in folder.iterdir() if path not in going))
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _is_backup(path: Path) -> bool:
+    if _is_folder(path):
+        return False
+    if any(pattern.fullmatch(path.name) for pattern in (NAME, PART_NAME, _EXPORT)):
+        return True
+    if path.suffix != SUFFIX:
+        return False
+    try:
+        with open_regular(path, follow_links=False) as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def _is_model(path: Path) -> bool:
+    """True for a model's folder, and for what is written beside one under a hidden name."""
+    if path.is_symlink():
+        return False
+    return is_exported(path) or _BESIDE_MODEL.fullmatch(path.name) is not None
+
+
+def remove(removal: Removal) -> Iterator[str]:
+    """Remove what goes, then the folders that are empty; yields what could not be removed."""
+    for part in removal.parts:
+        try:
+            if _is_folder(part):
+                shutil.rmtree(part)
+            else:
+                part.unlink(missing_ok=True)
+        except OSError as exc:
+            yield f"{exc.filename or part} cannot be removed: {exc.strerror or exc}"
+    for folder in removal.folders:
+        try:
+            if not any(folder.iterdir()):
+                folder.rmdir()
+        except OSError as exc:
+            yield f"{folder} cannot be removed: {exc.strerror or exc}"

@@ -1,0 +1,139 @@
+"""`setup`: make ready what a memory needs and this machine lacks, the embedding model above all, and say what is in the way.
+
+`serve` does the same by itself in the background; this is for those who want to see it done first, for images, and for models other
+than the default one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infinite_memory.cli import daemon_requests
+from infinite_memory.cli.progress import add_option, show_progress
+from infinite_memory.errors import ConfigError, EmbeddingError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from infinite_memory.config import Config
+    from infinite_memory.embedding.preparation import Preparation
+
+_VERSION_S = 30.0
+
+
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command to the parser of `infinite-memory`."""
+    parser = commands.add_parser("setup", parents=[common], help="make the model and the server ready, once")
+    parser.add_argument(
+        "--model", metavar="NAME", help="another embedding model than the settings name: a name of the hub, or a folder"
+    )
+    add_option(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make ready what is missing; 0 when everything is ready."""
+    _home, config = daemon_requests.home_and_config(options)
+    return max(_set_up_server(config), _set_up_model(options, config))
+
+
+def _set_up_server(config: Config) -> int:
+    if config.mongodb.uri:
+        print("MongoDB: the server that mongodb.uri names is used")
+        return 0
+    from infinite_memory.mongod.binary import find_binary
+
+    try:
+        binary = find_binary(Path(config.mongodb.binary).expanduser() if config.mongodb.binary else None)
+        print(f"MongoDB: {_server_version(binary)} is ready ({binary})")
+    except StoreUnavailableError as exc:
+        print(f"infinite-memory: {exc}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _server_version(binary: Path) -> str:
+    """Return what a mongod says of itself.
+
+    Raises:
+        StoreUnavailableError: it does not run on this machine; says why.
+    """
+    import subprocess  # here: the thin client imports this module
+
+    from infinite_memory.mongod.binary import why_not_running
+
+    try:
+        done = subprocess.run(
+            [str(binary), "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise StoreUnavailableError(f"{binary} does not run: {exc}") from exc
+    if done.returncode:
+        raise StoreUnavailableError(why_not_running(binary, done.returncode, done.stderr or done.stdout))
+    return done.stdout.splitlines()[0].removeprefix("db version ") if done.stdout else "mongod"
+
+
+def _set_up_model(options: argparse.Namespace, config: Config) -> int:
+    from infinite_memory.embedding.export import model_name
+    from infinite_memory.embedding.manifest import get_folder
+    from infinite_memory.embedding.preparation import Preparation
+
+    model = options.model or config.embedding.model
+    exports = bool(options.model) and Path(options.model).is_dir()  # a folder of weights, or of an exported model
+    if (used := None if exports else _find_usable(model, config)) is not None:
+        print(f"model: {used} is ready")
+        return 0
+    target = get_folder(model_name(model))
+    try:
+        _prepare(Preparation(model, target, precision=config.embedding.precision), quiet=options.quiet)
+    except EmbeddingError as exc:
+        print(f"infinite-memory: {exc}", file=sys.stderr)
+        return 1
+    print(f"model: {model} is ready ({target})")
+    if options.model and options.model != config.embedding.model:
+        print(f'to use it: embedding.model = "{target if exports else model}" in the settings')
+    return 0
+
+
+def _find_usable(model: str, config: Config) -> str | None:
+    """Return what *model* is called where it is here and can be loaded."""
+    from infinite_memory.embedding.factory import open_embedder
+
+    settings = config.embedding
+    try:
+        embedder = open_embedder(model, truncate_dim=settings.truncate_dim, precision=settings.precision)
+        embedder.load()
+    except (EmbeddingError, ConfigError):  # a precision that its file has not, say
+        return None
+    return embedder.space
+
+
+def _prepare(preparation: Preparation, *, quiet: bool) -> None:
+    try:
+        if quiet:
+            preparation.run()
+        else:
+            _run_with_progress(preparation)
+    finally:
+        preparation.stop()
+
+
+def _run_with_progress(preparation: Preparation) -> None:
+    steps: list[str] = []
+    with show_progress("setup", sys.stderr) as progress:
+
+        def on_progress(step: str, percent: int) -> None:
+            if steps[-1:] != [step]:
+                steps.append(step)
+                print(f"infinite-memory setup: the model: {step}", file=sys.stderr, flush=True)
+            progress(percent, 100)
+
+        preparation.run(on_progress)
+
+
+COMMANDS = {"setup": run}

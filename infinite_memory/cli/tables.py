@@ -1,0 +1,120 @@
+"""How memories are shown: a table with colours on a terminal, in a pipe one line each with tabs between its columns.
+
+Standard library until something is drawn on a terminal. Whatever is stored passes `in_one_line` or `escaped` first, for what rich draws
+goes past the stream that escapes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from infinite_memory.cli.terminal import in_one_line, raw
+from infinite_memory.errors import escaped
+
+Json = dict[str, Any]
+
+MAX_CHARS = 300  # of a text in a table; `show` has all of it
+SURE, DOUBTFUL = 0.8, 0.5  # confidences from which on a match is green, and below which it is dim
+
+
+def is_terminal() -> bool:
+    """True if standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def note(text: object) -> None:
+    """Print a word beside the results, on standard error so that a pipe does not take it for one."""
+    print(f"infinite-memory: {in_one_line(text)}", file=sys.stderr)
+
+
+def print_memories(memories: Sequence[Json], words: str = "") -> None:
+    """Print memories; on a terminal the words of *words* stand out in their texts."""
+    if is_terminal():
+        _print_table(memories, words)
+    else:
+        for memory in memories:
+            print("\t".join(in_one_line(value) for value in _columns(memory)))
+
+
+def _columns(memory: Json) -> tuple[object, ...]:
+    """Return what stands in a line of a pipe: id, instant, scope, tags, confidence ("" in a listing), text."""
+    return (
+        memory["memory_id"],
+        memory.get("timestamp", ""),
+        memory.get("scope") or "",
+        ",".join(memory.get("tags", ())),
+        memory.get("confidence", ""),
+        memory["text"],
+    )
+
+
+def _print_table(memories: Sequence[Json], words: str) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    ranked = any("confidence" in memory for memory in memories)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    if ranked:
+        table.add_column("sure", justify="right", no_wrap=True)
+    table.add_column("day", no_wrap=True)
+    table.add_column("text", overflow="fold", ratio=1)
+    table.add_column("scope, tags", overflow="fold", max_width=20)
+    table.add_column("id", no_wrap=True, style="dim")
+    for memory in memories:
+        text = Text(shorten(in_one_line(memory.get("excerpt") or memory["text"])))
+        text.highlight_words(
+            [word for word in words.split() if len(word) > 2], style="bold yellow", case_sensitive=False
+        )
+        scope, tags = in_one_line(memory.get("scope") or ""), in_one_line(", ".join(memory.get("tags", ())))
+        row = [
+            Text(_day(memory.get("timestamp"))),
+            text,
+            Text.assemble((scope, "cyan"), "\n" if scope and tags else "", (tags, "magenta")),
+            Text(in_one_line(memory["memory_id"])),
+        ]
+        table.add_row(*([_confidence(memory), *row] if ranked else row))
+    Console(file=raw(sys.stdout)).print(table)
+
+
+def _day(timestamp: str | None) -> str:
+    """Return the local day of an instant; "" where there is none, as in what is to be forgotten."""
+    import datetime as dt
+
+    return dt.datetime.fromisoformat(timestamp).astimezone().date().isoformat() if timestamp else ""
+
+
+def _confidence(memory: Json) -> Any:
+    from rich.text import Text
+
+    value = memory.get("confidence")
+    if value is None:
+        return Text("")
+    return Text(f"{value:.2f}", style="green" if value >= SURE else "dim" if value < DOUBTFUL else "")
+
+
+def shorten(text: str) -> str:
+    """Cut a text to what stands in a table."""
+    return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 1] + "…"
+
+
+def print_fields(fields: Json, text: str = "") -> None:
+    """Print names and values, a line each, and below them a text as it is."""
+    width = max(map(len, fields), default=0) + 2
+    if not is_terminal():
+        for name, value in fields.items():
+            print(f"{name + ':':<{width}}{in_one_line(value)}")
+        if text:
+            print(f"\n{text}")
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=raw(sys.stdout))
+    for name, value in fields.items():
+        console.print(Text.assemble((f"{name:<{width}}", "cyan"), in_one_line(value)), soft_wrap=True)
+    if text:
+        console.print(Text(f"\n{escaped(text)}"), soft_wrap=True)

@@ -1,0 +1,206 @@
+"""`uninstall`: undo what this program did outside its own package, and say where the data is.
+
+Taken out: the entries that `connect` made in clients' configurations, units of systemd and launchd, and what can be made again (the
+models in the cache). Memories and backups stay, unless ``--delete-data`` is given and confirmed a second time; what this program did not
+write stays whatever is given (`own_files`). The package itself is removed by whatever installed it. The thin client imports this module
+too, for its arguments: what is heavy is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infinite_memory.cli.terminal import in_one_line
+from infinite_memory.errors import ConfigError, DaemonError
+from infinite_memory.paths import Home, cache_folder, check_home, find_home
+
+if TYPE_CHECKING:
+    from infinite_memory.cli.own_files import Removal
+
+UNCONFIRMED = 2
+CONFIRMATION = "delete my memories"
+
+_SYSTEMD_UNITS = (
+    "infinite-memory.service",
+    "infinite-memory-backup.timer",
+    "infinite-memory-backup.service",
+)
+_LAUNCHD_LABELS = ("org.infinitememory.daemon", "org.infinite-memory.backup")
+_UNIT_S = 150.0  # the daemon may take up to two minutes to finish
+
+
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command to the parser of `infinite-memory`."""
+    parser = commands.add_parser(
+        "uninstall", parents=[common], help="undo connect and units, and say where the data is; keeps all memories"
+    )
+    parser.add_argument("--delete-data", action="store_true", help="delete memories and backups too; asks once more")
+    parser.add_argument("--yes", action="store_true", help="with --delete-data: do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Undo what can be undone; 0 when nothing of it failed, 2 when deleting the data was not confirmed."""
+    home = find_home(os.environ)
+    if options.delete_data and not options.dry_run and not _is_confirmed(options, home):
+        print("infinite-memory uninstall: not confirmed, nothing was removed", file=sys.stderr)
+        return UNCONFIRMED
+    problems = [
+        *_remove_units(os.environ, dry_run=options.dry_run),
+        *_disconnect(dry_run=options.dry_run),
+        *_stop_daemon(dry_run=options.dry_run),
+        *_remove_cache(home, dry_run=options.dry_run),
+    ]
+    if options.delete_data and not problems:
+        problems += _delete_home(home, dry_run=options.dry_run)
+    else:
+        _report_data(home)
+    for problem in problems:
+        print(f"infinite-memory uninstall: {problem}", file=sys.stderr)
+    print(f"the program itself is removed by what installed it: {_removal_command()}")
+    return 1 if problems else 0
+
+
+def _is_confirmed(options: argparse.Namespace, home: Home) -> bool:
+    if options.yes:
+        return True
+    if not sys.stdin.isatty():
+        print("infinite-memory uninstall: --delete-data asks on a terminal; elsewhere say --yes too", file=sys.stderr)
+        return False
+    print(f"This deletes every memory and backup in {home.path}. There is no way back. --dry-run lists what goes.")
+    return input(f'Type "{CONFIRMATION}" to go on: ').strip().casefold() == CONFIRMATION
+
+
+def _remove_units(environ: Mapping[str, str], *, dry_run: bool) -> Iterator[str]:
+    """Stop, disable and remove the units that were copied from ``docs/``; yields what failed."""
+    import subprocess
+
+    for unit, command in _find_units(environ):
+        print(f"{'would remove' if dry_run else 'removed'} {unit}")
+        if dry_run:
+            continue
+        try:
+            subprocess.run(command, capture_output=True, timeout=_UNIT_S, check=False)
+        except (OSError, subprocess.TimeoutExpired) as exc:  # no service manager runs, as in a container
+            print(f"infinite-memory uninstall: {command[0]} did not answer: {exc}", file=sys.stderr)
+        try:
+            unit.unlink(missing_ok=True)
+        except OSError as exc:
+            yield f"{unit} cannot be removed: {exc.strerror}"
+
+
+def _find_units(environ: Mapping[str, str]) -> list[tuple[Path, list[str]]]:
+    """Return the unit files of this user, each with the command that stops and disables it."""
+    user = Path.home()
+    config = Path(environ["XDG_CONFIG_HOME"]) if environ.get("XDG_CONFIG_HOME") else user / ".config"
+    units = [
+        (config / "systemd" / "user" / name, ["systemctl", "--user", "disable", "--now", name])
+        for name in _SYSTEMD_UNITS
+    ]
+    for label in _LAUNCHD_LABELS:
+        file = user / "Library" / "LaunchAgents" / f"{label}.plist"
+        units.append((file, ["launchctl", "bootout", f"gui/{os.getuid() if hasattr(os, 'getuid') else 0}/{label}"]))
+    return [(file, command) for file, command in units if file.is_file()]
+
+
+def _disconnect(*, dry_run: bool) -> Iterator[str]:
+    """Take our entry out of every client's configuration; yields what failed."""
+    from infinite_memory.cli.connect import CLIENTS, disconnect, find_target
+
+    for client in CLIENTS:
+        target = find_target(client, os.environ, sys.platform, Path.home())
+        try:
+            if disconnect(target, dry_run=dry_run):
+                print(f"{'would take' if dry_run else 'took'} the entry out of {target.file} ({target.title})")
+        except ConfigError as exc:
+            yield str(exc)
+
+
+def _stop_daemon(*, dry_run: bool) -> Iterator[str]:
+    from infinite_memory.cli.daemon import stop_daemon
+    from infinite_memory.cli.daemon_requests import ask_daemon
+
+    try:
+        if dry_run:
+            if ask_daemon("status"):
+                print("would stop the daemon")
+        elif not stop_daemon():
+            yield "the daemon is still finishing; run this again in a minute"
+    except DaemonError as exc:
+        yield str(exc)
+
+
+def _remove_cache(home: Home, *, dry_run: bool) -> Iterator[str]:
+    """Remove the models, which can be made again; yields what failed."""
+    from infinite_memory.cli.own_files import find_cache_parts
+
+    try:
+        cache = cache_folder(os.environ)
+    except ConfigError:
+        return
+    try:
+        removal = find_cache_parts(cache, home.path)
+    except OSError as exc:
+        yield f"{cache} cannot be read: {exc.strerror}"
+        return
+    yield from _remove(removal, "remove", dry_run=dry_run)
+
+
+def _delete_home(home: Home, *, dry_run: bool) -> Iterator[str]:
+    """Delete what this program wrote into the home; yields what failed."""
+    from infinite_memory.cli.own_files import find_home_parts, is_home
+
+    try:
+        if not is_home(home.path):
+            yield f"{home.path} is not the home of a memory; nothing was deleted there"
+            return
+        check_home(home.path)
+        removal = find_home_parts(home.path)
+    except OSError as exc:
+        yield f"{home.path} is not deleted: {exc.strerror}"
+        return
+    yield from _remove(removal, "delete", dry_run=dry_run)
+
+
+def _remove(removal: Removal, verb: str, *, dry_run: bool) -> Iterator[str]:
+    """Remove what goes, and say what went and what stays; yields what failed."""
+    from infinite_memory.cli.own_files import remove
+
+    problems = [] if dry_run else list(remove(removal))
+    done = f"would {verb}" if dry_run else f"{verb}d"
+    # A folder of our own is named as one; where anything stays each part is.
+    parts = removal.parts if removal.others or problems else removal.folders[-1:] or removal.parts
+    for part in parts:
+        if dry_run or not os.path.lexists(part):
+            print(f"{done} {in_one_line(part)}")
+    for other in removal.others:
+        print(f"{in_one_line(other)} stays: this program did not make it")
+    yield from problems
+
+
+def _report_data(home: Home) -> None:
+    from infinite_memory.config import load_config
+
+    if home.path.is_dir():
+        print(f"your memories stay in {home.path}, backups in {home.backups} (--delete-data deletes the home)")
+    uri = load_config(home.config_file, os.environ, {}).mongodb.uri
+    if uri:
+        print("documents are kept by the server that mongodb.uri names; drop its database there if you want them gone")
+
+
+def _removal_command() -> str:
+    """Return how the package is removed, as far as its place tells."""
+    parts = Path(sys.prefix).parts
+    if "uv" in parts and "tools" in parts:
+        return "uv tool uninstall infinite-memory"
+    if "pipx" in parts:
+        return "pipx uninstall infinite-memory"
+    return f"{in_one_line(sys.executable)} -m pip uninstall infinite-memory"
+
+
+COMMANDS = {"uninstall": run}

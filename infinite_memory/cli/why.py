@@ -1,0 +1,109 @@
+"""`infinite-memory why`: the parts of each result's score, or what kept one memory out of the results.
+
+Exit codes: 0 it was told, 1 the request failed or no memory has the id, 2 a usage fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from infinite_memory.cli import daemon_requests, memories, tables
+from infinite_memory.cli.terminal import in_one_line, raw
+
+Json = dict[str, Any]
+
+PARTS = ("score", "meaning", "words", "tag", "exact_phrase")
+
+
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command to the parser of `infinite-memory`."""
+    why = commands.add_parser(
+        "why", parents=[common], help="show why results are where they are, or why one is not shown"
+    )
+    why.add_argument("query", nargs=1, metavar="QUERY", help="what `search` was asked, in quotes; - reads it")
+    why.add_argument("memory_id", nargs="?", metavar="ID", help="only of this memory, also where it is not shown")
+    memories.add_filter(why)
+    why.add_argument("--mode", choices=memories.MODES, help="what to go by; default: hybrid")
+    why.add_argument("-n", "--limit", type=int, default=10, metavar="N", help="most results; default: 10")
+    why.add_argument("--json", action="store_true", help="print the reply as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Explain a search, or where one memory stands in it."""
+    request = memories.build_query(options) | {"explain": True, "top_k": options.limit}
+    request |= {} if options.mode is None else {"mode": options.mode}
+    request |= {} if options.memory_id is None else {"explain_id": options.memory_id}
+    reply = daemon_requests.ask(options, request)
+    if reply["status"] != "OK":
+        return daemon_requests.report(reply)
+    code = 1 if reply.get("explained", {}).get("reason") == "unknown" else 0
+    if options.json:
+        print(json.dumps(reply, ensure_ascii=False))
+    elif options.memory_id is not None:
+        _print_standing(reply["explained"], reply["results"])
+    else:
+        _print_results(reply["results"])
+    if "note" in reply:
+        tables.note(reply["note"])
+    return code
+
+
+def _print_standing(explained: Json, results: list[Json]) -> None:
+    print(in_one_line(explained["says"]))
+    if parts := explained.get("explain"):
+        print()
+        tables.print_fields(_to_fields(parts))
+    above = [result for result in results if result["memory_id"] != explained["memory_id"]]
+    if explained["reason"] == "rank" and above:
+        print()
+        _print_results(above)
+
+
+def _to_fields(parts: Json) -> Json:
+    named = {name.replace("_", " "): f"{parts[name]:.3f}" for name in PARTS}
+    if parts["by_word"]:
+        named["words"] += f" ({_by_word(parts)})"
+    for name in ("rank", "cosine", "rerank_score"):
+        if name in parts:
+            named[name.replace("_", " ")] = str(parts[name])
+    return named
+
+
+def _by_word(parts: Json) -> str:
+    ordered = sorted(parts["by_word"].items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{in_one_line(word)} {part:.3f}" for word, part in ordered)
+
+
+def _columns(result: Json) -> list[str]:
+    """Return what stands in a line: score, its parts, what each word adds, id, text."""
+    parts = result["explain"]
+    numbers = [f"{parts[name]:.3f}" for name in PARTS]
+    return [*numbers, _by_word(parts), in_one_line(result["memory_id"]), in_one_line(result["text"])]
+
+
+def _print_results(results: list[Json]) -> None:
+    if not tables.is_terminal():
+        for result in results:
+            print("\t".join(_columns(result)))
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name in ("score", "meaning", "words", "tag", "exact"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("each word", overflow="fold", style="magenta")
+    table.add_column("text", overflow="fold", ratio=1)
+    table.add_column("id", overflow="fold", style="dim")
+    for result in results:
+        *parts, memory_id, text = _columns(result)
+        table.add_row(*map(Text, parts), Text(tables.shorten(text)), Text(memory_id))
+    Console(file=raw(sys.stdout)).print(table)
+
+
+COMMANDS = {"why": run}

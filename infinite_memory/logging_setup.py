@@ -1,0 +1,125 @@
+"""Where log lines go: a rotating file in the home, and warnings to standard error. Ids and counts, never memory text.
+
+What libraries print, and the last words of a process that crashes, go to standard error, which is ``logs/daemon.out`` for a daemon
+that a client started. That file is put aside when it grows, and at the next start (`greeting`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import logging
+import logging.handlers
+import os
+import re
+import sys
+import threading
+import traceback
+from types import TracebackType
+from typing import Any
+
+from infinite_memory.config import MIB, LogSettings
+from infinite_memory.paths import Home
+from infinite_memory.redaction import redacted
+
+MAX_FILES = 3  # beside the one being written
+PRINTED_BYTES = 1 * MIB
+
+
+_CONTROL = {
+    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+} | {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+_CONTROL_BUT_ENDS = {code: text for code, text in _CONTROL.items() if chr(code) not in "\n\t"}
+
+
+_LIKE_RECORD = re.compile(r"^(?=\d{4}-\d\d-\d\d|infinite-memory:)", re.MULTILINE)
+
+
+class EventFormatter(logging.Formatter):
+    """Puts the name of a line's event behind its message, one line a record: what is logged cannot look like another record.
+
+    A traceback follows; what looks like a record in it is indented. Secret settings are hidden in both.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line, before a traceback."""
+        event = getattr(record, "event", None)
+        line = super().formatMessage(record) + (f" event={event}" if event else "")
+        return redacted(line).translate(_CONTROL)
+
+    def formatException(self, ei: Any) -> str:
+        """Return a traceback."""
+        return indented(super().formatException(ei))
+
+
+def indented(text: str) -> str:
+    """Return a traceback as it may be written among log lines."""
+    return _LIKE_RECORD.sub("    ", redacted(text).translate(_CONTROL_BUT_ENDS))
+
+
+def open_log(home: Home, settings: LogSettings) -> None:
+    """Send the package's log lines to ``logs/infinite-memory.log``; the files together stay under four times the limit."""
+    handler = logging.handlers.RotatingFileHandler(
+        home.logs / "infinite-memory.log",
+        maxBytes=settings.file_mb * MIB,
+        backupCount=MAX_FILES,
+        encoding="utf-8",
+        delay=True,
+    )
+    handler.setFormatter(EventFormatter("%(asctime)s %(levelname)s %(name)s [%(process)d] %(message)s"))
+    console = logging.StreamHandler(sys.stderr)
+    console.setLevel(logging.WARNING)
+    console.setFormatter(EventFormatter("infinite-memory: %(message)s"))
+    if logging.lastResort is not None:  # what libraries warn of
+        logging.lastResort.setFormatter(EventFormatter())
+    sys.excepthook = _print_redacted
+    threading.excepthook = _print_redacted_of_thread
+    root = logging.getLogger("infinite_memory")
+    root.setLevel(settings.level)
+    root.handlers = [handler, console]
+    root.propagate = False
+    logging.raiseExceptions = False  # a full disk must not turn a log line into a failed request
+
+
+def _print_redacted(kind: type[BaseException], exc: BaseException, trace: TracebackType | None) -> None:
+    if sys.stderr is not None:
+        print(redacted("".join(traceback.format_exception(kind, exc, trace))), end="", file=sys.stderr)
+
+
+def _print_redacted_of_thread(failed: threading.ExceptHookArgs) -> None:
+    if failed.exc_value is not None and failed.exc_type is not SystemExit:
+        _print_redacted(failed.exc_type, failed.exc_value, failed.exc_traceback)
+
+
+def reopen_log() -> None:
+    """Open the log file again at the next line, in case somebody has moved it."""
+    for handler in logging.getLogger("infinite_memory").handlers:
+        if isinstance(handler, logging.FileHandler):
+            handler.close()
+
+
+def show_crashes() -> None:
+    """Have a fault in a library's machine code print where it came from, which the log cannot do any more."""
+    faulthandler.enable()
+
+
+def bound_printed(home: Home, limit_bytes: int = PRINTED_BYTES) -> None:
+    """Put what was printed aside when it grew too large, if it is this process that prints into the home's file."""
+    file = home.logs / "daemon.out"
+    with contextlib.suppress(OSError):  # a full disk, a folder that is gone: it is tried again
+        known = file.stat()
+        if known.st_size <= limit_bytes or not os.path.samestat(known, os.fstat(2)):
+            return
+        try:
+            fresh = os.open(file.with_suffix(".out.new"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        except OSError:  # no file can be opened: then what was printed goes
+            os.ftruncate(2, 0)
+            os.lseek(2, 0, os.SEEK_SET)
+            return
+        file.replace(file.with_suffix(".out.1"))
+        file.with_suffix(".out.new").replace(file)
+        for stream in (1, 2):
+            if os.path.samestat(known, os.fstat(stream)):
+                os.dup2(fresh, stream)
+        os.close(fresh)

@@ -1,0 +1,298 @@
+"""Where a home folder is and what lies in it; standard library only, for the thin client uses it too.
+
+`INFINITE_MEMORY_HOME` decides everything. Without it the platform's data folder is the home.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from infinite_memory.errors import ConfigError
+
+HOME_VARIABLE = "INFINITE_MEMORY_HOME"
+SOCKET_PATH_LIMIT = 100  # bytes; sockaddr_un holds 108 on Linux and 104 on macOS
+_CHECKOUT = Path(__file__).resolve().parent.parent
+CHECKOUT_CONFIG_FILE = _CHECKOUT / "config" / "infinite-memory.toml"
+"""Settings of a checkout, below those of its homes; an installed package has no such file."""
+
+
+class Home(NamedTuple):  # no dataclass: importing those costs the thin client 10 ms and 2 MB
+    """The folders of one memory. ``explicit`` tells whether the user named the home."""
+
+    path: Path
+    explicit: bool
+
+    @property
+    def sidecars(self) -> Path:
+        """Derived files; may be deleted at any time."""
+        return self.path / "sidecars"
+
+    @property
+    def logs(self) -> Path:
+        """Rotating logs; ids and counts, never memory text."""
+        return self.path / "logs"
+
+    @property
+    def backups(self) -> Path:
+        """Backup files. A checkout that runs without a named home keeps them in its own ``backups/``."""
+        if not self.explicit and (_CHECKOUT / "setup.cfg").is_file() and (_CHECKOUT / "backups").is_dir():
+            return _CHECKOUT / "backups"
+        return self.path / "backups"
+
+    @property
+    def config_file(self) -> Path:
+        """The user's settings; need not exist."""
+        return self.path / "config.toml"
+
+    def make(self) -> None:
+        """Create the home and its folders, for the owner alone."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_home(self.path)
+        for folder in (self.sidecars, self.logs, self.backups):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name == "posix" and self.path.stat().st_mode & 0o077:
+            self.path.chmod(0o700)
+
+
+def find_home(environ: Mapping[str, str]) -> Home:
+    """Tell which home *environ* names; nothing is created."""
+    try:
+        default = _platform_data_folder(environ)
+    except RuntimeError:  # neither HOME nor an entry in the system's list of users, as in some containers
+        default = None
+    named = environ.get(HOME_VARIABLE)
+    if named:
+        try:
+            path = Path(named).expanduser().absolute()
+        except (RuntimeError, OSError) as exc:
+            raise ConfigError(f"{HOME_VARIABLE} = {named!r}: write the path in full, {exc}") from None
+        # The daemon of the default home is started with its path in the variable: that is the same home, not a named one.
+        return Home(path, explicit=path != default)
+    if default is None:
+        raise ConfigError(
+            f"this user has no home folder (HOME is not set): set {HOME_VARIABLE} to the folder of the memory"
+        )
+    return Home(default, explicit=False)
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Return where is kept what can be made again, models above all, once for all homes of a user; nothing is created.
+
+    Raises:
+        ConfigError: the user has no home folder, and no home is named.
+    """
+    try:
+        return _platform_cache_folder(environ)
+    except RuntimeError:  # as in some containers
+        return find_home(environ).path / "cache"
+
+
+def check_home(path: Path) -> None:
+    """Refuse a home that somebody else made; one that does not exist yet is in order.
+
+    Root may use a home that belongs to another user (a folder that is bound into a container, say) where only root could have put it.
+
+    Raises:
+        PermissionError: it belongs to another user.
+    """
+    if os.name != "posix":
+        return
+    try:
+        status = path.stat()
+    except OSError:
+        return
+    if status.st_uid == os.geteuid():
+        return
+    folder = path.resolve().parent
+    if os.geteuid() == 0 and is_safe_folder(folder) and not folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return
+    raise PermissionError(errno.EPERM, f"it belongs to another user ({_user_name(status.st_uid)})")
+
+
+def _user_name(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def is_safe_folder(folder: Path) -> bool:
+    """True if no other user but root can exchange what this user puts into *folder*, by any folder above it either."""
+    own = (0, os.geteuid())
+    try:
+        real = folder.resolve(strict=True)
+        statuses = [part.stat() for part in (real, *real.parents)]
+    except OSError:
+        return False
+    for status in statuses:
+        by_all = status.st_mode & stat.S_IWOTH
+        by_group = status.st_mode & stat.S_IWGRP and status.st_uid != os.geteuid()  # of its own the user decides
+        if status.st_uid not in own or ((by_all or by_group) and not status.st_mode & stat.S_ISVTX):
+            return False
+    return True
+
+
+def check_private_folder(folder: Path) -> None:
+    """Refuse a folder in which another user but root can exchange, or make beforehand, what this user runs from it.
+
+    Raises:
+        PermissionError: it belongs to somebody else, others may write to it, or a folder above it lets them exchange it.
+        OSError: it is not there.
+    """
+    if os.name != "posix":
+        return
+    # A sticky folder keeps others from exchanging what is there, not from being the first.
+    if folder.stat().st_mode & stat.S_IWOTH or not is_safe_folder(folder):
+        raise PermissionError(
+            errno.EPERM, "another user of this machine can write to it, or to a folder above it", str(folder)
+        )
+
+
+def make_own_folder(folder: Path) -> None:
+    """Make a private folder in a place that all share, where somebody else may have put another thing of that name.
+
+    Raises:
+        OSError: it cannot be made, or what is there is no folder (a link to one, say) or belongs to somebody else.
+    """
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    if not _is_own_folder(folder):
+        raise PermissionError(errno.EPERM, f"{folder} should be a folder of this user, and is not", str(folder))
+    # By its descriptor: a link could take its place between the look and the use.
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, f"{folder} should be a folder of this user, and is not", str(folder))
+        os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)
+
+
+def check_socket(path: Path, home: Path) -> None:
+    """Refuse a socket that somebody else may have put there, before anything is said over it.
+
+    Raises:
+        OSError: it is no socket of this user's, or lies in a folder that others can write to.
+    """
+    status = path.lstat()
+    if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, f"{path} is no socket of this user")
+    folder = path.parent
+    if folder == home:
+        check_home(home)
+        return
+    folders = [folder, *([folder.parent] if folder.parent.name == _shared_name() else [])]
+    for part in folders:
+        if not _is_own_folder(part) or part.lstat().st_mode & 0o077:
+            raise PermissionError(errno.EPERM, f"{part} is no private folder of this user")
+    if not is_safe_folder(folders[-1].parent):
+        raise PermissionError(errno.EPERM, f"{folders[-1].parent} is a folder in which others can exchange files")
+
+
+def place_of_socket(folder: Path, name: str) -> Path:
+    """Choose the folder of a socket called *name*: *folder*, or one of its own in the user's runtime folder if the path is too long.
+
+    Raises:
+        OSError: no path is short enough.
+    """
+    if len(os.fsencode(folder / name)) <= SOCKET_PATH_LIMIT:
+        return folder
+    import hashlib  # here: only some need these, and a client is to be small
+    import tempfile
+
+    digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    mine = _shared_name()
+    bases = [Path(base) for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp") if base]
+    # A runtime folder may be another user's: `sudo` keeps the variable.
+    for base in (base.resolve() for base in bases if base.is_absolute() and base.is_dir() and is_safe_folder(base)):
+        # The second where somebody else took the first: all may write here.
+        for place in (base / mine / digest, base / f"{mine}-{digest}"):
+            fits = len(os.fsencode(place / name)) <= SOCKET_PATH_LIMIT
+            if fits and _is_free_or_own(place.parent if place.parent != base else place):
+                return place
+    raise OSError(
+        errno.ENAMETOOLONG,
+        f"there is no path for a socket of {folder}; set XDG_RUNTIME_DIR to a short path of your own",
+    )
+
+
+def http_socket_name(port: int) -> str:
+    """Return the name of the Unix socket at which the HTTP server of a port listens as well."""
+    return f"http-{port}.sock"
+
+
+def _shared_name() -> str:
+    """Return the name of the folder in which all homes of this user have theirs."""
+    return f"infinite-memory-{os.geteuid()}"
+
+
+def unusable(home: Path, exc: OSError) -> str:
+    """Say which folder cannot be used: the home, or another that is not to blame on it."""
+    said = exc.strerror or str(exc)
+    if exc.filename is None or not isinstance(exc.filename, str):
+        return f"the home {home} cannot be used: {said}"
+    if Path(exc.filename).is_relative_to(home) or home.is_relative_to(exc.filename):
+        return f"the home {home} cannot be used: {said}"
+    return f"{exc.filename} cannot be used: {said}" if exc.filename not in said else said
+
+
+def _is_free_or_own(folder: Path) -> bool:
+    try:
+        folder.lstat()
+    except OSError:
+        return True
+    return _is_own_folder(folder)
+
+
+def _is_own_folder(folder: Path) -> bool:
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+
+
+def make_socket_folder(folder: Path) -> None:
+    """Make the folder that `place_of_socket` chose in the user's runtime folder.
+
+    Raises:
+        OSError: as in `make_own_folder`.
+    """
+    if folder.parent.name == _shared_name():
+        make_own_folder(folder.parent)
+    make_own_folder(folder)
+
+
+def remove_socket_folder(folder: Path) -> None:
+    """Take away a folder that `place_of_socket` chose in the user's runtime folder, if nothing is in it any more."""
+    if not (folder.name.startswith(_shared_name()) or folder.parent.name == _shared_name()):
+        return  # a home is no folder for sockets alone
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+        if folder.parent.name == _shared_name():
+            folder.parent.rmdir()  # unless other homes have theirs in it
+
+
+def _platform_data_folder(environ: Mapping[str, str]) -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "InfiniteMemory"
+    if os.name == "nt":
+        local = environ.get("LOCALAPPDATA")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "InfiniteMemory"
+    data = environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "infinite-memory"
+
+
+def _platform_cache_folder(environ: Mapping[str, str]) -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "InfiniteMemory"
+    if os.name == "nt":
+        return _platform_data_folder(environ) / "cache"
+    cache = environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache") / "infinite-memory"
