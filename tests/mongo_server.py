@@ -15,20 +15,24 @@ import itertools
 import os
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from infinite_memory.errors import StoreUnavailableError
-from infinite_memory.store.mongod import LocalMongo
-from infinite_memory.store.mongod_binary import find_binary
+from infinite_memory.loop_watchdog import Hold, LoopWatchdog, run_watched
+from infinite_memory.mongod.binary import find_binary
+from infinite_memory.mongod.server import LocalMongo
 
 if TYPE_CHECKING:
-    from infinite_memory.store.mongo import MongoStore
+    from infinite_memory.store.mongo.store import MongoStore
 
 T = TypeVar("T")
+
+TOLERATED_S = 0.15
+"""Of processor time in one turn of the loop, thrice what a quiet machine may take: beside other tests every instruction costs more."""
 
 _numbers = itertools.count(1)
 
@@ -40,7 +44,16 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float = 120) -> T:
         async with asyncio.timeout(timeout_s):
             return await work
 
-    return asyncio.run(bounded())
+    watchdog = LoopWatchdog()
+    result = run_watched(bounded(), watchdog)
+    check_holds([hold for hold in watchdog.holds if hold.commands])
+    return result
+
+
+def check_holds(holds: Sequence[Hold]) -> None:
+    """Fail where a command of ours held up the event loop."""
+    long = [hold for hold in holds if hold.cpu_s > TOLERATED_S]
+    assert not long, f"the event loop was held for {'; '.join(map(str, long))}"
 
 
 def fresh_database() -> str:
@@ -114,7 +127,7 @@ def database() -> str:
 @contextlib.asynccontextmanager
 async def open_store(uri: str, database: str, driver: str = "pymongo", **options: Any) -> AsyncIterator[MongoStore]:
     """Give a connected store, and close it afterwards."""
-    from infinite_memory.store.mongo import MongoStore
+    from infinite_memory.store.mongo.store import MongoStore
 
     store = MongoStore(uri, database=database, driver=driver, **options)
     try:

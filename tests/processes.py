@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -23,15 +24,17 @@ from typing import Any, Self
 
 import pytest
 
-from infinite_memory.embedding.manifest import DEFAULT_MODEL, folder_of, is_exported
+from infinite_memory.embedding.manifest import DEFAULT_MODEL, get_folder, is_exported
 from infinite_memory.errors import StoreUnavailableError
-from infinite_memory.store.mongod_binary import find_binary
+from infinite_memory.mongod.binary import find_binary
 
 Json = dict[str, Any]
 
 ROOT = Path(__file__).resolve().parents[1]
 LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
 PATIENCE_S = 60.0  # no test waits longer for anything; nothing is expected to take a tenth of it
+TOLERATED_MS = 150  # of processor time in one turn of the loop; see `mongo_server.TOLERATED_S`
+_HELD = re.compile(r"was held for (\d+) ms of processor time .* during (?!no command).*event=loop_held")
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "VIRTUAL_ENV", "TMPDIR", "SYSTEMROOT")
 
 
@@ -40,9 +43,9 @@ def need_parts() -> None:
     missing = ""
     try:
         find_binary()
-    except StoreUnavailableError as problem:
-        missing = str(problem)
-    if not is_exported(folder_of(DEFAULT_MODEL)):
+    except StoreUnavailableError as exc:
+        missing = str(exc)
+    if not is_exported(get_folder(DEFAULT_MODEL)):
         missing = "the exported model is missing; scripts/test makes it ready"
     if missing and os.environ.get("CI"):
         pytest.fail(missing)
@@ -77,6 +80,18 @@ class Installation:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.command("daemon", "stop")
         self.kill_everything()
+        if kind is None:
+            self.check_loop()
+
+    def check_loop(self) -> None:
+        """Fail where a command held up the daemon's event loop, as its log says."""
+        held = []
+        for file in sorted((self.home / "logs").glob("infinite-memory.log*")):
+            for line in file.read_text("utf-8", "replace").splitlines():
+                found = _HELD.search(line)
+                if found and int(found[1]) > TOLERATED_MS:
+                    held.append(line)
+        assert not held, "\n".join(held)
 
     def command(
         self, *arguments: str, timeout_s: float = PATIENCE_S, **options: Any
@@ -179,7 +194,7 @@ class Client:
 
     def send(self, *requests: Json) -> None:
         """Send requests without waiting for replies."""
-        self.send_bytes(b"".join(json.dumps(one, ensure_ascii=False).encode() + b"\n" for one in requests))
+        self.send_bytes(b"".join(json.dumps(request, ensure_ascii=False).encode() + b"\n" for request in requests))
 
     def send_bytes(self, data: bytes) -> None:
         """Write to standard input as it is."""

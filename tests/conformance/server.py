@@ -17,14 +17,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.app import App, new_session
+from infinite_memory.bootstrap import Application, new_session
 from infinite_memory.config import HttpSettings, load_config
+from infinite_memory.contracts.base import Effect
 from infinite_memory.contracts.mcp import INVALID_PARAMS, Json, Listener, Profile, RpcError
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, NotFoundError
-from infinite_memory.home import Home
-from infinite_memory.protocols.asgi import Receive, Scope, Send
-from infinite_memory.protocols.mcp import McpCall, McpSession
-from infinite_memory.web.server import HttpServer
+from infinite_memory.paths import Home
+from infinite_memory.transports.http.asgi import Receive, Scope, Send
+from infinite_memory.transports.http.server import HttpServer
+from infinite_memory.transports.mcp import McpCall, McpSession
 
 PNG = base64.b64encode(
     bytes.fromhex(
@@ -155,6 +156,9 @@ class Demonstration:
                 raise RpcError(INVALID_PARAMS, f"Unknown tool: {name}")
         return {"content": [text("done")]}
 
+    def effect(self, tool: str) -> Effect:
+        return Effect.READS
+
     async def resources(self) -> list[Json]:
         return [
             {"uri": "test://static-text", "name": "static-text", "mimeType": "text/plain", "description": "A text"},
@@ -214,10 +218,13 @@ class Demonstration:
                 contents = [image(), text("Please analyze the image above.")]
             case _:
                 raise InvalidRequestError("name", f"{name} is not a prompt")
-        return {"messages": [{"role": "user", "content": one} for one in contents]}
+        return {"messages": [{"role": "user", "content": content} for content in contents]}
 
     async def complete(self, ref: Json, argument: str, value: str) -> list[str]:
         return [one for one in ("test one", "test two") if one.startswith(value)]
+
+    def get_topic(self, uri: str) -> str | None:
+        return None
 
     def watch(self, listener: Listener) -> Callable[[], None]:
         return lambda: None
@@ -237,7 +244,7 @@ class Unlocked(HttpServer):
     """The daemon's HTTP side, as if each request had brought its token."""
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        token = (b"authorization", f"Bearer {self._token}".encode())
+        token = (b"authorization", f"Bearer {self.owner.read()}".encode())
         await super()._app({**scope, "headers": [*scope["headers"], token]}, receive, send)
 
 
@@ -247,7 +254,7 @@ async def serve() -> None:
         config = load_config(home.config_file, {})
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-        async with App(config, home) as app:
+        async with Application(config, home) as app:
             native = lambda: app.mcp(new_session(config, os.environ))  # noqa: E731
             contracts: Mapping[str, Callable[[], McpSession]] = {
                 "native": native,
@@ -255,7 +262,9 @@ async def serve() -> None:
             }
             server = Unlocked(HttpSettings(port=0), home.path, contracts, body_bytes=config.limits.line_bytes)
             server.start()
-            await (await app.engine()).parts.embeddings.ready()
+            await app.engine()
+            assert app.services is not None
+            await app.services.embeddings.ready()
             print(server.about()["url"], flush=True)
             await stop.wait()
             await server.close()

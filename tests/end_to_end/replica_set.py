@@ -15,7 +15,7 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from infinite_memory.store.mongod_binary import find_binary
+from infinite_memory.mongod.binary import find_binary
 from tests.processes import until
 
 NAME = "three"
@@ -43,8 +43,10 @@ class ReplicaSet:
         for port in self.ports:
             self.start_member(port)
         members = [{"_id": number, "host": _host(port)} for number, port in enumerate(self.ports)]
-        until(lambda: self._ask(self.ports[0], {"ping": 1}), "the first member answers")
-        self._ask(self.ports[0], {"replSetInitiate": {"_id": NAME, "members": members, "settings": SETTINGS}})
+        for port in self.ports:  # who begins asks all the others, and gives up when one does not answer yet
+            until(lambda port=port: self._ask(port, {"ping": 1}), "every member answers")  # type: ignore[misc]
+        begin = {"replSetInitiate": {"_id": NAME, "members": members, "settings": SETTINGS}}
+        until(lambda: self._ask(self.ports[0], begin), "the set begins")
         until(self.primary, "a primary is elected")
 
     def start_member(self, port: int) -> None:

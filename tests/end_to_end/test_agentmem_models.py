@@ -88,6 +88,24 @@ def test_a_newer_statement_supersedes_the_older_one_which_stays_readable(
     assert sorted(contents(modelled, "moved")) == ["Lives in Berlin", "Plays the cello"], "and back again"
 
 
+def test_a_statement_of_an_earlier_time_is_superseded_by_the_later_one(modelled: Client, server: ModelServer) -> None:
+    server.answers += [known(), known(contradicted=[1])]
+    late = use(modelled, "add_memory", content="Lives in Oslo", user_id="dated", timestamp="2026-03-01T10:00:00Z")
+    early = use(modelled, "add_memory", content="Lives in Milan", user_id="dated", timestamp="2019-03-01T10:00:00Z")
+    assert (early["superseded"], early["superseded_by"]) == ([], late["memory_id"])
+    assert contents(modelled, "dated") == ["Lives in Oslo"]
+    server.answers.append(known(contradicted=[1]))
+    assert use(modelled, "add_memory", content="lives in milan", user_id="dated")["superseded"] == [late["memory_id"]]
+    assert contents(modelled, "dated") == ["Lives in Milan"], "said again, now"
+
+
+def test_a_plan_gives_way_to_what_is_said_of_it_before_its_time(modelled: Client, server: ModelServer) -> None:
+    server.answers += [known(), known(contradicted=[1])]
+    use(modelled, "add_memory", content="Sees the dentist", user_id="planner", timestamp="2999-01-05")
+    use(modelled, "add_memory", content="The dentist is called off", user_id="planner")
+    assert contents(modelled, "planner") == ["The dentist is called off"]
+
+
 @pytest.mark.parametrize(
     ("answers", "words"),
     [
@@ -98,6 +116,7 @@ def test_a_newer_statement_supersedes_the_older_one_which_stays_readable(
         ([openai("I would rather not say JSON")], "gave none"),
         ([openai('{"facts": "none"}')], "facts"),
         ([openai('{"contradicted": ["x"]}')], "number"),
+        ([openai('{"contradicted": [1e400]}')], "no number of one"),
         ([openai(None, refusal="no")], "refused"),
         ([Answer(500)], "500"),
     ],
@@ -143,6 +162,21 @@ def test_a_chat_whose_model_fails_is_answered_from_the_memories(modelled: Client
     assert "Selma" in reply["response"]
     assert reply["generated"] is False
     assert "429" in reply["note"]
+    assert "429" in reply["model_error"]
+
+
+def test_an_unpaired_surrogate_of_a_model_leaves_nobody_waiting(modelled: Client, server: ModelServer) -> None:
+    server.answers += [known(facts=["Likes \ud83d tea"]), openai("Tea \udc00."), openai("Still tea.")]
+    added = use(modelled, "add_memory", content="Likes tea", user_id="odd")
+    assert added["facts"] == ["Likes \ufffd tea"]
+    assert use(modelled, "chat", message="What do I like?", user_id="odd")["response"] == "Tea \ufffd."
+    assert use(modelled, "chat", message="And now?", user_id="odd")["response"] == "Still tea."
+
+
+def test_two_names_of_one_field_that_contradict_each_other_are_refused(modelled: Client) -> None:
+    arguments = {"message": "Hi", "user_id": "odd", "include_memories": True, "use_memory": False}
+    reply = modelled.tool(1, "agentmem_chat", **arguments)["result"]["structuredContent"]
+    assert (reply["error"]["code"], reply["error"]["details"]) == ("INVALID_PARAMETERS", {"field": "use_memory"})
 
 
 def test_without_a_model_of_ours_the_clients_own_is_asked(installation: Installation) -> None:

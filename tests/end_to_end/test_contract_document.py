@@ -152,7 +152,7 @@ def test_lines_of_every_kind_get_their_replies_in_order(client: Client) -> None:
     )  # fmt: skip
     client.stdin.close()
     replies = client.rest()
-    assert [(one["status"], one.get("request_id")) for one in replies] == [
+    assert [(reply["status"], reply.get("request_id")) for reply in replies] == [
         ("OK", 1), ("ERROR", None), ("ERROR", None), ("OK", 2), ("ERROR", None), ("ERROR", None), ("OK", 3),
         ("ERROR", None), ("OK", 4),
     ]  # fmt: skip

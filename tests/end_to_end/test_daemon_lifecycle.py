@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from infinite_memory import __version__, local_socket
+from infinite_memory import __version__
+from infinite_memory.daemon import ipc
 from tests.processes import LONG, Client, Installation, is_alive, until
 
 
@@ -134,22 +135,20 @@ def test_a_daemon_of_another_version_is_replaced(installation: Installation) -> 
     client = installation.serve()
     assert client.ask("set_active_scope", scope="Global")["status"] == "OK"
     first = installation.daemon_pid()
-    link = local_socket.connect(installation.home, 5)
+    link = ipc.connect(installation.home, 5)
     assert link is not None
     with link:  # a client of another version greets
-        link.sendall(
-            json.dumps({"kind": "session", "version": "0.0.0", "protocol": local_socket.PROTOCOL}).encode() + b"\n"
-        )
-        assert json.loads(local_socket.read_line(link)) == {"ok": False}
+        link.sendall(json.dumps({"kind": "session", "version": "0.0.0", "protocol": ipc.PROTOCOL}).encode() + b"\n")
+        assert json.loads(ipc.read_line(link)) == {"ok": False}
     until(lambda: installation.daemon_pid() != first, "the old daemon has gone")
     assert client.ask("ping")["pong"]
     assert installation.daemon_pid() not in (first, None)
-    other = local_socket.connect(installation.home, 5)
+    other = ipc.connect(installation.home, 5)
     assert other is not None
     with other:  # one that lost its daemon takes what there is, or two versions would replace each other for ever
-        greeting = {"kind": "session", "version": "0.0.0", "protocol": local_socket.PROTOCOL, "reconnect": True}
+        greeting = {"kind": "session", "version": "0.0.0", "protocol": ipc.PROTOCOL, "reconnect": True}
         other.sendall(json.dumps(greeting).encode() + b"\n")
-        assert json.loads(local_socket.read_line(other))["ok"] is True
+        assert json.loads(ipc.read_line(other))["ok"] is True
 
 
 def test_a_daemon_setting_of_a_client_is_named_and_not_silently_ignored(shared: Installation) -> None:
@@ -173,6 +172,9 @@ def test_a_log_level_of_another_contract_counts_for_who_starts_the_daemon_and_is
     assert first.initialize()["result"]
     assert first.errors() == ""
     log = installation.home / "logs" / "infinite-memory.log"
+    assert first.rpc(1, "tools/list")["result"]
+    assert "DEBUG" in log.read_text()
+    assert "tools/list done in" in log.read_text()
     plain = installation.serve()
     assert plain.ask("ping")["pong"]
     assert plain.errors() == "", "it asks for no level of its own"
@@ -224,7 +226,7 @@ def test_what_the_model_cannot_give_is_refused_at_start_and_not_with_every_reque
 
 def test_what_is_no_greeting_is_closed_without_a_word(shared: Installation) -> None:
     shared.status()  # starts nothing, but a session before this one did
-    ours = {"kind": "session", "version": __version__, "protocol": local_socket.PROTOCOL}
+    ours = {"kind": "session", "version": __version__, "protocol": ipc.PROTOCOL}
     hostile = (
         b"x" * 3_000_000, b"[" * 200_000 + b"\n", b"[]\n", b"\xff\n", b"{\n", b"",
         *(json.dumps(ours | wrong).encode() + b"\n" for wrong in (
@@ -232,7 +234,7 @@ def test_what_is_no_greeting_is_closed_without_a_word(shared: Installation) -> N
         )),
     )  # fmt: skip
     for said in hostile:
-        link = local_socket.connect(shared.home, 5)
+        link = ipc.connect(shared.home, 5)
         assert link is not None
         with link, contextlib.suppress(ConnectionError):
             link.sendall(said)
@@ -282,9 +284,9 @@ def test_a_second_daemon_run_is_refused_and_in_process_too(shared: Installation)
 def test_a_daemon_that_hangs_is_not_called_stopped(shared: Installation) -> None:
     home = shared.home.parent / "frozen"
     home.mkdir()
-    listening, address = local_socket.listen(home, "unix")
-    with listening, local_socket.locked(local_socket.lock_path(home), wait=False):
-        local_socket.write_record(home, {"pid": os.getpid()} | address)
+    listening, address = ipc.listen(home, "unix")
+    with listening, ipc.locked(ipc.lock_path(home), wait=False):
+        ipc.write_record(home, {"pid": os.getpid()} | address)
         listening.settimeout(20)
         asking = subprocess.Popen(
             [sys.executable, "-m", "infinite_memory", "daemon", "stop"],

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from infinite_memory import local_socket
+from infinite_memory.daemon import ipc
 from tests.processes import Installation, need_parts, until
 
 
@@ -220,8 +220,13 @@ def test_a_sidecar_that_cannot_be_saved_on_a_full_disk_is_saved_later(small_disk
         log = installation.home / "logs" / "infinite-memory.log"
         until(lambda: "was not saved" in log.read_text(), "saving has failed")
         assert client.ask("retrieve_memory", query="which colour do I like")["results"][0]["text"].endswith("blue")
+        for action in ("optimize_memory", "reindex"):
+            refused = client.ask(action)
+            assert refused["error_code"] == "CONNECTION_ERROR", refused
+            assert "the sidecar cannot be saved: No space left on device" in refused["error"], refused
         installation.kill_everything()
         ballast.unlink()
+        assert client.ask("optimize_memory")["status"] == "OK"
         assert client.ask("list_memories")["total"] == 51
         assert client.ask("retrieve_memory", query="which colour do I like")["results"][0]["text"].endswith("blue")
         stats = client.ask("get_memory_stats")["stats"]
@@ -251,5 +256,5 @@ def test_a_token_of_a_dead_daemon_is_not_given_away(tmp_path: Path) -> None:
         pid = installation.daemon_pid()
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        until(lambda: not local_socket.is_held(installation.home / "daemon.lock"), "its lock is free")
+        until(lambda: not ipc.is_held(installation.home / "daemon.lock"), "its lock is free")
         assert installation.call("list_memories")["total"] == 1

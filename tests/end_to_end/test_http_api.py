@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from infinite_memory import ApiError, Memory, local_socket
-from infinite_memory.rest.app import LONG_BODY_S
-from infinite_memory.rest.page import PAGE
-from infinite_memory.rest.routes import ROUTES
+from infinite_memory import ApiError, Memory
+from infinite_memory.daemon import ipc
+from infinite_memory.transports.http.api.app import LONG_BODY_S
+from infinite_memory.transports.http.api.docs_page import PAGE
+from infinite_memory.transports.http.api.routes import ROUTES
 from tests.http_client import Api, make_token, owner, refused, serving
 from tests.processes import ROOT, Installation, need_parts, until
 
@@ -126,6 +127,23 @@ def test_pages_follow_each_other(api: Api) -> None:
             break
         cursor = {"cursor": page["next_cursor"]}
     assert seen == [f"page {number}" for number in (4, 3, 2, 1, 0)]
+
+
+def test_fields_of_another_search_are_named_as_this_route_names_them(api: Api) -> None:
+    """`cursor` beside a query was said to be unknown, and the fields to take instead were those of another protocol."""
+    api.post("memories", content="A page of notes", scope="Cursors")
+    page = api.post("search", query="notes", scope="Cursors", cursor="x", limit=3)
+    assert len(page["results"]) == 1
+    [said] = page["warnings"]
+    assert said.startswith("cursor was ignored: it does not go with query")
+    named = said.split("what does: ")[1].split(", ")
+    assert {"query", "filter", "limit", "time_query", "range"} <= set(named)
+    assert not {"top_k", "explain", "cursor"} & set(named)
+    page = api.post("search", time_query="today", scope="Cursors", mode="text", limit=3)
+    assert len(page["results"]) == 1
+    [said] = page["warnings"]
+    assert said.startswith("mode was ignored: it does not go with time_query or range alone")
+    assert "cursor" in said.split("what does: ")[1].split(", ")
 
 
 def test_many_are_forgotten_by_their_tag_and_all_of_a_user_by_the_user(api: Api) -> None:
@@ -283,8 +301,12 @@ def test_metrics_count_requests_and_name_nothing_of_anybody(api: Api) -> None:
 def test_the_page_needs_no_network(api: Api) -> None:
     page = Api(api.web, None).ask("GET", "/docs")
     assert page.text == PAGE
-    assert re.findall(r"https?://|src=|@import", PAGE) == []
-    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert re.findall(r"https?://|@import|<style|<script>", PAGE) == []
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for address in re.findall(r'(?:src|href)="([^"]+)"', PAGE):
+        assert api.ask("GET", address).status_code == 200, address
 
 
 # refusals
@@ -307,6 +329,7 @@ def test_the_page_needs_no_network(api: Api) -> None:
         ("GET", "memories", None, {"limit": "many"}, "limit"),
         ("GET", "memories", None, {"tags_mode": "some"}, "tags_mode"),
         ("GET", "memories", None, {"from": "2024-02-31"}, "from"),
+        ("GET", "memories", None, {"from": "2024-02-02", "to": "2024-02-01"}, "from"),
         ("GET", "memories", None, {"cursor": "nonsense"}, "cursor"),
         ("DELETE", "memories", None, {"tag": "x", "dry_run": "maybe"}, "dry_run"),
         ("POST", "chat", {"user_id": "u"}, {}, "message"),
@@ -340,9 +363,10 @@ def test_bodies_keep_to_their_type_and_their_size(api: Api) -> None:
 
 def test_addresses_methods_hosts_and_origins_that_are_none_are_refused(api: Api) -> None:
     assert refused(api.ask("GET", "nothing"))[:2] == (404, "NOT_FOUND")
-    assert refused(api.ask("GET", "/"))[:2] == (404, "NOT_FOUND")
+    assert refused(api.ask("GET", "/api/v1"))[:2] == (404, "NOT_FOUND")
     wrong = api.ask("PUT", "memories", {})
     assert refused(wrong)[:2] == (405, "METHOD_NOT_ALLOWED")
+    assert refused(api.ask("POST", "/mcp/nothing", {}))[:2] == (404, "NOT_FOUND")
     assert wrong.headers["allow"] == "DELETE, GET, POST"
     assert refused(api.ask("GET", "stats", Host="rebind.attacker.example"))[:2] == (421, "MISDIRECTED")
     assert refused(api.ask("GET", "stats", Origin="https://attacker.example"))[:2] == (403, "FORBIDDEN")
@@ -391,10 +415,10 @@ def test_a_token_opens_until_it_expires(home: Installation, api: Api) -> None:
 
 def ask_for_tokens(home: Path, what: str) -> socket.socket:
     """Ask the daemon by its own socket, as `infinite-memory tokens` does, up to its first word."""
-    link = local_socket.connect(home, 10)
+    link = ipc.connect(home, 10)
     assert link is not None
     link.sendall(json.dumps({"kind": "tokens", "what": what, "fields": {}}).encode() + b"\n")
-    assert json.loads(local_socket.read_line(link)) == {"ok": True}
+    assert json.loads(ipc.read_line(link)) == {"ok": True}
     return link
 
 
@@ -404,13 +428,13 @@ def test_a_daemon_that_is_asked_to_go_still_makes_the_token(tmp_path: Path) -> N
         assert one.command("daemon", "start").returncode == 0
         with ask_for_tokens(one.home, "create") as link:
             assert one.command("daemon", "stop").returncode == 0
-            assert json.loads(local_socket.read_line(link))["status"] == "OK"
+            assert json.loads(ipc.read_line(link))["status"] == "OK"
 
 
 def test_only_what_is_known_is_done_with_tokens(home: Installation, api: Api) -> None:
     assert api.get("stats")
     with ask_for_tokens(home.home, "crate") as link:
-        reply = json.loads(local_socket.read_line(link))
+        reply = json.loads(ipc.read_line(link))
     assert reply["error_code"] == "invalid_request"
     assert "create, list, revoke" in reply["error"]
 

@@ -4,6 +4,7 @@ what its own in-memory store does stands beside ours wherever no model is asked.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -228,10 +229,10 @@ def test_asyncio_does_the_same(store: InfiniteMemoryStore) -> None:
 
 def test_two_who_write_one_key_at_once_leave_one_value(store: InfiniteMemoryStore, memory: Memory) -> None:
     threads = [threading.Thread(target=store.put, args=(DOCS, "race", {"n": number})) for number in range(6)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert len(store.search(DOCS)) == 1
     store.put(DOCS, "race", {"n": 99})
     found = store.get(DOCS, "race")
@@ -260,3 +261,84 @@ def test_what_cannot_be_kept_is_refused(store: InfiniteMemoryStore) -> None:
 def test_it_is_a_store_of_langgraph(store: BaseStore) -> None:
     assert isinstance(store, BaseStore)
     assert not store.supports_ttl
+
+
+def test_a_put_beside_a_deletion_raises_nothing_and_is_not_lost(store: InfiniteMemoryStore) -> None:
+    """Puts and deletions of one key at once; a put that begins after the last deletion has ended is there."""
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(8):
+                if number % 2:
+                    store.delete(DOCS, "race")
+                else:
+                    store.put(DOCS, "race", {"n": [number, turn]})
+        except BaseException as exc:
+            failures.append(exc)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(store.search(DOCS)) <= 1
+    store.put(DOCS, "race", {"n": "last"})
+    item = store.get(DOCS, "race")
+    assert item is not None
+    assert item.value == {"n": "last"}
+
+
+def test_an_item_that_is_deleted_between_its_reading_and_its_writing_is_stored_again(
+    store: InfiniteMemoryStore, memory: Memory
+) -> None:
+    store.put(DOCS, "a", {"n": 1})
+    [old] = store._find(DOCS, "a")
+    memory.delete(old.memory_id, hard=True)
+    looks = iter([[old], []])
+    put = PutOp(DOCS, "a", {"n": 2})
+    store._find = lambda namespace, key: next(looks)  # type: ignore[method-assign]
+    try:
+        store.batch([put])
+    finally:
+        del store._find  # type: ignore[method-assign]
+    item = store.get(DOCS, "a")
+    assert item is not None
+    assert item.value == {"n": 2}
+    store._remove(old)  # somebody else was faster: no error
+
+
+def test_an_item_is_never_updated_before_it_was_created_nor_before_its_last_put(
+    store: InfiniteMemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(DOCS, "a", {"n": 1})
+    first = store.get(DOCS, "a")
+    assert first is not None
+    assert first.updated_at >= first.created_at
+    real = dt.datetime
+
+    class Behind(real):
+        """A clock that was set back by a day."""
+
+        @classmethod
+        def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:
+            return real.now(tz) - dt.timedelta(days=1)
+
+    monkeypatch.setattr("infinite_memory.adapters.langgraph.dt.datetime", Behind)
+    store.put(DOCS, "a", {"n": 2})
+    store.put(DOCS, "new", {"n": 3})
+    monkeypatch.undo()
+    second = store.get(DOCS, "a")
+    assert second is not None
+    assert second.value == {"n": 2}
+    assert second.updated_at > first.updated_at
+    assert second.created_at == first.created_at
+    for item in store.search(DOCS):
+        assert item.updated_at >= item.created_at
+
+
+def test_the_puts_of_a_batch_are_carried_out_in_their_order(store: InfiniteMemoryStore) -> None:
+    store.batch([PutOp(DOCS, "a", {"n": 0}), PutOp(DOCS, "b", {"n": 1}), PutOp(DOCS, "a", {"n": 2})])
+    times = {item.key: item.updated_at for item in store.search(DOCS)}
+    assert times["b"] <= times["a"]

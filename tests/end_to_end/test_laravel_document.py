@@ -138,7 +138,7 @@ def test_each_value_of_an_enum_is_taken_and_another_is_refused_with_all_that_are
     client: Client, field: str, values: tuple[str, ...]
 ) -> None:
     for value in values:
-        assert write(client, f"the {field} {value}", **{field: value})[field] == value
+        assert write(client, f"the {field} {value}", repository="enums", **{field: value})[field] == value
     given = {"organization": "acme", "scope_type": "system", "memory_type": "fact", "current_content": "x"}
     for tool, arguments in (
         ("memory-write", given | {field: "Nonsense"}),
@@ -473,4 +473,26 @@ def post(url: str, headers: dict[str, str], method: str, params: Json) -> tuple[
         text = answer.read().decode()
         lines = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")] or [text]
         replies = [json.loads(line) for line in lines if line.strip()]
-        return next(one for one in replies if "id" in one), str(answer.headers.get("Mcp-Session-Id"))
+        return next(reply for reply in replies if "id" in reply), str(answer.headers.get("Mcp-Session-Id"))
+
+
+def test_what_was_private_stays_out_of_the_history_that_others_read(installation: Installation) -> None:
+    ann, bob = (open_client(installation, "--organization", name, "--user", name) for name in ("ann", "bob"))
+    uuid = write(ann, "a private diary", organization="ann", scope_type="user")["id"]
+    use(ann, "memory-update", id=uuid, current_content="for everybody now", scope_type="system")
+    seen = bob.rpc(2, "resources/read", uri=f"memory://{uuid}/history")["result"]["contents"][0]["text"]
+    assert [one["content"] for one in json.loads(seen)] == ["for everybody now"]
+
+
+def test_nobody_is_told_of_changes_to_what_he_may_not_see(installation: Installation) -> None:
+    ann, bob = (open_client(installation, "--organization", name, "--user", name) for name in ("ann", "bob"))
+    private = write(ann, "a private diary", organization="ann", scope_type="user")["id"]
+    public = write(ann, "for everybody", organization="ann", scope_type="system")["id"]
+    for uri in (f"memory://{private}", f"memory://{private}/history", f"memory://{public}"):
+        bob.rpc(3, "resources/subscribe", uri=uri)
+    use(ann, "memory-update", id=private, current_content="a private diary, page 2")
+    use(ann, "memory-delete", id=private)
+    use(ann, "memory-update", id=public, current_content="for everybody, page 2")
+    while (message := bob.reply()).get("method") != "notifications/resources/updated":
+        pass
+    assert message["params"]["uri"] == f"memory://{public}"

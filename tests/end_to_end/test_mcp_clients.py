@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import shutil
 import stat
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -19,7 +20,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from infinite_memory.contracts.native import TABLE
+from infinite_memory.contracts.native.tools import offered
 from tests.mongo_server import run
 from tests.processes import Client as Piped
 from tests.processes import Installation, need_parts, until
@@ -75,7 +76,7 @@ def test_the_official_client_runs_every_tool(installation: Installation, transpo
     async def evening() -> None:
         async with connected(installation, transport, mode) as client:
             listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert set(listed) == {command.name for command in TABLE}
+            assert set(listed) == {command.name for command in offered("all")}
 
             async def call(name: str, *, fails: bool = False, **arguments: Any) -> Json:
                 ran.add(name)
@@ -108,7 +109,10 @@ def test_the_official_client_runs_every_tool(installation: Installation, transpo
             await call("change_memory_scope", scope=scope, description="changed")
             await call("merge_memory_scopes", scope=f"{scope} again", into=scope, confirm=True)
             exported = await call("export_memory", scope=scope)
-            await call("import_memory", path=exported["path"], dry_run=True)
+            folder = installation.home / "imports"
+            folder.mkdir(mode=0o700, exist_ok=True)
+            shutil.copy(exported["path"], folder)
+            await call("import_memory", path=exported["export_file"], dry_run=True)
             assert ran == set(listed), set(listed) - ran
 
     run(evening())
@@ -156,7 +160,7 @@ def test_resources_prompts_completions_and_progress(installation: Installation, 
     async def evening() -> None:
         async with connected(installation, transport, mode) as client:
             kept = told(await client.call_tool("store_memory", {"content": "tea", "scope": scope, "tags": ["a:b"]}))
-            uris = [str(one.uri) for one in (await client.list_resources()).resources]
+            uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
             [address] = [uri for uri in uris if uri.endswith(scope.replace(" ", "%20"))]
             for uri in (address, "memory://recent", f"memory://item/{kept['memory_id']}", "memory://tag/a%3Ab"):
                 [content] = (await client.read_resource(uri)).contents
@@ -165,7 +169,11 @@ def test_resources_prompts_completions_and_progress(installation: Installation, 
             with pytest.raises(Exception, match="not found"):
                 await client.read_resource("memory://item/..%2f..%2fetc%2fpasswd")
             assert len((await client.list_resource_templates()).resource_templates) == 4
-            assert {one.name for one in (await client.list_prompts()).prompts} >= {"recall", "save", "weekly_summary"}
+            assert {prompt.name for prompt in (await client.list_prompts()).prompts} >= {
+                "recall",
+                "save",
+                "weekly_summary",
+            }
             ref = mcp_types.PromptReference(name="recall")
             got = await client.complete(ref, {"name": "scope", "value": scope.lower()})
             assert got.completion.values == [scope]
@@ -329,8 +337,8 @@ def test_eighty_calls_at_once_over_http_get_each_its_own_answer(installation: In
             ]
             finds = [client.call_tool("retrieve_memory", {"query": f"parallel item {n}"}) for n in range(40)]
             results = await asyncio.gather(*stores, *finds)
-            assert [one.structured_content for one in results if one.is_error] == []
-            assert len({told(one)["memory_id"] for one in results[:40]}) == 40
+            assert [result.structured_content for result in results if result.is_error] == []
+            assert len({told(result)["memory_id"] for result in results[:40]}) == 40
             listed = told(await client.call_tool("search_by_scope", {"scope": "Many"}))
             assert listed["total"] == 40
 

@@ -116,6 +116,24 @@ def test_mongodb_frozen_under_load_is_told_in_time_and_works_again(installation:
     all_found(installation, load.kept, 4)
 
 
+def test_nothing_to_be_found_is_not_told_by_an_index_whose_server_is_silent(installation: Installation) -> None:
+    """A tag that no memory bears was answered with 0 results while every other recall said that MongoDB is not there."""
+    installation.environ["INFINITE_MEMORY_MONGODB__TIMEOUT_S"] = "0.5"
+    client = installation.serve()
+    assert client.ask("store_memory", content="tea", tags=["hot"])["status"] == "OK"
+    asked = (
+        ("search_by_tag", {"tag": "hot"}), ("search_by_tag", {"tag": "none"}), ("search_by_tag", {"tag": "none", "query": "tea"}),
+        ("list_memories", {"filter": {"tags": ["none"]}}), ("recall_memory_by_time", {"time_query": "in 1999"}),
+        ("retrieve_memory", {"query": "tea", "filter": {"tags": ["none"]}}),
+    )  # fmt: skip
+    assert [len(client.ask(action, **fields)["results"]) for action, fields in asked] == [1, 0, 0, 0, 0, 0]
+    with stopped(installation.status()["mongod_pid"]):
+        for action, fields in asked:
+            reply = client.ask(action, **fields)
+            assert reply.get("error_code") == "CONNECTION_ERROR", (action, reply)
+    until(lambda: client.ask("search_by_tag", tag="hot")["status"] == "OK", "it answers again")
+
+
 def test_a_server_that_is_not_there_is_told_and_the_loop_lives_on(installation: Installation) -> None:
     installation.environ |= {
         "INFINITE_MEMORY_MONGODB__URI": "mongodb://127.0.0.1:1/?directConnection=true",

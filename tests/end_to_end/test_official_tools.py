@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from infinite_memory.contracts.native import TABLE
+from infinite_memory.contracts.native.tools import offered
 from tests.conformance.npm_tools import NpmTools, npm_tools
 from tests.processes import ROOT, Installation, need_parts
 
@@ -101,7 +102,7 @@ def test_the_official_inspector_runs_every_tool(tools: NpmTools, installation: I
         target = [f"{about['url']}/mcp", "--transport", "http", "--header", f"Authorization: Bearer {token}"]
     inspector = Inspector(tools, installation, target)
     listed = {tool["name"] for tool in inspector.ask("--method", "tools/list")["tools"]}
-    assert listed == {command.name for command in TABLE}
+    assert listed == {command.name for command in offered("all")}
 
     call, scope = inspector.call, f"Inspected {way}"
     call("create_memory_scope", scope_name=scope)
@@ -123,7 +124,10 @@ def test_the_official_inspector_runs_every_tool(tools: NpmTools, installation: I
     call("restore_backup", file=backup, scope=scope, as_scope=f"{scope} again")
     call("change_memory_scope", scope=scope, description="changed")
     call("merge_memory_scopes", scope=f"{scope} again", into=scope, confirm=True)
-    call("import_memory", path=call("export_memory", scope=scope)["path"], dry_run=True)
+    folder = installation.home / "imports"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    shutil.copy(call("export_memory", scope=scope)["path"], folder / "mine.jsonl")
+    call("import_memory", path="mine.jsonl", dry_run=True)
     for name in ("list_memory_scopes", "get_memory_stats", "list_backups", "optimize_memory", "reindex", "health_check", "ping",
                  "help"):  # fmt: skip
         call(name)
@@ -156,15 +160,16 @@ def test_every_scenario_passes_on_the_demonstration_server(tools: NpmTools, serv
     assert {name for name, checks in found.items() if "SUCCESS" not in checks} <= WITHOUT_VERDICT
 
 
-def test_the_official_packer_takes_the_bundle(tools: NpmTools, tmp_path: Path) -> None:
+def test_the_official_packer_takes_the_bundles(tools: NpmTools, tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "make_mcpb.py"), str(tmp_path)], check=True, capture_output=True
     )
-    done = tools.run("mcpb", "validate", str(tmp_path / "mcpb" / "manifest.json"), cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = tools.run("mcpb", "pack", str(tmp_path / "mcpb"), str(tmp_path / "packed.mcpb"), cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (tmp_path / "packed.mcpb").stat().st_size > 0
+    for name in ("mcpb", "mcpb-launcher"):
+        done = tools.run("mcpb", "validate", str(tmp_path / name / "manifest.json"), cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        done = tools.run("mcpb", "pack", str(tmp_path / name), str(tmp_path / f"{name}-packed.mcpb"), cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert (tmp_path / f"{name}-packed.mcpb").stat().st_size > 0
 
 
 def _checks(folder: Path) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infinite_memory.lifecycle.backup import verify_file
+from infinite_memory.backup.service import verify_file
 from tests.processes import ROOT, Installation, need_parts
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the scripts are for POSIX shells")
@@ -116,6 +116,8 @@ def test_scopes_from_a_script(home: Installation) -> None:
     assert "tea" in script(home, "scopes", "export", "Done").stdout
     assert script(home, "scopes", "delete", "Nowhere", "--yes").returncode == 1
     assert script(home, "scopes", "delete", "Done", "--yes").returncode == 0
+    assert script(home, "scopes", "unarchive", "Done").returncode == 0
+    assert script(home, "scopes", "delete", "Done", "--hard", "--yes").returncode == 0
     assert [one["scope_name"] for one in json.loads(script(home, "scopes", "list", "--json").stdout)] == ["Global"]
 
 
@@ -128,6 +130,8 @@ def test_a_terminal_is_asked_and_shown_tables(home: Installation) -> None:
     assert "┃" in shown
     assert "Plans" in shown
     code, shown = on_a_terminal(home, "y\n", "delete", "Plans")
-    assert (code, "removed for good" in shown) == (0, True)
+    assert (code, "unarchive brings it back" in shown) == (0, True)
+    code, shown = on_a_terminal(home, "y\n", "delete", "Plans", "--hard")
+    assert (code, "for good? [y/N]" in shown, "removed for good" in shown) == (0, True, True)
     code, shown = on_a_terminal(home, "y\n", "archive", "Plans")
     assert (code, "there is no scope" in shown) == (1, True)

@@ -147,7 +147,7 @@ def test_what_is_wrong_is_named(memory: Memory) -> None:
 
 def test_a_misspelt_key_of_a_filter_is_warned_of(memory: Memory) -> None:
     memory.add("something")
-    assert any("tag_mode" in one for one in memory.search("something", filter={"tag_mode": "any"}).warnings)
+    assert any("tag_mode" in warning for warning in memory.search("something", filter={"tag_mode": "any"}).warnings)
 
 
 def test_many_threads_share_a_memory(memory: Memory) -> None:
@@ -157,14 +157,14 @@ def test_many_threads_share_a_memory(memory: Memory) -> None:
         try:
             kept = memory.add(f"of thread {number}", scope="Threads")
             assert memory.get(kept.memory_id).content == f"of thread {number}"
-        except Exception as problem:
-            failures.append(problem)
+        except Exception as exc:
+            failures.append(exc)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert failures == []
 
 
@@ -225,7 +225,9 @@ def test_a_users_memory_handle_reaches_what_it_put_into_a_scope(served: Installa
         kept = memory.add("The cellar key hangs behind the clock", scope="House")
         assert memory.get(kept.memory_id, scope="House").content == kept.content
         memory.update(kept.memory_id, "The cellar key is gone", scope="House")
-        assert [one.content for one in memory.history(kept.memory_id, scope="House").revisions] == [kept.content]
+        assert [revision.content for revision in memory.history(kept.memory_id, scope="House").revisions] == [
+            kept.content
+        ]
         with pytest.raises(MissingError):
             memory.get(kept.memory_id)
         assert memory.delete(kept.memory_id, scope="House").count == 1

@@ -24,7 +24,7 @@ from tests.mongo_server import (
 )
 
 if TYPE_CHECKING:
-    from infinite_memory.store.mongo import MongoStore
+    from infinite_memory.store.mongo.store import MongoStore
 
 __all__ = ["database", "mongo_uri", "standalone_uri"]
 

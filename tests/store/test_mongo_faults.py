@@ -14,9 +14,9 @@ import pytest
 
 from infinite_memory.errors import ConfigError, StoreError, StoreUnavailableError
 from infinite_memory.models import MemoryId, MemoryRecord
+from infinite_memory.mongod.server import LocalMongo
 from infinite_memory.store.base import ChangeKind
-from infinite_memory.store.mongo import MongoStore
-from infinite_memory.store.mongod import LocalMongo
+from infinite_memory.store.mongo.store import MongoStore
 from tests.mongo_server import StandaloneMongo, run
 
 from .conftest import at, changes_until_quiet, global_scope, make_memory

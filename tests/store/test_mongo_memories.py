@@ -18,9 +18,9 @@ from infinite_memory.errors import (
     ScopeNotFoundError,
     StoreError,
 )
-from infinite_memory.models import MemoryId, MemoryRecord, Row, Rows, ScopeId
-from infinite_memory.sidecar.rows import in_columns
-from infinite_memory.store.mongo import MongoStore
+from infinite_memory.index.batches import in_columns
+from infinite_memory.models import IndexBatch, IndexRow, MemoryId, MemoryRecord, ScopeId
+from infinite_memory.store.mongo.store import MongoStore
 from tests.mongo_server import run
 
 from .conftest import NOW, Place, at, global_scope, make_embedding, make_memory
@@ -145,7 +145,7 @@ def test_ids_that_cannot_be_are_not_found(place: Place) -> None:
             assert await store.remove(located) == []
             assert await store.soft_delete(located, NOW) == []
             assert await store.locate(located) == {}
-            assert await store.revisions_of(MemoryId("nonsense")) == []
+            assert await store.get_revisions(MemoryId("nonsense")) == []
 
     run(scenario())
 
@@ -160,7 +160,7 @@ def test_a_change_raises_the_revision_and_keeps_the_old_version(place: Place) ->
             fourth = await store.replace(dataclasses.replace(third, text="four", embedding=None), revise=True)
             assert (second.revision, third.revision, fourth.revision) == (2, 3, 4)
             assert (await store.fetch(at(memory), vectors=True))[memory.memory_id] == fourth
-            earlier = await store.revisions_of(memory.memory_id)
+            earlier = await store.get_revisions(memory.memory_id)
             assert [(one.text, one.title, one.revision) for one in earlier] == [("one", None, 1), ("two", "t", 3)]
             assert all(one.embedding is None and one.scope_id == memory.scope_id for one in earlier)
 
@@ -180,7 +180,7 @@ def test_a_change_over_somebody_elses_change_is_refused(place: Place) -> None:
                 with pytest.raises(StoreError, match="changed meanwhile"):
                     await store.replace(dataclasses.replace(memory, text="mine"), revise=revise)
             assert (await store.fetch(at(memory)))[memory.memory_id].text == "theirs"
-            assert len(await store.revisions_of(memory.memory_id)) == 1
+            assert len(await store.get_revisions(memory.memory_id)) == 1
 
     run(scenario())
 
@@ -241,7 +241,7 @@ def test_a_removed_memory_takes_its_revisions_along(place: Place) -> None:
             assert set(await store.remove(at(live, hidden, make_memory(scope)))) == at(live, hidden).keys()
             assert await store.remove(at(live, hidden)) == []
             assert await store.fetch(at(live, hidden), deleted=None) == {}
-            assert await store.revisions_of(live.memory_id) == []
+            assert await store.get_revisions(live.memory_id) == []
 
     run(scenario())
 
@@ -264,7 +264,7 @@ def test_a_memory_removed_while_it_is_changed_leaves_no_version_behind(place: Pl
             )
             for one in memories:
                 assert await store.fetch(at(one), deleted=None) == {}
-                assert await store.revisions_of(one.memory_id) == []
+                assert await store.get_revisions(one.memory_id) == []
 
     run(scenario())
 
@@ -327,8 +327,8 @@ def test_what_a_sidecar_keeps_is_read_in_the_columns_that_the_memories_make(plac
             await store.insert([full, bare, gone])
             await store.soft_delete(at(gone), NOW)
             [read] = [rows async for rows in store.rows()]
-            [made] = in_columns([Row.of(full), Row.of(bare)], 10)
-            for column in dataclasses.fields(Rows):
+            [made] = in_columns([IndexRow.of(full), IndexRow.of(bare)], 10)
+            for column in dataclasses.fields(IndexBatch):
                 assert repr(getattr(read, column.name)) == repr(getattr(made, column.name)), column.name
 
     run(scenario())
@@ -348,11 +348,11 @@ def test_ids_made_here_grow_even_when_the_clock_is_set_back(place: Place) -> Non
 def test_small_values_are_kept(place: Place) -> None:
     async def scenario() -> None:
         async with place.open() as store:
-            assert await store.get_meta("last_backup") is None
+            assert await store.get_meta("kept") is None
             value = {"at": NOW, "a.b": {"$x": [1, 2]}}
-            await store.set_meta("last_backup", {"old": 1})
-            await store.set_meta("last_backup", value)
-            assert await store.get_meta("last_backup") == value
+            await store.set_meta("kept", {"old": 1})
+            await store.set_meta("kept", value)
+            assert await store.get_meta("kept") == value
 
     run(scenario())
 
@@ -378,16 +378,16 @@ def test_new_and_changed_memories_are_written_together_or_not_at_all(place: Plac
             await store.insert([tea, pot])
             wanted = [dataclasses.replace(tea, text="green tea"), dataclasses.replace(pot, text="big pot")]
             with pytest.raises(AlreadyExistsError):
-                await store.write_together([cup, tea], wanted)
+                await store.write_batch([cup, tea], wanted)
             stale = [wanted[0], dataclasses.replace(wanted[1], revision=7)]
             with pytest.raises(StoreError):
-                await store.write_together([cup], stale)
+                await store.write_batch([cup], stale)
             found = await store.fetch(at(tea, pot, cup))
             assert {memory.text for memory in found.values()} == {"tea", "pot"}
-            after = await store.write_together([cup], [dataclasses.replace(found[tea.memory_id], text="green tea")])
+            after = await store.write_batch([cup], [dataclasses.replace(found[tea.memory_id], text="green tea")])
             found = await store.fetch(at(tea, pot, cup))
             assert {memory.text for memory in found.values()} == {"green tea", "pot", "cup"}
             assert after[0].revision == found[tea.memory_id].revision
-            assert "tea" in [one.text for one in await store.revisions_of(tea.memory_id)]
+            assert "tea" in [revision.text for revision in await store.get_revisions(tea.memory_id)]
 
     run(scenario())

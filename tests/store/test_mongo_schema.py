@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 
 import pytest
 from bson import ObjectId
 
+from infinite_memory import __version__
 from infinite_memory.errors import SchemaTooNewError
 from infinite_memory.models import MemoryId, ScopeId
-from infinite_memory.store import schema
-from infinite_memory.store.drivers import close_client, make_client
+from infinite_memory.store.mongo import schema
+from infinite_memory.store.mongo.drivers import close_client, make_client
 from tests.mongo_server import run
 
 from .conftest import NOW, Place
@@ -70,7 +72,13 @@ def test_data_of_a_newer_version_is_refused_and_left_alone(place: Place) -> None
         async with place.open() as store:
             database = await store._connection.database()
             await database["meta"].update_one({"_id": "schema"}, {"$set": {"version": 99}})
-            with pytest.raises(SchemaTooNewError, match="99"):
+            with pytest.raises(
+                SchemaTooNewError, match=f"99.*; install infinite-memory {re.escape(__version__)} or newer"
+            ):
+                async with place.open():
+                    pass
+            await database["meta"].delete_one({"_id": "program"})
+            with pytest.raises(SchemaTooNewError, match=r"99.*; install a newer infinite-memory"):
                 async with place.open():
                     pass
             assert await database["meta"].find_one({"_id": "schema"}) == {"_id": "schema", "version": 99}

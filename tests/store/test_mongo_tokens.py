@@ -8,8 +8,8 @@ from typing import Any
 
 from pymongo import AsyncMongoClient
 
+from infinite_memory.store.api_tokens import TokenRecord
 from infinite_memory.store.owners import Agent
-from infinite_memory.store.tokens import TokenRecord
 from tests.mongo_server import run
 
 from .conftest import NOW, Place, global_scope, make_memory
@@ -34,6 +34,40 @@ def test_a_token_is_read_as_it_was_kept_until_it_is_removed(place: Place) -> Non
             assert await store.tokens.remove("a1")
             assert not await store.tokens.remove("a1")
             assert await store.tokens.find("a1") is None
+
+    run(scenario())
+
+
+def test_tokens_of_0_1_0_are_bound_to_the_ids_that_their_scopes_have_and_to_nothing_else(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            desk = await store.create_scope("Desk", "", NOW)
+            old = {"secret_hash": "ab" * 32, "created_at": NOW, "users": [], "read_only": False, "expires_at": None}
+            named = {"one": ["desk"], "none": ["Gone"], "some": ["Gone", "DESK"], "all": []}
+            async with AsyncMongoClient[dict[str, Any]](place.uri) as client:
+                tokens = client[place.database]["tokens"]
+                await tokens.insert_many([{"_id": one, "name": one, "scopes": to} | old for one, to in named.items()])
+            before = {one.token_id: one.scope_ids for one in await store.tokens.all()}
+            assert before == {"one": (), "none": (), "some": (), "all": None}, "nothing is seen before the upgrade"
+        for _ in range(2):
+            async with place.open() as store:
+                bound = {one.token_id: one.scope_ids for one in await store.tokens.all()}
+                assert bound == {"one": (desk.scope_id,), "none": (), "some": (desk.scope_id,), "all": None}
+                await store.change_scope(desk.scope_id, name="Renamed")
+                await store.create_scope(f"Desk{_ or ''}", "", NOW)
+
+    run(scenario())
+
+
+def test_a_token_that_is_bound_is_never_taken_for_one_without_bounds_by_0_1_0(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            await store.tokens.put(make_token(scope_ids=()))
+            await store.tokens.put(make_token("b2"))
+        async with AsyncMongoClient[dict[str, Any]](place.uri) as client:
+            documents = {one["_id"]: one async for one in client[place.database]["tokens"].find({})}
+        assert documents["a1"]["scopes"]
+        assert documents["b2"]["scopes"] == []
 
     run(scenario())
 
@@ -78,10 +112,12 @@ def test_an_agents_memories_are_named_without_reading_one(place: Place) -> None:
             old = make_memory(scope, owners=cook, status="superseded")
             strange = [make_memory(scope, owners=one) for one in (other, {"user_id": "ada"}, {})]
             await store.insert([*mine, old, *strange])
-            ids = await store.owners.ids_of_agent(scope.scope_id, "cook", "ada", leave_out_status=["superseded"])
+            ids = await store.owners.live_ids_of(
+                scope.scope_id, {"agent_id": "cook", "user_id": "ada"}, leave_out_status=["superseded"]
+            )
             assert ids == {one.memory_id for one in mine}
-            assert len(await store.owners.ids_of_agent(scope.scope_id, "cook", "ada")) == 4
-            assert await store.owners.ids_of_agent(scope.scope_id, "Cook", "ada") == frozenset()
+            assert len(await store.owners.live_ids_of(scope.scope_id, {"agent_id": "cook", "user_id": "ada"})) == 4
+            assert await store.owners.live_ids_of(scope.scope_id, {"agent_id": "Cook", "user_id": "ada"}) == frozenset()
         async with AsyncMongoClient[dict[str, Any]](place.uri) as client:
             asked = {
                 "owners.agent_id": "cook", "owners.user_id": "ada", "live": True, "status": {"$nin": ["superseded"]},

@@ -16,17 +16,18 @@ from urllib.parse import unquote
 import pytest
 
 from infinite_memory.errors import StoreUnavailableError
-from infinite_memory.home import place_of_socket
-from infinite_memory.store import mongod, mongod_log, mongod_process, wire
-from infinite_memory.store.mongo import MongoStore
-from infinite_memory.store.mongod import LocalMongo
+from infinite_memory.mongod import log as mongod_log
+from infinite_memory.mongod import process, server, wire
+from infinite_memory.mongod.server import LocalMongo
+from infinite_memory.paths import place_of_socket
+from infinite_memory.store.mongo.store import MongoStore
 from tests.mongo_server import run
 
 ROOT = Path(__file__).parents[2]
 
 OWNER = """\
 import asyncio, pathlib, sys
-from infinite_memory.store.mongod import LocalMongo
+from infinite_memory.mongod.server import LocalMongo
 async def main():
     home = pathlib.Path(sys.argv[1])
     mongo = LocalMongo(home, log_dir=home / "logs")
@@ -141,7 +142,7 @@ def test_a_socket_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch
     runtime = Path(tempfile.mkdtemp(prefix="im-run-", dir="/tmp"))  # short, as the system's own is
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     mongo = make(tmp_path / ("x" * 120))
-    folder = place_of_socket(tmp_path / ("x" * 120) / "mongodb", mongod.SOCKET_NAME)
+    folder = place_of_socket(tmp_path / ("x" * 120) / "mongodb", server.SOCKET_NAME)
     assert folder.is_relative_to(runtime)
     folder.parent.mkdir()
     folder.symlink_to(tmp_path)
@@ -156,7 +157,7 @@ def test_a_path_that_is_too_long_everywhere_is_told(tmp_path: Path, monkeypatch:
     def nowhere(_folder: Path, _name: str) -> Path:
         raise OSError(36, "no path is short enough")
 
-    monkeypatch.setattr(mongod, "place_of_socket", nowhere)
+    monkeypatch.setattr(server, "place_of_socket", nowhere)
     with pytest.raises(StoreUnavailableError, match="cannot be started: no path is short enough"):
         run(make(tmp_path).start())
 
@@ -256,8 +257,34 @@ def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_a_server_that_keeps_dying_rests_longer_each_time(tmp_path: Path) -> None:
+    """On a full disk it was started every 1.4 s, for as long as somebody asked."""
+    starts = tmp_path / "starts"
+    dying = tmp_path / "mongod"
+    dying.write_text(f"#!/bin/sh\necho started >> {starts}\necho no room >&2\nexit 14\n")
+    dying.chmod(0o700)
+
+    async def scenario() -> None:
+        mongo = make(tmp_path / "home", binary=dying)
+        for _ in range(5):
+            with pytest.raises(StoreUnavailableError, match=r"ended with exit code 14.*no room"):
+                await mongo.ensure()
+        for _ in range(20):
+            with pytest.raises(
+                StoreUnavailableError, match=r"died 5 times in a row and is started again in \d s.*no room"
+            ):
+                await mongo.ensure()
+        assert len(starts.read_text().splitlines()) == 5
+        await mongo.stop()
+        with pytest.raises(StoreUnavailableError, match="exit code 14"):  # it was stopped, so this is a first start
+            await mongo.start()
+        await mongo.stop()
+
+    run(scenario())
+
+
 def test_a_frozen_server_is_killed_when_it_does_not_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mongod_process, "STOP_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(process, "STOP_TIMEOUT_S", 0.5)
 
     async def scenario() -> None:
         mongo = make(tmp_path)
@@ -309,7 +336,7 @@ def test_two_homes_have_two_servers(tmp_path: Path) -> None:
 
 def test_importing_the_interface_imports_no_driver() -> None:
     code = (
-        "import sys, infinite_memory.store.base, infinite_memory.store.mongod;"
+        "import sys, infinite_memory.store.base, infinite_memory.mongod.server;"
         "sys.exit(any(name.split('.')[0] in ('pymongo', 'bson', 'motor', 'numpy') for name in sys.modules))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
@@ -323,7 +350,7 @@ def test_a_server_is_asked_by_hand(tmp_path: Path) -> None:
             socket_file = tmp_path / "mongodb" / "mongod.sock"
             reply = await wire.ask(socket_file, {"hello": 1})
             assert reply.is_true("isWritablePrimary")
-            assert reply.text("me") == mongod.MEMBER
+            assert reply.text("me") == server.MEMBER
             refused = await wire.ask(socket_file, {"noSuchCommand": {"a": [1, True]}})
             assert "noSuchCommand" in refused.text("errmsg")
         finally:

@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from infinite_memory.contracts.registry import MODULES
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # Does what `infinite-memory serve` does until it would reach for the daemon, then lists every module that is loaded.
 PROBE = """\
 import json, os, sys
 before = set(sys.modules)
-from infinite_memory import client, local_socket
+from infinite_memory.daemon import stdio_proxy, ipc
 from infinite_memory.cli import main
-client.Pipe.run = lambda self: 0
+stdio_proxy.StdioProxy.run = lambda self: 0
 os._exit = sys.exit
 kept = os.dup(1)
 try:
@@ -32,18 +34,37 @@ os.write(kept, json.dumps({name: getattr(sys.modules[name], "__file__", None) or
 OURS = {
     "infinite_memory",
     "infinite_memory.cli",
+    "infinite_memory.cli.completion",
+    "infinite_memory.cli.forget",
+    "infinite_memory.cli.memories",
+    "infinite_memory.cli.open_page",
+    "infinite_memory.cli.status",
+    "infinite_memory.cli.tables",
+    "infinite_memory.cli.tail",
     "infinite_memory.cli.lifecycle",
     "infinite_memory.cli.progress",
-    "infinite_memory.cli.reach",
+    "infinite_memory.cli.daemon_requests",
+    "infinite_memory.cli.repair",
     "infinite_memory.cli.scopes",
     "infinite_memory.cli.serve",
+    "infinite_memory.cli.setup",
+    "infinite_memory.cli.terminal",
     "infinite_memory.cli.tokens",
-    "infinite_memory.client",
+    "infinite_memory.cli.uninstall",
+    "infinite_memory.cli.why",
+    "infinite_memory.contracts",
+    *(f"infinite_memory.contracts.{name}" for name in ("registry", "spec")),
+    *(module for spec in MODULES for module in (spec, spec.removesuffix(".spec"))),
+    "infinite_memory.daemon.stdio_proxy",
     "infinite_memory.errors",
-    "infinite_memory.greeting",
-    "infinite_memory.home",
-    "infinite_memory.local_socket",
-    "infinite_memory.unanswered",
+    "infinite_memory.daemon",
+    "infinite_memory.daemon.handshake",
+    "infinite_memory.paths",
+    "infinite_memory.daemon.ipc",
+    "infinite_memory.transports",
+    "infinite_memory.transports.strict_json",
+    "infinite_memory.redaction",
+    "infinite_memory.daemon.pending_requests",
 }
 
 HEAVY = {"asyncio", "logging", "dataclasses", "subprocess", "tempfile", "hashlib", "secrets", "inspect", "zoneinfo"}
@@ -61,7 +82,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_serve_loads_none_but_a_few_of_our_modules(loaded: dict[str, str]) -> None:
     ours = {name for name in loaded if name.split(".")[0] == "infinite_memory"}
     assert ours <= OURS
-    assert "infinite_memory.client" in ours
+    assert "infinite_memory.daemon.stdio_proxy" in ours
 
 
 def test_serve_loads_no_package_of_others(loaded: dict[str, str]) -> None:

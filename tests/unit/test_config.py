@@ -27,6 +27,19 @@ def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
     assert config.origins == {}
 
 
+def test_a_home_wins_over_its_checkout(tmp_path: Path) -> None:
+    checkout, home = tmp_path / "checkout.toml", tmp_path / "config.toml"
+    checkout.write_text("[log]\nlevel = 'DEBUG'\nfile_mb = 1\n", "utf-8")
+    home.write_text("[log]\nfile_mb = 2\n", "utf-8")
+    config = load_config(home, {}, checkout_file=checkout)
+    assert (config.log.level, config.log.file_mb) == ("DEBUG", 2)
+    assert config.origins == {"log.level": str(checkout), "log.file_mb": str(home)}
+    assert load_config(home, {"INFINITE_MEMORY_LOG__LEVEL": "ERROR"}, checkout_file=checkout).log.level == "ERROR"
+    checkout.write_text("[log]\nlevl = 'DEBUG'\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"checkout\.toml: there is no setting log\.levl; did you mean log\.level"):
+        load_config(home, {}, checkout_file=checkout)
+
+
 def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
     file = "[log]\nlevel = 'DEBUG'\nfile_mb = 1\n[time]\nzone = 'Asia/Tokyo'\n"
     environ = {"INFINITE_MEMORY_LOG__LEVEL": "ERROR", "INFINITE_MEMORY_LOG__FILE_MB": "2"}

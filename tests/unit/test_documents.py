@@ -11,7 +11,7 @@ import pytest
 
 from infinite_memory import cli
 from infinite_memory.config import known_settings, load_config
-from infinite_memory.contracts.native import TABLE
+from infinite_memory.contracts.native.contract import TABLE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -56,7 +56,7 @@ def test_every_default_of_the_settings_file_is_accepted_as_it_stands(tmp_path: P
 
 def subcommands() -> list[str]:
     """List the words that may follow `infinite-memory`."""
-    for action in cli._parser()._actions:
+    for action in cli.build_parser()._actions:
         if isinstance(action, argparse._SubParsersAction):
             return list(action.choices)
     raise AssertionError("the command has no subcommands")

@@ -13,7 +13,7 @@ from infinite_memory.errors import (
     MemoryNotFoundError,
     NotFoundError,
     ScopeNotFoundError,
-    shown,
+    truncated_repr,
 )
 
 
@@ -35,7 +35,7 @@ def test_every_class_is_drawn_in_the_tree() -> None:
 
 
 def test_a_wrong_value_is_told_with_field_value_and_expectation() -> None:
-    problem = InvalidRequestError.wrong("filter.tags[2]", 7, "a text")
+    problem = InvalidRequestError.invalid_value("filter.tags[2]", 7, "a text")
     assert str(problem) == "filter.tags[2]: 7 is not a text"
     assert problem.field == "filter.tags[2]"
 
@@ -52,6 +52,6 @@ def test_a_scope_that_is_not_found_names_the_nearest() -> None:
 
 
 def test_a_megabyte_is_never_carried_back() -> None:
-    assert len(shown("x" * 1_000_000)) < 200
-    assert len(shown(["x" * 1000] * 1000)) < 200
-    assert shown("short") == "'short'"
+    assert len(truncated_repr("x" * 1_000_000)) < 200
+    assert len(truncated_repr(["x" * 1000] * 1000)) < 200
+    assert truncated_repr("short") == "'short'"

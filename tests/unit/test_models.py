@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 
 import pytest
 
+from infinite_memory.engine.types import MemoryUpdate, NewMemory
+from infinite_memory.index.metadata_table import COLUMNS
 from infinite_memory.models import (
     CONVERSATION_PREFIXES,
+    DETAILS,
+    FIELDS,
+    FILTERED,
     SPEAKER_PREFIXES,
+    FieldType,
+    Filter,
+    FilterRule,
+    IndexRow,
+    MemoryDetails,
+    MemoryRecord,
     TimeRange,
     floor_to_millisecond,
     fold,
@@ -16,6 +28,7 @@ from infinite_memory.models import (
     tag_keys,
     tagged_value,
 )
+from infinite_memory.transfer.formats import Incoming
 
 NOON = dt.datetime(2026, 3, 14, 12, tzinfo=dt.UTC)
 
@@ -69,3 +82,26 @@ def test_what_a_tag_says_is_found_as_written() -> None:
     assert tagged_value(["tea", "person: Ada Lovelace"], SPEAKER_PREFIXES) == "Ada Lovelace"
     assert tagged_value(["Conversation:7"], CONVERSATION_PREFIXES) == "7"
     assert tagged_value(["speaker:", "tea"], SPEAKER_PREFIXES) is None
+
+
+def test_every_field_of_a_memory_is_described_once() -> None:
+    assert set(FIELDS) == {one.name for one in dataclasses.fields(MemoryRecord)}
+    assert {one.name for one in DETAILS} == {one.name for one in dataclasses.fields(MemoryDetails)}
+    for one in DETAILS:
+        assert one.type in (FieldType.TEXT, FieldType.NUMBER)
+        assert (one.maximum is None) is (one.type is FieldType.TEXT), one.name
+        assert one.is_mutable
+    for kind in (NewMemory, MemoryUpdate, Incoming):
+        assert issubclass(kind, MemoryDetails)
+    mutable = {one.name for one in FIELDS.values() if one.is_mutable}
+    assert mutable == {one.name for one in dataclasses.fields(MemoryUpdate)} - {"whole_metadata", "no_longer"}
+
+
+def test_what_is_filtered_by_has_its_place_in_filters_and_in_the_index() -> None:
+    parts = {one.name for one in dataclasses.fields(Filter)}
+    rows = {one.name for one in dataclasses.fields(IndexRow)}
+    for name, by in FILTERED.items():
+        assert by.part in parts
+        assert name in rows
+        assert by.column in COLUMNS
+        assert (by.rule is FilterRule.AT_LEAST) is (FIELDS[name].type is FieldType.NUMBER)

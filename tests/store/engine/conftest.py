@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.store.lifecycle.conftest import mongo_uri, open_memory
+from tests.store.lifecycle.conftest import make_open, mongo_uri, open_memory
 
-__all__ = ["mongo_uri", "open_memory"]
+__all__ = ["make_open", "mongo_uri", "open_memory"]

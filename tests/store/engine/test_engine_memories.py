@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from infinite_memory.app import App
+from infinite_memory.bootstrap import Application
 from infinite_memory.config import Config, load_config
-from infinite_memory.engine import Engine
-from infinite_memory.engine.forget import ForgetMode
-from infinite_memory.engine.parts import Changes, Draft, Target, Where
-from infinite_memory.engine.upkeep import Operation
+from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.maintenance import Operation
+from infinite_memory.engine.types import ForgetMode, ForgetTarget, MemoryUpdate, NewMemory, ScopedFilter
 from infinite_memory.errors import (
     InvalidRequestError,
     MemoryNotFoundError,
@@ -23,14 +22,14 @@ from infinite_memory.errors import (
     ScopeExistsError,
     ScopeNotFoundError,
 )
-from infinite_memory.home import Home
 from infinite_memory.models import Filter, MemoryId
+from infinite_memory.paths import Home
 from tests.mongo_server import database, mongo_uri, run
 from tests.processes import need_parts
 
 __all__ = ["database", "mongo_uri"]
 
-EVERYWHERE = Where()
+EVERYWHERE = ScopedFilter()
 
 
 class Clock:
@@ -54,7 +53,7 @@ class Place:
     @contextlib.asynccontextmanager
     async def open(self, **settings: str) -> AsyncIterator[Engine]:
         config: Config = load_config(self._home.config_file, self._environ | settings)
-        async with App(config, self._home, self.clock) as app:
+        async with Application(config, self._home, self.clock) as app:
             yield await app.engine()
 
 
@@ -65,12 +64,12 @@ def place(tmp_path: Path, mongo_uri: str, database: str) -> Place:
 
 
 async def store(engine: Engine, text: str, scope: str = "Global", **more: object) -> MemoryId:
-    kept = await engine.remember(Draft(text, scope, **more))  # type: ignore[arg-type]
+    kept = await engine.memories.store(NewMemory(text, scope, **more))  # type: ignore[arg-type]
     return kept.memory.memory_id
 
 
-async def texts(engine: Engine, where: Where = EVERYWHERE) -> list[str]:
-    return [one.text for one in (await engine.list_memories(where, 100)).memories]
+async def texts(engine: Engine, where: ScopedFilter = EVERYWHERE) -> list[str]:
+    return [memory.text for memory in (await engine.memories.list_page(where, 100)).memories]
 
 
 def test_what_was_stored_is_found_by_meaning_by_scope_and_after_a_restart(place: Place) -> None:
@@ -78,13 +77,13 @@ def test_what_was_stored_is_found_by_meaning_by_scope_and_after_a_restart(place:
         async with place.open() as engine:
             blue = await store(engine, "My favorite color is blue", "Personal")
             await store(engine, "The deadline is on June 30th", "Work")
-            found = await engine.recall("which colour do I like best?", EVERYWHERE, 2)
+            found = await engine.recall.search("which colour do I like best?", EVERYWHERE, 2)
             assert found.matches[0].memory.memory_id == blue
-            assert [one.text for one in (await engine.list_memories(Where(("Work",)), 10)).memories] == [
-                "The deadline is on June 30th"
-            ]
+            assert [
+                memory.text for memory in (await engine.memories.list_page(ScopedFilter(("Work",)), 10)).memories
+            ] == ["The deadline is on June 30th"]
         async with place.open() as engine:
-            found = await engine.recall("which colour do I like best?", EVERYWHERE, 2)
+            found = await engine.recall.search("which colour do I like best?", EVERYWHERE, 2)
             assert found.matches[0].memory.memory_id == blue
 
     run(scenario())
@@ -104,14 +103,14 @@ def test_a_forgotten_memory_is_not_found_again_until_it_is_brought_back(place: P
     async def scenario() -> None:
         async with place.open() as engine:
             blue = await store(engine, "My favorite color is blue")
-            gone = await engine.forget(Target(memory_id=blue), ForgetMode.SOFT)
+            gone = await engine.forget.matching(ForgetTarget(memory_id=blue), ForgetMode.SOFT)
             assert gone.memory_ids == (blue,)
             assert await texts(engine) == []
-            assert not (await engine.recall("colour", EVERYWHERE, 5)).matches
+            assert not (await engine.recall.search("colour", EVERYWHERE, 5)).matches
             with pytest.raises(MemoryNotFoundError):
-                await engine.get(blue)
-            await engine.restore(blue)
-            assert (await engine.recall("colour", EVERYWHERE, 5)).matches[0].memory.memory_id == blue
+                await engine.memories.get(blue)
+            await engine.memories.restore(blue)
+            assert (await engine.recall.search("colour", EVERYWHERE, 5)).matches[0].memory.memory_id == blue
 
     run(scenario())
 
@@ -120,13 +119,13 @@ def test_what_was_removed_for_good_is_gone_with_its_history_even_if_it_was_hidde
     async def scenario() -> None:
         async with place.open() as engine:
             one = await store(engine, "the secret is 1234", tags=("secret",))
-            await engine.update(one, Changes(text="the secret is 5678"))
-            await engine.forget(Target(memory_id=one), ForgetMode.SOFT)
-            gone = await engine.forget(Target(tag="secret"), ForgetMode.HARD)
+            await engine.memories.update(one, MemoryUpdate(text="the secret is 5678"))
+            await engine.forget.matching(ForgetTarget(memory_id=one), ForgetMode.SOFT)
+            gone = await engine.forget.matching(ForgetTarget(tag="secret"), ForgetMode.HARD)
             assert gone.memory_ids == (one,)
-            assert await engine.history(one) == []
+            assert await engine.memories.history(one) == []
             with pytest.raises(MemoryNotFoundError):
-                await engine.restore(one)
+                await engine.memories.restore(one)
         async with place.open() as engine:
             assert await texts(engine) == []
 
@@ -140,20 +139,20 @@ def test_a_scope_goes_as_a_whole(place: Place, mode: ForgetMode) -> None:
             await store(engine, "deadline", "Work")
             await store(engine, "tea")
             # What a hard deletion demands of a query's confidence must not make it another target than a scope's.
-            gone = await engine.forget(Target(scope="Work", min_confidence=0.95), mode)
+            gone = await engine.forget.matching(ForgetTarget(scope="Work", min_confidence=0.95), mode)
             assert gone.removed_scope is not None
             assert gone.removed_scope.name == "Work"
             assert await texts(engine) == ["tea"]
             if mode is ForgetMode.SOFT:
                 with pytest.raises(ScopeArchivedError):
                     await store(engine, "more", "Work")
-                await engine.restore_scope("Work")
-                assert await texts(engine, Where(("Work",))) == ["deadline"]
+                await engine.scopes.restore("Work")
+                assert await texts(engine, ScopedFilter(("Work",))) == ["deadline"]
             else:
                 with pytest.raises(ScopeNotFoundError):
-                    await engine.get_scope("Work")
+                    await engine.scopes.get("Work")
                 await store(engine, "new", "Work")
-                assert await texts(engine, Where(("Work",))) == ["new"]
+                assert await texts(engine, ScopedFilter(("Work",))) == ["new"]
 
     run(scenario())
 
@@ -162,11 +161,11 @@ def test_global_is_only_emptied(place: Place) -> None:
     async def scenario() -> None:
         async with place.open() as engine:
             await store(engine, "tea")
-            assert (await engine.forget(Target(scope="Global"), ForgetMode.HARD)).removed_scope is None
+            assert (await engine.forget.matching(ForgetTarget(scope="Global"), ForgetMode.HARD)).removed_scope is None
             assert await texts(engine) == []
             await store(engine, "coffee")
             with pytest.raises(InvalidRequestError):
-                await engine.forget(Target(scope="ALL"), ForgetMode.HARD)
+                await engine.forget.matching(ForgetTarget(scope="ALL"), ForgetMode.HARD)
 
     run(scenario())
 
@@ -175,10 +174,10 @@ def test_scope_names_are_one_whatever_their_case_and_twenty_at_once_make_one(pla
     async def scenario() -> None:
         async with place.open() as engine:
             await asyncio.gather(*(store(engine, f"m {n}", "wORK" if n % 2 else "Work") for n in range(20)))
-            assert len([one for one in await engine.list_scopes() if one.name.casefold() == "work"]) == 1
-            assert len(await texts(engine, Where(("WORK",)))) == 20
+            assert len([scope for scope in await engine.scopes.list_all() if scope.name.casefold() == "work"]) == 1
+            assert len(await texts(engine, ScopedFilter(("WORK",)))) == 20
             with pytest.raises(ScopeExistsError):
-                await engine.create_scope("work", "")
+                await engine.scopes.create("work", "")
 
     run(scenario())
 
@@ -187,11 +186,15 @@ def test_a_change_is_found_and_the_old_words_stay_readable(place: Place) -> None
     async def scenario() -> None:
         async with place.open() as engine:
             one = await store(engine, "My favorite color is blue")
-            await asyncio.gather(*(engine.update(one, Changes(metadata={f"key{n}": n})) for n in range(4)))
-            await engine.update(one, Changes(text="I would rather eat pizza"))
-            assert (await engine.get(one)).metadata == {f"key{n}": n for n in range(4)}
-            assert [old.text for old in await engine.history(one)] == ["My favorite color is blue"] * 5
-            assert (await engine.recall("favourite food", EVERYWHERE, 1)).matches[0].memory.text.endswith("pizza")
+            await asyncio.gather(
+                *(engine.memories.update(one, MemoryUpdate(metadata={f"key{n}": n})) for n in range(4))
+            )
+            await engine.memories.update(one, MemoryUpdate(text="I would rather eat pizza"))
+            assert (await engine.memories.get(one)).metadata == {f"key{n}": n for n in range(4)}
+            assert [old.text for old in await engine.memories.history(one)] == ["My favorite color is blue"] * 5
+            assert (
+                (await engine.recall.search("favourite food", EVERYWHERE, 1)).matches[0].memory.text.endswith("pizza")
+            )
 
     run(scenario())
 
@@ -217,14 +220,14 @@ def test_a_rebuild_beside_live_writes_and_deletions_misses_none(place: Place) ->
     async def scenario() -> None:
         async with place.open() as engine:
             kept = [await store(engine, f"before {n}") for n in range(30)]
-            rebuilding = asyncio.gather(engine.reindex(), engine.reindex())
+            rebuilding = asyncio.gather(engine.maintenance.reindex(), engine.maintenance.reindex())
             for number in range(30):
                 kept.append(await store(engine, f"during {number}"))
-                await engine.forget(Target(memory_id=kept.pop(0)), ForgetMode.HARD)
+                await engine.forget.matching(ForgetTarget(memory_id=kept.pop(0)), ForgetMode.HARD)
             await rebuilding
-            listed = {one.memory_id for one in (await engine.list_memories(EVERYWHERE, 100)).memories}
+            listed = {memory.memory_id for memory in (await engine.memories.list_page(EVERYWHERE, 100)).memories}
             assert listed == set(kept)
-            [checked] = await engine.optimize([Operation.CHECK_SIDECAR])
+            [checked] = await engine.maintenance.optimize([Operation.CHECK_SIDECAR])
             assert checked.count == 0
 
     run(scenario())
@@ -234,16 +237,16 @@ def test_expired_deletions_are_purged_and_younger_ones_stay(place: Place) -> Non
     async def scenario() -> None:
         async with place.open() as engine:
             old, young = await store(engine, "old"), await store(engine, "young")
-            await engine.forget(Target(memory_id=old), ForgetMode.SOFT)
+            await engine.forget.matching(ForgetTarget(memory_id=old), ForgetMode.SOFT)
             place.clock.now += dt.timedelta(days=20)
-            await engine.forget(Target(memory_id=young), ForgetMode.SOFT)
+            await engine.forget.matching(ForgetTarget(memory_id=young), ForgetMode.SOFT)
             place.clock.now += dt.timedelta(days=15)
-            [would] = await engine.optimize([Operation.PURGE_DELETED], dry_run=True)
-            [done] = await engine.optimize([Operation.PURGE_DELETED])
+            [would] = await engine.maintenance.optimize([Operation.PURGE_DELETED], dry_run=True)
+            [done] = await engine.maintenance.optimize([Operation.PURGE_DELETED])
             assert (would.count, done.count) == (1, 1)
-            await engine.restore(young)
+            await engine.memories.restore(young)
             with pytest.raises(MemoryNotFoundError):
-                await engine.restore(old)
+                await engine.memories.restore(old)
 
     run(scenario())
 
@@ -252,10 +255,10 @@ def test_a_filter_that_nothing_passes_finds_nothing(place: Place) -> None:
     async def scenario() -> None:
         async with place.open() as engine:
             await store(engine, "tea", tags=("test",))
-            assert await texts(engine, Where(None, Filter(tag_keys=frozenset({"testing"})))) == []
-            assert await texts(engine, Where(None, Filter(tag_keys=frozenset({"test"})))) == ["tea"]
+            assert await texts(engine, ScopedFilter(None, Filter(tag_keys=frozenset({"testing"})))) == []
+            assert await texts(engine, ScopedFilter(None, Filter(tag_keys=frozenset({"test"})))) == ["tea"]
             with pytest.raises(ScopeNotFoundError) as caught:
-                await texts(engine, Where(("Globl",)))
+                await texts(engine, ScopedFilter(("Globl",)))
             assert caught.value.nearest == ("Global",)
 
     run(scenario())

@@ -8,19 +8,19 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from infinite_memory.engine.parts import Mode, Where
-from infinite_memory.engine.text_feed import TextFeed
-from infinite_memory.models import Rows
-from infinite_memory.store.mongo import MongoStore
+from infinite_memory.engine.types import Mode, ScopedFilter
+from infinite_memory.index.text_sync import TextSync
+from infinite_memory.models import IndexBatch
+from infinite_memory.store.mongo.store import MongoStore
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
 
-EVERYWHERE = Where(None)
+EVERYWHERE = ScopedFilter(None)
 
 
 async def found(memory: Memory, query: str, mode: Mode = Mode.HYBRID) -> tuple[list[str], str | None]:
     """Ask, and give texts and note."""
-    answer = await memory.engine.recall(query, EVERYWHERE, 5, mode=mode)
+    answer = await memory.engine.recall.search(query, EVERYWHERE, 5, mode=mode)
     return [match.memory.text for match in answer.matches], answer.note
 
 
@@ -38,14 +38,14 @@ def test_words_answer_while_a_lost_sidecar_is_rebuilt(open_memory: Open, monkeyp
             shutil.rmtree(generation)
         go_on = asyncio.Event()
 
-        async def held(store: MongoStore) -> AsyncGenerator[Rows, None]:
+        async def held(store: MongoStore) -> AsyncGenerator[IndexBatch, None]:
             await go_on.wait()
             async for rows in real(store):
                 yield rows
 
         monkeypatch.setattr(MongoStore, "rows", held)
         async with open_memory("one", shared) as memory:
-            index = memory.engine.parts.index
+            index = memory.services.index
             await index.connected()
             while index.partial is None:
                 await asyncio.sleep(0.01)
@@ -53,8 +53,8 @@ def test_words_answer_while_a_lost_sidecar_is_rebuilt(open_memory: Open, monkeyp
                 texts, note = await found(memory, "when does the ferry leave?", mode)
                 assert texts[:1] == ["The ferry to the island leaves at noon."]
                 assert note is not None and "words alone" in note
-            assert await memory.engine.count(EVERYWHERE) == 2
-            assert await memory.engine.count(Where(("Travel",))) == 1
+            assert await memory.engine.memories.count(EVERYWHERE) == 2
+            assert await memory.engine.memories.count(ScopedFilter(("Travel",))) == 1
             await memory.store("The ferry to the mainland leaves at dusk.", "Travel")
             go_on.set()
             await index.sidecar()
@@ -72,7 +72,7 @@ def test_words_answer_while_a_lost_sidecar_is_rebuilt(open_memory: Open, monkeyp
 def test_who_asks_before_the_words_are_there_waits_for_them_and_not_for_the_rebuilding(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real_rows, real_open = MongoStore.rows, TextFeed.open_early
+    real_rows, real_open = MongoStore.rows, TextSync.open_early
 
     async def work() -> None:
         shared = {"mongodb.database": fresh_database()}
@@ -84,22 +84,22 @@ def test_who_asks_before_the_words_are_there_waits_for_them_and_not_for_the_rebu
             shutil.rmtree(generation)
         asked, go_on = asyncio.Event(), asyncio.Event()
 
-        async def late(feed: TextFeed) -> bytes:
+        async def late(feed: TextSync) -> bytes:
             await asked.wait()
             return await real_open(feed)
 
-        async def held(store: MongoStore) -> AsyncGenerator[Rows, None]:
+        async def held(store: MongoStore) -> AsyncGenerator[IndexBatch, None]:
             await go_on.wait()
             async for rows in real_rows(store):
                 yield rows
 
-        monkeypatch.setattr(TextFeed, "open_early", late)
+        monkeypatch.setattr(TextSync, "open_early", late)
         monkeypatch.setattr(MongoStore, "rows", held)
         async with open_memory("one", shared) as memory:
-            index = memory.engine.parts.index
+            index = memory.services.index
             await index.connected()
             answers = [asyncio.create_task(found(memory, "the ferry", mode)) for mode in (Mode.HYBRID, Mode.TEXT)]
-            count = asyncio.create_task(memory.engine.count(EVERYWHERE))
+            count = asyncio.create_task(memory.engine.memories.count(EVERYWHERE))
             await asyncio.sleep(0)
             assert index.partial is None
             asked.set()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infinite_memory.app import App, new_session
+from infinite_memory.bootstrap import Application, new_session
 from infinite_memory.config import load_config
-from infinite_memory.home import Home
+from infinite_memory.paths import Home
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -27,11 +27,32 @@ def test_a_topic_beside_the_time_ranks_and_the_total_tells_what_is_left_out(open
     run(work())
 
 
+def test_replies_tell_the_words_that_were_read_as_a_time_and_those_that_were_not(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("We had tea.")
+            by_time = await memory.ok("recall_memory_by_time", time_query="what did we drink today at 25:00?")
+            filters = {"time_query": "wat dronken we vandaag?"}
+            listed = await memory.ok("list_memories", filter=filters)
+            found = await memory.ok("retrieve_memory", query="tea", filter=filters)
+
+            assert by_time["time_frame"]["words"] == "today"
+            assert "not read as a time: 'at 25:00'" in by_time["note"]
+            for reply in (listed, found):
+                assert reply["time_frame"]["words"] == "vandaag"
+                assert [one["text"] for one in reply["results"]] == ["We had tea."]
+
+            spanned = await memory.ok("recall_memory_by_time", range={"from": "2020-01-01"})
+            assert "words" not in spanned["time_frame"]
+
+    run(work())
+
+
 def test_without_a_model_a_topic_lists_the_time_and_says_so(mongo_uri: str, tmp_path: Path) -> None:
     async def work() -> None:
         given = {"mongodb.uri": mongo_uri, "mongodb.database": fresh_database(), "backup.time": "", "time.zone": "UTC"}
         config = load_config(tmp_path / "none.toml", {}, given | {"embedding.model": str(tmp_path / "no-model")})
-        async with App(config, Home(tmp_path / "home", explicit=True)) as app:
+        async with Application(config, Home(tmp_path / "home", explicit=True)) as app:
             memory = Memory(app, await app.engine(), app.contract(new_session(config, {})))
             for text in ("We had tea.", "It rained."):
                 await memory.store(text)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import re
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.app import App, new_session
+import pytest
+
+from infinite_memory.bootstrap import Application, new_session
 from infinite_memory.config import load_config
-from infinite_memory.embedding.factory import open_embedder
-from infinite_memory.home import Home
+from infinite_memory.embedding.factory import DeferredEmbedder, open_embedder
+from infinite_memory.paths import Home
 from tests.mongo_server import fresh_database, run
-from tests.processes import need_parts
+from tests.processes import need_parts, processes_of, until
 from tests.store.lifecycle.conftest import Memory
 
 
-class HeldUpApp(App):
+class HeldUpApp(Application):
     """An app whose model, the real one, begins to load only when it is let go."""
 
     let_go: threading.Event
@@ -35,8 +39,17 @@ class HeldUpApp(App):
         return embedder, *super()._open_parts()[1:]
 
 
+class PreparingApp(Application):
+    """An app whose model is not on the machine yet: it is written from its weights, which the tests' environment has."""
+
+    folder: Path
+
+    def _open_parts(self) -> Any:
+        return DeferredEmbedder(self.folder, precision="int8"), *super()._open_parts()[1:]
+
+
 @contextlib.asynccontextmanager
-async def opened(kind: type[App], mongo_uri: str, folder: Path, **flags: str) -> AsyncIterator[Memory]:
+async def opened(kind: type[Application], mongo_uri: str, folder: Path, **flags: str) -> AsyncIterator[Memory]:
     given = {"mongodb.uri": mongo_uri, "mongodb.database": fresh_database(), "backup.time": ""}
     given |= {"recall.model_wait_s": "0", "recall.wait_s": "3"}
     config = load_config(folder / "none.toml", {}, given | flags)
@@ -56,16 +69,56 @@ def test_a_recall_while_the_model_loads_goes_by_words_and_says_so(mongo_uri: str
             assert refused["error_code"] == "EMBEDDING_ERROR"
             assert isinstance(memory.app, HeldUpApp)
             memory.app.let_go.set()
-            await memory.engine.parts.embeddings.ready(60)
+            await memory.services.embeddings.ready(60)
             found = await memory.ok("retrieve_memory", query="who has a garden?")
             assert "note" not in found
 
     run(work())
 
 
+def test_while_the_model_is_made_ready_words_are_found_and_then_meaning_too(
+    mongo_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_parts()
+    monkeypatch.setattr(PreparingApp, "folder", tmp_path / "all-MiniLM-L6-v2", raising=False)
+
+    async def work() -> None:
+        async with opened(PreparingApp, mongo_uri, tmp_path) as memory:
+            stored = await memory.ok("store_memory", content="Rosa grows tomatoes on the balcony")
+            assert stored["embedding"] == "pending"
+            assert "preparing the model (" in stored["note"]
+            found = await memory.ok("retrieve_memory", query="tomatoes")
+            assert found["results"][0]["memory_id"] == stored["memory_id"]
+            assert re.search(r"found by words alone: preparing the model \(\d+ %\)", found["note"])
+            embeddings = memory.services.embeddings
+            assert embeddings.state == "preparing"
+            async with asyncio.timeout(120):
+                while embeddings.state != "ready" or memory.services.index.count_pending():
+                    await asyncio.sleep(0.05)
+            found = await memory.ok("retrieve_memory", query="who has a garden?", mode="semantic")
+            assert found["results"][0]["memory_id"] == stored["memory_id"]
+
+    run(work())
+
+
+def test_a_memory_that_closes_stops_making_the_model_ready(
+    mongo_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_parts()
+    monkeypatch.setattr(PreparingApp, "folder", tmp_path / "all-MiniLM-L6-v2", raising=False)
+
+    async def work() -> None:
+        async with opened(PreparingApp, mongo_uri, tmp_path) as memory:
+            assert "preparing the model" in (await memory.ok("store_memory", content="tea"))["note"]
+        assert not (tmp_path / "all-MiniLM-L6-v2").exists()
+
+    run(work())
+    until(lambda: not processes_of(tmp_path), "no process is left")
+
+
 def test_a_recall_without_a_model_goes_by_words_and_says_so(mongo_uri: str, tmp_path: Path) -> None:
     async def work() -> None:
-        async with opened(App, mongo_uri, tmp_path, **{"embedding.model": str(tmp_path / "none")}) as memory:
+        async with opened(Application, mongo_uri, tmp_path, **{"embedding.model": str(tmp_path / "none")}) as memory:
             stored = await memory.ask("store_memory", content="Rosa grows tomatoes on the balcony")
             for mode in ("hybrid", "text", "fuzzy"):
                 found = await memory.ok("retrieve_memory", query="tomatoes", mode=mode)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from infinite_memory.engine.parts import Draft, Kept
+from infinite_memory.engine.types import NewMemory, StoreResult
 from infinite_memory.errors import InvalidRequestError
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Open
@@ -15,11 +15,15 @@ TOO_LARGE = {"a": "x" * 17_000_000}  # a document of MongoDB has 16 MiB at most
 def test_one_memory_that_the_store_refuses_spoils_no_other(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory() as memory:
-            drafts = [Draft("tea", "Global"), Draft("coffee", "Global", metadata=TOO_LARGE), Draft("milk", "Global")]
-            first, bad, last = await memory.engine.remember_each(drafts)
+            drafts = [
+                NewMemory("tea", "Global"),
+                NewMemory("coffee", "Global", metadata=TOO_LARGE),
+                NewMemory("milk", "Global"),
+            ]
+            first, bad, last = await memory.engine.memories.store_each(drafts)
             assert isinstance(bad, InvalidRequestError)
-            assert isinstance(first, Kept)
-            assert isinstance(last, Kept)
+            assert isinstance(first, StoreResult)
+            assert isinstance(last, StoreResult)
             listed = await memory.ok("list_memories")
             assert {one["memory_id"] for one in listed["results"]} == {first.memory.memory_id, last.memory.memory_id}
 
@@ -53,7 +57,7 @@ def test_type_and_confidence_are_found_again_after_storing_and_changing(open_mem
             stored = await memory.ok("get_memory", memory_id=one)
             assert stored["memory"]["metadata"] == {"type": "decision", "confidence": 1}
             assert await of_type("decision") == [one]
-            record = await memory.engine.get(one)  # type: ignore[arg-type]
+            record = await memory.engine.memories.get(one)  # type: ignore[arg-type]
             assert record.confidence == 1
             await memory.ok("update_memory", memory_id=one, metadata={"type": "plan", "confidence": 0.5})
             assert (await of_type("decision"), await of_type("plan")) == ([], [one])
@@ -108,7 +112,7 @@ def test_a_long_text_is_stored_at_once_and_embedded_afterwards(open_memory: Open
             assert stored["embedding"] == "pending"
             found = await memory.ok("retrieve_memory", query="purple elephant", mode="text")
             assert found["results"][0]["memory_id"] == stored["memory_id"]
-            while memory.engine.parts.index.count_pending():
+            while memory.services.index.count_pending():
                 await asyncio.sleep(0.1)
             found = await memory.ok("retrieve_memory", query="purple elephant", mode="semantic")
             assert found["results"][0]["text"] == text

@@ -7,14 +7,13 @@ import dataclasses
 import datetime as dt
 from collections import Counter
 
-from infinite_memory.engine.forget import ForgetMode
-from infinite_memory.engine.parts import Changes, Draft, Target, Where
+from infinite_memory.engine.types import ForgetMode, ForgetTarget, MemoryUpdate, NewMemory, ScopedFilter
 from infinite_memory.engine.upsert import UpsertOutcome
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Open
 
-TEA = Draft(
-    "tea at four", "Global", "test://1", ("topic:tea",), "note", confidence=0.4, structured={"text": "tea at four"}
+TEA = NewMemory(
+    "tea at four", "Global", "test://1", ("topic:tea",), type="note", confidence=0.4, structured={"text": "tea at four"}
 )
 
 
@@ -23,14 +22,16 @@ def test_many_who_save_the_same_at_once_in_two_processes_lose_nothing(open_memor
         shared = {"mongodb.database": fresh_database()}
         async with open_memory("one", shared) as one, open_memory("two", shared) as two:
             drafts = [dataclasses.replace(TEA, tags=(f"t{n}",), confidence=n / 10) for n in range(8)]
-            done = await asyncio.gather(*((one, two)[n % 2].engine.upsert(draft) for n, draft in enumerate(drafts)))
+            done = await asyncio.gather(
+                *((one, two)[n % 2].engine.memories.upsert(draft) for n, draft in enumerate(drafts))
+            )
             assert len({each.kept.memory.memory_id for each in done}) == 1
             assert len({each.kept.memory.created_at for each in done}) == 1
             assert Counter(each.outcome for each in done)[UpsertOutcome.STORED] == 1
-            memory = await two.engine.get(done[0].kept.memory.memory_id)
+            memory = await two.engine.memories.get(done[0].kept.memory.memory_id)
             assert set(memory.tags) == {f"t{n}" for n in range(8)}
             assert memory.confidence == 0.7
-            assert (await one.engine.parts.store.count_live())[memory.scope_id] == 1
+            assert (await one.services.store.count_live())[memory.scope_id] == 1
 
     run(work())
 
@@ -39,17 +40,17 @@ def test_saving_again_without_news_keeps_no_version_and_refreshes_the_time(open_
     async def work() -> None:
         now = [dt.datetime(2026, 3, 14, 12, tzinfo=dt.UTC)]
         async with open_memory(clock=lambda: now[0]) as memory:
-            first = (await memory.engine.upsert(TEA)).kept.memory
+            first = (await memory.engine.memories.upsert(TEA)).kept.memory
             now[0] += dt.timedelta(hours=1)
-            again = await memory.engine.upsert(dataclasses.replace(TEA, confidence=0.2))
+            again = await memory.engine.memories.upsert(dataclasses.replace(TEA, confidence=0.2))
             assert again.outcome is UpsertOutcome.DUPLICATE
             assert (again.kept.memory.created_at, again.kept.memory.updated_at) == (first.created_at, now[0])
             assert again.kept.memory.confidence == 0.4
-            assert await memory.engine.history(first.memory_id) == []
-            more = await memory.engine.upsert(dataclasses.replace(TEA, tags=("TOPIC:TEA", "new")))
+            assert await memory.engine.memories.history(first.memory_id) == []
+            more = await memory.engine.memories.upsert(dataclasses.replace(TEA, tags=("TOPIC:TEA", "new")))
             assert (more.outcome, more.kept.memory.tags) == (UpsertOutcome.UPDATED, ("topic:tea", "new"))
-            assert [old.tags for old in await memory.engine.history(first.memory_id)] == [("topic:tea",)]
-            found = await memory.engine.recall("when is tea?", Where(("Global",)), 5)
+            assert [old.tags for old in await memory.engine.memories.history(first.memory_id)] == [("topic:tea",)]
+            found = await memory.engine.recall.search("when is tea?", ScopedFilter(("Global",)), 5)
             assert [match.memory.memory_id for match in found.matches] == [first.memory_id], "its vectors were kept"
 
     run(work())
@@ -60,7 +61,7 @@ def test_the_same_content_in_two_scopes_or_of_two_types_is_two_memories(open_mem
         async with open_memory() as memory:
             drafts = [TEA, dataclasses.replace(TEA, scope="Other"), dataclasses.replace(TEA, type="todo"),
                       dataclasses.replace(TEA, source="test://2")]  # fmt: skip
-            ids = {(await memory.engine.upsert(draft)).kept.memory.memory_id for draft in drafts}
+            ids = {(await memory.engine.memories.upsert(draft)).kept.memory.memory_id for draft in drafts}
             assert len(ids) == 4
 
     run(work())
@@ -69,18 +70,18 @@ def test_the_same_content_in_two_scopes_or_of_two_types_is_two_memories(open_mem
 def test_a_memory_that_was_changed_since_is_not_mistaken_for_what_it_was(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory() as memory:
-            first = (await memory.engine.upsert(TEA)).kept.memory
-            changed = await memory.engine.update(first.memory_id, Changes(text="tea at five"))
+            first = (await memory.engine.memories.upsert(TEA)).kept.memory
+            changed = await memory.engine.memories.update(first.memory_id, MemoryUpdate(text="tea at five"))
             assert changed.memory.structured is None
-            fresh = await memory.engine.upsert(TEA)
+            fresh = await memory.engine.memories.upsert(TEA)
             assert fresh.outcome is UpsertOutcome.STORED
             assert fresh.kept.memory.memory_id != first.memory_id
-            again = await memory.engine.upsert(TEA)
+            again = await memory.engine.memories.upsert(TEA)
             assert (again.outcome, again.kept.memory.memory_id) == (
                 UpsertOutcome.DUPLICATE,
                 fresh.kept.memory.memory_id,
             )
-            assert (await memory.engine.get(first.memory_id)).text == "tea at five"
+            assert (await memory.engine.memories.get(first.memory_id)).text == "tea at five"
 
     run(work())
 
@@ -89,11 +90,11 @@ def test_what_was_forgotten_is_there_again_once_it_is_saved(open_memory: Open) -
     async def work() -> None:
         async with open_memory() as memory:
             for mode, outcome in ((ForgetMode.SOFT, UpsertOutcome.UPDATED), (ForgetMode.HARD, UpsertOutcome.STORED)):
-                first = (await memory.engine.upsert(TEA)).kept.memory
-                await memory.engine.forget(Target(memory_id=first.memory_id), mode)
-                again = await memory.engine.upsert(dataclasses.replace(TEA, tags=(mode.value,)))
+                first = (await memory.engine.memories.upsert(TEA)).kept.memory
+                await memory.engine.forget.matching(ForgetTarget(memory_id=first.memory_id), mode)
+                again = await memory.engine.memories.upsert(dataclasses.replace(TEA, tags=(mode.value,)))
                 assert (again.outcome, again.kept.memory.memory_id) == (outcome, first.memory_id)
-                listing = await memory.engine.list_memories(Where(("Global",)), 10)
+                listing = await memory.engine.memories.list_page(ScopedFilter(("Global",)), 10)
                 assert [one.memory_id for one in listing.memories] == [first.memory_id]
 
     run(work())

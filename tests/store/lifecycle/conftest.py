@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infinite_memory.app import App, new_session
+from infinite_memory.bootstrap import Application, new_session
+from infinite_memory.clock import Clock, system_clock
 from infinite_memory.config import load_config
 from infinite_memory.embedding.factory import open_embedder
-from infinite_memory.engine import Engine
-from infinite_memory.engine.parts import Clock, system_clock
-from infinite_memory.home import Home
+from infinite_memory.engine.engine import Engine, Services
+from infinite_memory.paths import Home
 from tests.mongo_server import fresh_database, mongo_uri
 from tests.processes import need_parts
 
 if TYPE_CHECKING:
-    from infinite_memory.contracts.native import NativeContract
+    from infinite_memory.contracts.native.contract import NativeContract
     from infinite_memory.embedding.base import Embedder
 
 __all__ = ["mongo_uri"]
@@ -38,7 +38,7 @@ def loaded_embedder() -> Embedder:
     return embedder
 
 
-class OneModelApp(App):
+class OneModelApp(Application):
     """An app that shares the run's model."""
 
     def _open_parts(self) -> Any:
@@ -50,9 +50,15 @@ class OneModelApp(App):
 class Memory:
     """A running memory, asked by the native contract."""
 
-    app: App
+    app: Application
     engine: Engine
     contract: NativeContract
+
+    @property
+    def services(self) -> Services:
+        """What the engine works with, for tests that look behind it."""
+        assert self.app.services is not None
+        return self.app.services
 
     async def ask(self, action: str, **fields: Any) -> Json:
         """Send one request."""
@@ -97,6 +103,7 @@ def opening(uri: str, folder: Path, driver: str = "pymongo") -> Open:
         database = databases.setdefault(name, fresh_database())
         given = {"mongodb.uri": uri, "mongodb.database": database, "mongodb.driver": driver, "backup.time": "",
                  "time.zone": "UTC"}  # fmt: skip
+        given |= {"import.folders": str(folder)}
         config = load_config(folder / "none.toml", {}, given | (flags or {}))
         home = Home(folder / name, explicit=True)
         async with OneModelApp(config, home, clock) as app:
@@ -107,6 +114,6 @@ def opening(uri: str, folder: Path, driver: str = "pymongo") -> Open:
 
 async def staged_names(memory: Memory) -> list[str]:
     """List collections that a restore left."""
-    store: Any = memory.engine.parts.store
+    store: Any = memory.services.store
     async with store._connection.operation() as database:
         return [name for name in await database.list_collection_names() if name.startswith("staged_")]

@@ -12,16 +12,16 @@ import sys
 import time
 from pathlib import Path
 
-from infinite_memory.app import App, new_session
+from infinite_memory.bootstrap import Application, new_session
 from infinite_memory.config import load_config
-from infinite_memory.home import Home
+from infinite_memory.paths import Home
 
 
 async def work(uri: str, database: str, home: str, flags: str, request: str) -> None:
     """Open the memory, say "ready", and do it."""
     given = {"mongodb.uri": uri, "mongodb.database": database, "backup.time": "", "time.zone": "UTC"}
     config = load_config(Path(home) / "none.toml", {}, given | json.loads(flags))
-    async with App(config, Home(Path(home), explicit=True)) as app:
+    async with Application(config, Home(Path(home), explicit=True)) as app:
         contract = app.contract(new_session(config, {}))
         await contract.handle({"action": "health_check"})
         print("ready", flush=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.lifecycle.backup import verify_file
+from infinite_memory.backup.service import verify_file
 from infinite_memory.models import Fact, FactId, Link, MemoryRecord
 from tests.store.lifecycle.conftest import Json, Memory, Open, staged_names
 from tests.store.lifecycle.planting import LONG_AGO, plant
@@ -34,7 +34,7 @@ Prepare = Callable[[Open, Path], Awaitable[Case]]
 
 async def live(memory: Memory) -> list[MemoryRecord]:
     """List all live memories, by the store and not by the index."""
-    return [one async for one in memory.engine.parts.store.stream()]
+    return [one async for one in memory.services.store.stream()]
 
 
 async def texts(memory: Memory) -> Counter[str]:
@@ -46,8 +46,8 @@ async def check_soundness(memory: Memory) -> None:
     """Check what holds of every memory: index and database agree, and nothing is left of unfinished work."""
     assert (await memory.ok("optimize_memory", operations=["check_sidecar"]))["counts"] == {"check_sidecar": 0}
     assert await staged_names(memory) == []
-    store: Any = memory.engine.parts.store
-    scopes = {one.scope_id for one in memory.engine.parts.scopes.all()}
+    store: Any = memory.services.store
+    scopes = {one.scope_id for one in memory.services.scopes.all()}
     async with store._connection.operation() as database:
         assert [one["_id"] async for one in database["meta"].find({"_id": {"$regex": "^restore"}})] == []
         names = await database.list_collection_names()
@@ -127,7 +127,7 @@ async def compact(open_memory: Open, folder: Path) -> Case:
     async with open_memory() as memory:
         await plant(memory, "S", [f"kept {number}" for number in range(SOME)])
         expired = await plant(memory, "S", [f"expired {number}" for number in range(100)], deleted_at=LONG_AGO)
-        store = memory.engine.parts.store
+        store = memory.services.store
         versions = [
             dataclasses.replace(one, revision=1)
             for one in (await store.fetch(await store.locate(expired), deleted=True)).values()
@@ -137,7 +137,7 @@ async def compact(open_memory: Open, folder: Path) -> Case:
 
     async def check(memory: Memory, is_done: bool) -> None:
         assert await texts(memory) == before
-        left = await memory.engine.parts.store.locate(expired)
+        left = await memory.services.store.locate(expired)
         assert not (is_done and left)
 
     return Case({"action": "optimize_memory"}, check)
@@ -170,7 +170,7 @@ async def _merging(open_memory: Open, operation: str, said: list[str]) -> Case:
         assert tags.keys() == groups
         assert {tag for of in tags.values() for tag in of} == {f"t{number}" for number in range(len(said))}
         assert sum(map(len, times.values())) == len(said)
-        assert len(found) + await memory.engine.parts.store.count_deleted() == every
+        assert len(found) + await memory.services.store.count_deleted() == every
         if is_done:
             assert len(found) == len(groups)
 
@@ -185,7 +185,7 @@ async def prune(open_memory: Open, folder: Path) -> Case:
 
     async def check(memory: Memory, is_done: bool) -> None:
         found = await live(memory)
-        assert len(found) + await memory.engine.parts.store.count_deleted() == every.total()
+        assert len(found) + await memory.services.store.count_deleted() == every.total()
         assert len(found) >= SOME // 4
         if is_done:
             assert len(found) == SOME // 4
@@ -238,7 +238,7 @@ async def import_(open_memory: Open, folder: Path) -> Case:
             for place in range(2)
             for one in await plant(memory, f"S{place}", [f"in {place} {n}" for n in range(100)])
         ]
-        parts = memory.engine.parts
+        parts = memory.services
         for one in ids[:50]:
             await memory.ok("update_memory", memory_id=one, tags=["changed"])
         scope = await parts.scopes.get("S0")
@@ -258,13 +258,14 @@ async def import_(open_memory: Open, folder: Path) -> Case:
         assert found == wanted if is_done else found <= wanted
         assert found["own"] == 1
         if is_done:
-            parts = memory.engine.parts
+            parts = memory.services
             assert await parts.store.facts.count() == 50
             assert len(await parts.store.links.of(ids)) == 50
-            assert sum([len(await parts.store.revisions_of(one)) for one in ids]) == 50
+            assert sum([len(await parts.store.get_revisions(one)) for one in ids]) == 50
             assert [one.name for one in parts.scopes.all() if one.archived_at] == ["S1"]
 
-    return Case({"action": "import_memory", "path": written["path"]}, check)
+    folder = {"import.folders": str(Path(written["path"]).parent)}
+    return Case({"action": "import_memory", "path": written["path"]}, check, folder)
 
 
 PREPARE: dict[str, Prepare] = {

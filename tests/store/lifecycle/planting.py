@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from infinite_memory.engine.remember import content_hash
-from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Window
+from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Window, content_hash
 from tests.store.lifecycle.conftest import Memory
 
 LONG_AGO = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
@@ -19,7 +18,7 @@ async def plant(memory: Memory, scope: str, texts: list[str], **fields: Any) -> 
 
     Equal texts, but for case and white space, get equal vectors.
     """
-    parts = memory.engine.parts
+    parts = memory.services
     await parts.embeddings.ready()
     place = await parts.scopes.get_open(scope, create=True)
     made = []
@@ -39,5 +38,5 @@ async def plant(memory: Memory, scope: str, texts: list[str], **fields: Any) -> 
         )  # fmt: skip
     for start in range(0, len(made), 500):
         await parts.store.insert(made[start : start + 500])
-        await parts.index.wrote([one for one in made[start : start + 500] if one.deleted_at is None])
+        await parts.index.on_written([one for one in made[start : start + 500] if one.deleted_at is None])
     return [one.memory_id for one in made]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from infinite_memory.lifecycle.format import BackupWriter, Part
+from infinite_memory.backup.archive import BackupWriter, Part
 from infinite_memory.models import Fact, FactId, Link, MemoryId
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Json, Memory, Open, staged_names
@@ -93,7 +93,7 @@ async def filled(memory: Memory, items: list[tuple[str, str, str, bool]], day: i
         elif fate != "kept":
             await memory.ok("delete_memory", target={"memory_id": one}, forget_mode=fate)
     await memory.ok("create_memory_scope", scope_name="Empty — 空", description="nothing in it")
-    parts = memory.engine.parts
+    parts = memory.services
     scope_id = (await parts.scopes.get("Empty — 空")).scope_id
     for number, (text, *_) in enumerate(items):
         now = parts.clock() + dt.timedelta(seconds=number)
@@ -121,7 +121,7 @@ def test_a_new_home_answers_as_the_old_one_did(
     number[0] += 1
 
     async def graph(memory: Memory, ids: list[str]) -> Json:
-        parts = memory.engine.parts
+        parts = memory.services
         scope_id = (await parts.scopes.get("Empty — 空")).scope_id
         told = [await parts.store.facts.of_subject(scope_id, text[:3] or "x", None) for text, *_ in items]
         return {"facts": told, "links": await parts.store.links.of([MemoryId(one) for one in ids])}
@@ -201,7 +201,7 @@ def test_a_restore_is_told_in_the_log(open_memory: Open, caplog: pytest.LogCaptu
             for text in ("tea", "coffee"):
                 await memory.store(text)
             made = await memory.ok("backup_memory")
-            with caplog.at_level(logging.INFO, "infinite_memory.lifecycle"):
+            with caplog.at_level(logging.INFO, "infinite_memory.backup"):
                 await memory.ok("restore_backup", file=made["backup_file"], mode="replace")
             told = [one for one in caplog.records if getattr(one, "event", "") == "backup_restored"]
             assert [one.getMessage() for one in told] == [f"restored {made['backup_file']}: 2 memories"]
@@ -214,7 +214,7 @@ def test_the_index_and_then_its_words_tell_how_far_they_are(open_memory: Open) -
         async with open_memory() as memory:
             await memory.store("tea")
             told: list[tuple[int, int]] = []
-            await memory.engine.parts.index.rebuild(words=True, progress=lambda *at: told.append(at))
+            await memory.services.index.rebuild(words=True, progress=lambda *at: told.append(at))
             assert told == [(1, 1), (1, 1)]
 
     run(work())
@@ -264,6 +264,10 @@ def test_one_scope_comes_back_under_a_new_name(open_memory: Open) -> None:
             assert taken["error_code"] == "ALREADY_EXISTS"
             gone = await memory.ask("restore_backup", file=made["backup_file"], scope="Nowhere", as_scope="X")
             assert gone["error_code"] == "NOT_FOUND"
+            for wish, field in (({"scope": "Project", "mode": "replace"}, "mode"), ({"as_scope": "X"}, "as_scope")):
+                refused = await memory.ask("restore_backup", file=made["backup_file"], **wish)
+                assert refused["error_code"] == "INVALID_REQUEST"
+                assert refused["error"].startswith(f"{field}:")
             await memory.ok("restore_backup", file=made["backup_file"], scope="project", as_scope="Copy")
             [copied] = (await memory.ok("search_by_scope", scope="Copy"))["results"]
             assert copied["text"] == "plan B"
@@ -370,7 +374,7 @@ def test_a_restore_whose_client_leaves_is_whole_or_not_at_all(open_memory: Open,
             await asyncio.sleep(after_s)
             restoring.cancel()
             await asyncio.gather(restoring, return_exceptions=True)
-            found = {one.text async for one in memory.engine.parts.store.stream()}
+            found = {one.text async for one in memory.services.store.stream()}
             assert found in ({"old 0", "old 2", "new"}, {"old 0", "old 1", "old 2"})
             listed = await memory.ok("list_memories", filter={"scope": "ALL"})
             assert {one["text"] for one in listed["results"]} == found

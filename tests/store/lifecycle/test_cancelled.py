@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from infinite_memory.backup.restore import finished
 from infinite_memory.contracts.native.tools import Told
 from infinite_memory.errors import StoreUnavailableError
-from infinite_memory.lifecycle.backup import Backups
-from infinite_memory.lifecycle.restore import finished
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -47,7 +46,7 @@ def test_a_file_that_is_not_wanted_any_more_is_not_there(open_memory: Open, acti
     async def work() -> None:
         async with open_memory() as memory:
             await fill(memory)
-            folder: Path = Backups.of(memory.engine.parts).folder
+            folder: Path = (await memory.app.administration()).open_backups().folder
             await cancelled(memory, action)
             assert list(folder.iterdir()) == []
             reply = await memory.ok(action)
@@ -110,7 +109,7 @@ def test_why_a_restore_failed_is_in_the_log_also_when_its_client_left(caplog: py
         client.cancel()
         with pytest.raises(asyncio.CancelledError):
             await client
-        assert [(one.levelname, bool(one.exc_info)) for one in caplog.records] == [("ERROR", True)]
+        assert [(record.levelname, bool(record.exc_info)) for record in caplog.records] == [("ERROR", True)]
         assert "the server went away" in caplog.text
 
     run(work())

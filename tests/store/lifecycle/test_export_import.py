@@ -129,7 +129,7 @@ CASES = [
     (table, "csv", 1, 1, "the kettle whistles"),
     (server_memory, "server-memory", 4, 1, "Ada: likes tea"),
     (service_export, "mcp-memory-service", 1, 1, "the router is in the cellar"),
-    (service_database, "mcp-memory-service-sqlite", 1, 0, "the router is in the cellar"),
+    (service_database, "mcp-memory-service-sqlite", 1, 1, "the router is in the cellar"),
     (mem0, "mem0", 1, 0, "prefers trains"),
     (chatgpt, "chatgpt", 2, 0, "six minutes"),
     (claude, "claude", 2, 0, "name my boat"),
@@ -190,7 +190,7 @@ async def some_memories(memory: Memory) -> None:
 
 async def history(memory: Memory) -> Json:
     """Read what belongs to memories: versions, facts, links, scopes."""
-    parts = memory.engine.parts
+    parts = memory.services
     listed = await memory.ok("list_memories", filter={"scope": "ALL"}, limit=100)
     ids = [one["memory_id"] for one in listed["results"]]
     versions = {one: (await memory.ok("get_memory", memory_id=one)).get("revisions") for one in ids}
@@ -206,7 +206,7 @@ async def history(memory: Memory) -> Json:
 
 async def some_history(memory: Memory) -> str:
     """Store what belongs to memories beside them; gives the id of one that is hidden."""
-    parts = memory.engine.parts
+    parts = memory.services
     hidden = await memory.store("hidden")
     await memory.ok("delete_memory", target={"memory_id": hidden})
     changed = await memory.store("first", "Work — 会議", tags=["v1"])
@@ -234,7 +234,7 @@ def test_our_own_lines_lose_nothing(open_memory: Open) -> None:
             written = await old.ok("export_memory", include_deleted=True)
         async with open_memory("new") as new:
             promised = await new.ok("import_memory", path=written["path"], dry_run=True)
-            assert [one.name for one in new.engine.parts.scopes.all()] == ["Global"]
+            assert [one.name for one in new.services.scopes.all()] == ["Global"]
             done = await new.ok("import_memory", path=written["path"])
             assert (done["format"], done["added"], done["skipped"]) == ("infinite-memory", 6, 0)
             assert done["also_added"] == {"scopes": 3, "revisions": 2, "facts": 2, "links": 1}
@@ -254,7 +254,7 @@ def test_our_own_lines_lose_nothing(open_memory: Open) -> None:
 def test_of_two_facts_that_would_hold_in_one_place_the_second_is_named_as_left_out(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory("old") as old:
-            parts = old.engine.parts
+            parts = old.services
             for name, place in (("Ada at home", "Rome"), ("Ada at work", "Oslo")):
                 await old.ok("create_memory_scope", scope_name=name)
                 scope = await parts.scopes.get(name)
@@ -266,8 +266,8 @@ def test_of_two_facts_that_would_hold_in_one_place_the_second_is_named_as_left_o
             assert (done["also_added"], done["skipped"]) == ({"facts": 1}, 1)
             assert "something else holds" in done["skipped_entries"][0]["why"]
             assert promised == done | {"dry_run": True}
-            scope = await new.engine.parts.scopes.get("Both")
-            assert len(await new.engine.parts.store.facts.history(scope.scope_id, "Ada", "lives in")) == 1
+            scope = await new.services.scopes.get("Both")
+            assert len(await new.services.store.facts.history(scope.scope_id, "Ada", "lives in")) == 1
 
     run(work())
 

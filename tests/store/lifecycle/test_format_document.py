@@ -5,19 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
 import bson
 import numpy as np
 import pytest
-import zstandard
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Json, Open
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 PASSPHRASE, KEY = "vier Wörter von mir", bytes(range(64))
 
@@ -26,8 +31,10 @@ def key_of(lock: Json) -> bytes:
     """Make the key, as "Locked backups" says."""
     salt = bytes.fromhex(lock["salt"])
     assert lock["cipher"] == "AES-256-GCM"
-    if lock["kind"] == "passphrase":
-        return hashlib.scrypt(PASSPHRASE.encode(), salt=salt, n=32768, r=8, p=1, maxmem=1 << 26, dklen=32)
+    content = PASSPHRASE.encode() if lock["kind"] == "passphrase" else KEY
+    if "scrypt" in lock:
+        return hashlib.scrypt(content, salt=salt, **lock["scrypt"], maxmem=1 << 28, dklen=32)
+    assert lock["kind"] == "key_file", "only version 0.1.0 wrote passphrases without a work factor"
     return HKDF(SHA256(), 32, salt, b"infinite-memory backup").derive(KEY)
 
 
@@ -50,7 +57,7 @@ def read_as_documented(data: bytes) -> tuple[Json, dict[str, list[Json]], Json]:
         else:
             if "lock" in head:
                 payload = AESGCM(key_of(head["lock"])).decrypt(number.to_bytes(12, "big"), payload, before)
-            content = zstandard.ZstdDecompressor().decompress(payload)
+            content = zstd.ZstdDecompressor().decompress(payload)
             if kind == b"TAIL":
                 assert (at, at + 44 + length + 16) == (tail_at, len(data))
                 tail = json.loads(content)
@@ -77,7 +84,7 @@ def test_a_reader_made_from_the_document_reads_what_was_backed_up(open_memory: O
             await memory.ok("update_memory", memory_id=ids[0], content="the attic key")
             await memory.ok("delete_memory", target={"memory_id": ids[1]})
             made = await memory.ok("backup_memory")
-            store = memory.engine.parts.store
+            store = memory.services.store
             found = await store.fetch(await store.locate([ids[0]]), vectors=True)  # type: ignore[list-item]
             return made, ids, found[ids[0]].embedding  # type: ignore[index]
 
@@ -102,6 +109,7 @@ def test_the_document_names_what_the_reader_goes_by() -> None:
         "`\\x89IMBKP\\r\\n`",
         "`IMBKPEND`",
         "N = 32768, r = 8, p = 1",
+        "n = 131072, r = 8, p = 1",
         "`infinite-memory backup`",
         "AES-256-GCM",
     ):

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from infinite_memory.engine.parts import Parts
 from infinite_memory.errors import StoreUnavailableError
-from infinite_memory.lifecycle.importing import BATCH, import_path
 from infinite_memory.models import MemoryRecord
+from infinite_memory.transfer.importer import BATCH, Importer
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -30,7 +29,7 @@ def lines(folder: Path) -> Path:
         for number in range(COUNT)
     ]
     file = folder / "export.jsonl"
-    file.write_text("".join(json.dumps(one) + "\n" for one in records), "utf-8")
+    file.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
     return file
 
 
@@ -38,7 +37,7 @@ class Watched:
     """The real store; lets each insertion be looked at before it is made."""
 
     def __init__(self, memory: Memory) -> None:
-        self._real, self.inserted = memory.engine.parts.store, 0
+        self._real, self.inserted = memory.services.store, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
@@ -53,19 +52,22 @@ class Watched:
         """Do nothing."""
 
 
-def with_store(memory: Memory, store: Watched) -> Parts:
-    return dataclasses.replace(memory.engine.parts, store=store)  # type: ignore[arg-type]
+def importer_of(memory: Memory, **others: Any) -> Importer:
+    """Return the importer of a memory, some of what it works with replaced."""
+    named = {one.name for one in dataclasses.fields(Importer)}
+    parts = {name: getattr(memory.services, name) for name in named}
+    return Importer(**parts | others)
 
 
 def test_a_large_import_is_whole_and_tells_how_far_it_is(open_memory: Open, tmp_path: Path) -> None:
     async def work() -> None:
         async with open_memory() as memory:
             told: list[int] = []
-            done = await import_path(memory.engine.parts, lines(tmp_path), progress=lambda read, _: told.append(read))
+            done = await importer_of(memory).import_path(lines(tmp_path), progress=lambda read, _: told.append(read))
             assert (done.added, done.present, done.refused_count) == (COUNT, 0, 0)
             assert told == sorted(set(told))
             assert told[-1] == COUNT
-            assert memory.engine.parts.index.count_pending() == 0
+            assert memory.services.index.count_pending() == 0
             reply = await memory.ok("retrieve_memory", query="shelf 333 holds a jar", scope="Cellar", top_k=3)
             assert reply["results"][0]["text"].startswith("shelf 333 ")
 
@@ -75,7 +77,7 @@ def test_a_large_import_is_whole_and_tells_how_far_it_is(open_memory: Open, tmp_
 def test_the_next_batch_is_embedded_while_one_is_written(open_memory: Open, tmp_path: Path) -> None:
     async def work() -> None:
         async with open_memory() as memory:
-            embeddings, begun = memory.engine.parts.embeddings, asyncio.Event()
+            embeddings, begun = memory.services.embeddings, asyncio.Event()
             embed, calls = embeddings.embed_memories, 0
 
             class Waiting(Watched):
@@ -93,8 +95,8 @@ def test_the_next_batch_is_embedded_while_one_is_written(open_memory: Open, tmp_
                         begun.set()
                     return await embed(texts)
 
-            parts = dataclasses.replace(with_store(memory, Waiting(memory)), embeddings=Counting())  # type: ignore[arg-type]
-            assert (await import_path(parts, lines(tmp_path))).added == COUNT
+            importer = importer_of(memory, store=Waiting(memory), embeddings=Counting())
+            assert (await importer.import_path(lines(tmp_path))).added == COUNT
 
     run(work())
 
@@ -110,12 +112,12 @@ def test_an_import_that_failed_half_way_is_finished_by_doing_it_again(open_memor
 
             store = Failing(memory)
             with pytest.raises(StoreUnavailableError, match="the plug was pulled"):
-                await import_path(with_store(memory, store), lines(tmp_path))
+                await importer_of(memory, store=store).import_path(lines(tmp_path))
             assert store.inserted == BATCH
-            done = await import_path(memory.engine.parts, lines(tmp_path))
+            done = await importer_of(memory).import_path(lines(tmp_path))
             assert (done.added, done.present) == (COUNT - store.inserted, store.inserted)
-            again = await import_path(memory.engine.parts, lines(tmp_path))
+            again = await importer_of(memory).import_path(lines(tmp_path))
             assert (again.added, again.present) == (0, COUNT)
-            assert memory.engine.parts.index.count() == COUNT
+            assert memory.services.index.count() == COUNT
 
     run(work())

@@ -6,7 +6,7 @@ import asyncio
 import datetime as dt
 from pathlib import Path
 
-from infinite_memory.lifecycle.jobs import Jobs
+from infinite_memory.jobs.runner import Jobs
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -40,7 +40,7 @@ async def settled(memory: Memory) -> None:
         await asyncio.sleep(0.02)
     if jobs._looking is not None:
         await jobs._looking
-    await jobs.look()
+    await jobs.run_due()
 
 
 async def backups(memory: Memory) -> list[str]:
@@ -81,8 +81,8 @@ def test_of_two_daemons_one_makes_the_backup(open_memory: Open) -> None:
             await settled(one)
             await settled(other)
             clock.set("2026-11-25T03:00:00Z")
-            await asyncio.gather(*(jobs_of(memory).look() for memory in (one, other)))
-            await asyncio.gather(*(jobs_of(memory).look() for memory in (one, other)))
+            await asyncio.gather(*(jobs_of(memory).run_due() for memory in (one, other)))
+            await asyncio.gather(*(jobs_of(memory).run_due() for memory in (one, other)))
             assert await backups(one) == ["backup_2026-11-25T03-00-00Z.dump"]
 
     run(work())
@@ -91,7 +91,7 @@ def test_of_two_daemons_one_makes_the_backup(open_memory: Open) -> None:
 def test_a_lease_has_one_holder_until_it_is_given_back(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory() as memory:
-            copies, minute = memory.engine.parts.store.copies, dt.timedelta(minutes=1)
+            copies, minute = memory.services.store.copies, dt.timedelta(minutes=1)
             assert await copies.take_lease("x", "one", minute)
             assert not await copies.take_lease("x", "other", minute)
             assert await copies.take_lease("x", "one", minute)
@@ -115,7 +115,7 @@ def test_a_failing_job_is_told_and_stops_no_other(open_memory: Open) -> None:
             folder.rmdir()
             folder.write_text("not a folder")
             clock.set("2026-11-25T05:00:00Z")
-            await jobs_of(memory).look()
+            await jobs_of(memory).run_due()
             [failing] = (await memory.ok("get_memory_stats"))["stats"]["failing_jobs"]
             assert failing["job"] == "backup"
             assert "cannot be written to" in failing["failure"]
@@ -123,10 +123,10 @@ def test_a_failing_job_is_told_and_stops_no_other(open_memory: Open) -> None:
             assert by_name["tidy"]["last_ok"] == "2026-11-25T05:00:00.000Z"
             assert by_name["backup"]["next_run"] == "2026-11-26T03:00:00.000Z"
             folder.unlink()
-            await jobs_of(memory).look()
+            await jobs_of(memory).run_due()
             assert await backups(memory) == []  # an hour later, not at once
             clock.set("2026-11-25T06:00:00Z")
-            await jobs_of(memory).look()
+            await jobs_of(memory).run_due()
             assert len(await backups(memory)) == 1
             assert "failing_jobs" not in (await memory.ok("get_memory_stats"))["stats"]
 
@@ -142,10 +142,10 @@ def test_what_was_forgotten_long_ago_is_purged(open_memory: Open) -> None:
             await memory.ok("delete_memory", target={"memory_id": old})
             await settled(memory)
             clock.set("2026-12-24T12:00:00Z")
-            await jobs_of(memory).look()
+            await jobs_of(memory).run_due()
             assert (await memory.ok("get_memory_stats"))["stats"]["soft_deleted"] == 1
             clock.set("2026-12-26T12:00:00Z")
-            await jobs_of(memory).look()
+            await jobs_of(memory).run_due()
             assert (await memory.ok("get_memory_stats"))["stats"]["soft_deleted"] == 0
 
     run(work())
@@ -158,7 +158,7 @@ def test_a_run_noted_by_a_wrong_clock_does_not_stop_the_jobs(open_memory: Open) 
         async with open_memory(flags=BACKUPS, clock=clock) as memory:
             await settled(memory)
             clock.set("2026-11-25T04:00:00Z")
-            await jobs_of(memory).look()
+            await jobs_of(memory).run_due()
             assert await backups(memory) == ["backup_2026-11-25T04-00-00Z.dump"]
 
     run(work())
@@ -189,5 +189,73 @@ def test_a_clock_that_jumps_loses_and_doubles_nothing(open_memory: Open) -> None
                 found = await memory.ok("retrieve_memory", query="lantern", mode="text", top_k=100)
                 assert {one["memory_id"] for one in found["results"]} == set(kept)
         assert len(kept) == 3 * len(instants)
+
+    run(work())
+
+
+def test_retention_limits_are_kept_by_themselves(open_memory: Open) -> None:
+    clock = Clock("2026-11-25T02:50:00Z")
+
+    async def work() -> None:
+        async with open_memory(flags=BACKUPS | {"retention.max_memories": "2"}, clock=clock) as memory:
+            for number in range(5):
+                await memory.store(f"The lantern {number} was lit.")
+            await settled(memory)
+            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 5
+            clock.set("2026-11-25T03:16:00Z")
+            await jobs_of(memory).run_due()
+            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 2
+            [job] = [job for job in jobs_of(memory).status() if job["name"] == "retention"]
+            assert (job["said"], job["next_run"]) == ("pruned_3_entries", "2026-11-26T03:15:00.000Z")
+
+    run(work())
+
+
+def test_without_limits_and_switches_nothing_of_the_users_is_touched(open_memory: Open) -> None:
+    clock = Clock("2026-11-25T02:50:00Z")
+
+    async def work() -> None:
+        async with open_memory(flags=BACKUPS, clock=clock) as memory:
+            for _ in range(2):
+                await memory.store("The lantern was lit.")
+            await settled(memory)
+            clock.set("2027-11-25T12:00:00Z")
+            await jobs_of(memory).run_due()
+            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 2
+            assert "retention" not in {job["name"] for job in jobs_of(memory).status()}
+
+    run(work())
+
+
+def test_equal_texts_are_merged_each_night_where_the_setting_says_so(open_memory: Open) -> None:
+    clock = Clock("2026-11-25T02:50:00Z")
+
+    async def work() -> None:
+        flags = BACKUPS | {"retention.deduplicate": "true", "retention.summarize": "true"}
+        async with open_memory(flags=flags, clock=clock) as memory:
+            for _ in range(2):
+                await memory.store("The lantern was lit.")
+            await settled(memory)
+            clock.set("2026-11-25T03:16:00Z")
+            await jobs_of(memory).run_due()
+            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 1
+            [job] = [job for job in jobs_of(memory).status() if job["name"] == "retention"]
+            assert job["said"] == "removed_1_duplicate_entries, summarized_0_conversations"
+
+    run(work())
+
+
+def test_the_job_of_the_night_compacts_the_database(open_memory: Open) -> None:
+    clock = Clock("2026-11-25T02:50:00Z")
+
+    async def work() -> None:
+        async with open_memory(flags=BACKUPS, clock=clock) as memory:
+            await settled(memory)
+            clock.set("2026-11-25T03:31:00Z")
+            await jobs_of(memory).run_due()
+            [job] = [job for job in jobs_of(memory).status() if job["name"] == "tidy"]
+            assert job["said"].startswith(
+                "purged_0_expired_deletions, compacted_sidecar_dropped_0_rows, compacted_db_freed_"
+            )
 
     run(work())

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from infinite_memory.store import staging
+from infinite_memory.store.mongo import restore_steps
 from tests.mongo_server import run
 from tests.processes import ROOT
 from tests.store.lifecycle.conftest import Json, Memory, Open, staged_names
@@ -95,7 +95,7 @@ def test_what_is_killed_has_lost_nothing_and_is_finished_by_the_next_run(
 
 async def texts(memory: Memory) -> set[str]:
     """List the texts of all live memories, by the store and not by the index."""
-    return {one.text async for one in memory.engine.parts.store.stream()}
+    return {one.text async for one in memory.services.store.stream()}
 
 
 async def fill(memory: Memory, name: str, count: int) -> set[str]:
@@ -111,7 +111,7 @@ def test_a_restore_that_dies_between_two_steps_is_finished_at_the_next_start(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """A kill hits these moments too seldom, so the process is made to stop after each step in turn."""
-    carry_out = staging._carry_out
+    carry_out = restore_steps._carry_out
 
     class Died(Exception):
         pass
@@ -136,7 +136,7 @@ def test_a_restore_that_dies_between_two_steps_is_finished_at_the_next_start(
 
         async with open_memory(name) as memory:
             with monkeypatch.context() as dying:
-                dying.setattr(staging, "_carry_out", some_steps)
+                dying.setattr(restore_steps, "_carry_out", some_steps)
                 assert (await memory.ask("restore_backup", file=path, mode=mode))["error_code"] == "INTERNAL_ERROR"
         return seen[0]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infinite_memory.cli import scopes as command
-from infinite_memory.store import staging
+from infinite_memory.store.mongo import restore_steps
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Json, Open
 
@@ -74,7 +74,7 @@ def test_merging_with_itself_or_into_an_archived_scope_is_refused(open_memory: O
 def test_a_merge_that_dies_is_finished_at_the_next_start(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    carry_out = staging._carry_out
+    carry_out = restore_steps._carry_out
 
     async def some_steps(database: Any, steps: list[Any], *, polled: bool) -> None:
         await carry_out(database, steps[:after], polled=polled)
@@ -85,7 +85,7 @@ def test_a_merge_that_dies_is_finished_at_the_next_start(
             ids = [await memory.store(f"note {number}", "Old") for number in range(5)]
             await memory.store("there", "New")
             with monkeypatch.context() as dying:
-                dying.setattr(staging, "_carry_out", some_steps)
+                dying.setattr(restore_steps, "_carry_out", some_steps)
                 assert (await memory.ask("merge_memory_scopes", scope="Old", into="New"))[
                     "error_code"
                 ] == "INTERNAL_ERROR"
@@ -101,7 +101,7 @@ def test_a_merge_that_dies_is_finished_at_the_next_start(
 def parsed(*words: str) -> argparse.Namespace:
     """Read arguments of `infinite-memory scopes`."""
     parser = argparse.ArgumentParser()
-    command.add_parser(parser.add_subparsers(), argparse.ArgumentParser(add_help=False))
+    command.add_parsers(parser.add_subparsers(), argparse.ArgumentParser(add_help=False))
     return parser.parse_args(["scopes", *words])
 
 
@@ -132,7 +132,10 @@ def test_the_command_asks_for_yes_where_there_is_no_terminal(
             }
             assert await code("unarchive", "[bold]One") == 0
             assert await code("rename", "[bold]One", "Two") == 0
-            assert await code("delete", "Two", "--yes") == 0
-            assert await code("delete", "Two", "--yes") == 1
+            assert await code("delete", "Two", "--yes") == 0  # softly: it comes back
+            assert await code("unarchive", "Two") == 0
+            assert await code("delete", "Two", "--hard", "--yes") == 0
+            assert await code("unarchive", "Two") == 1
+            assert await code("delete", "Two", "--hard", "--yes") == 1
 
     run(work())

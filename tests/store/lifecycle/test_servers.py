@@ -36,10 +36,8 @@ def test_out_and_in_again(place: Place, tmp_path: Path, request: pytest.FixtureR
             await plant(old, "S0", ["hidden"], deleted_at=LONG_AGO)
             changed = await old.store("first form", "S1")
             await old.ok("update_memory", memory_id=changed, content="second form")
-            scope_id = (await old.engine.parts.scopes.get("S1")).scope_id
-            await old.engine.parts.store.facts.put(
-                Fact(FactId(""), scope_id, "Ada", "is", "here", old.engine.parts.clock())
-            )
+            scope_id = (await old.services.scopes.get("S1")).scope_id
+            await old.services.store.facts.put(Fact(FactId(""), scope_id, "Ada", "is", "here", old.services.clock()))
             before = await texts(old)
             made = await old.ok("backup_memory")
             assert ("note" in made) == ("standalone" in request.node.name)

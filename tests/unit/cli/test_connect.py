@@ -7,11 +7,12 @@ import os
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infinite_memory.cli import main
-from infinite_memory.cli.connect import CLIENTS, find_target
+from infinite_memory.cli.connect import CLIENTS, find_target, uvx_command
 
 USER = Path("/home/ada")
 TOML = '# mine\n[mcp_servers.files]\ncommand = "x"\n'
@@ -21,7 +22,7 @@ JSON = '{\n  "a": 1, // mine\n  "SERVERS": {\n    "files": {"command": "x"}\n  }
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's folder of its own, with the memory's home named."""
-    for name in ("XDG_CONFIG_HOME", "APPDATA", "CODEX_HOME"):
+    for name in ("XDG_CONFIG_HOME", "APPDATA", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "VSCODE_PORTABLE", "VSCODE_APPDATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
@@ -51,6 +52,76 @@ def test_every_client_has_its_place_on_every_system(client: str, platform: str, 
 def test_the_environment_may_move_a_place() -> None:
     assert find_target("vscode", {"XDG_CONFIG_HOME": "/x"}, "linux", USER).file == Path("/x/Code/User/mcp.json")
     assert find_target("codex", {"CODEX_HOME": "/y"}, "linux", USER).file == Path("/y/config.toml")
+    assert find_target("claude-code", {"CLAUDE_CONFIG_DIR": "/z"}, "linux", USER).file == Path("/z/.claude.json")
+    assert find_target("vscode", {"VSCODE_PORTABLE": "/p"}, "linux", USER).file == Path("/p/user-data/User/mcp.json")
+    assert find_target("vscode", {"VSCODE_APPDATA": "/a"}, "win32", USER).file == Path("/a/Code/User/mcp.json")
+    assert find_target("vscode", {"XDG_CONFIG_HOME": ""}, "linux", USER).file == USER / ".config/Code/User/mcp.json"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_second_connect_keeps_what_the_user_added(
+    client: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = find_target(client, os.environ, sys.platform, home)
+    target.file.parent.mkdir(parents=True, exist_ok=True)
+    env = {"INFINITE_MEMORY_HOME": "/old", "MY TOKEN": "x", "HF_HUB_OFFLINE": "1"}
+    old = {"command": "/gone", "args": ["serve"], "env": env, "timeout": 60, "alwaysAllow": ["store_memory"]}
+    if target.is_toml:
+        text = (
+            '[mcp_servers.infinite-memory]\ncommand = "/gone"\nargs = ["serve"]\ntimeout = 60\nalwaysAllow = ["store_memory"]\n'
+            '[mcp_servers.infinite-memory.env]\nINFINITE_MEMORY_HOME = "/old"\n"MY TOKEN" = "x"\nHF_HUB_OFFLINE = "1"\n'
+        )
+    else:
+        text = json.dumps({target.key: {"infinite-memory": old}}, indent=4).replace('"x",', '"x", // mine')
+    target.file.write_text(text)
+
+    def entry() -> dict[str, Any]:
+        text = target.file.read_text()
+        assert target.is_toml or "// mine" in text
+        read = tomllib.loads(text) if target.is_toml else json.loads(text.replace("// mine", ""))
+        return dict(read[target.key]["infinite-memory"])
+
+    assert main(["connect", client, "--scope", "Work"]) == 0
+    new = entry()
+    assert new["command"] != "/gone"
+    assert new["args"][-3:] == ["serve", "--scope", "Work"]
+    assert new["env"] == env | {"INFINITE_MEMORY_HOME": str(home / "memory")}
+    assert (new["timeout"], new["alwaysAllow"]) == (60, ["store_memory"])
+    monkeypatch.delenv("INFINITE_MEMORY_HOME")
+    assert main(["connect", client]) == 0
+    assert entry()["env"] == new["env"]
+
+
+def test_no_file_is_more_open_than_the_users_at_any_moment(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Found by a hostile reading: a file of mode 0600 was written through a temporary one of 0644."""
+    target = find_target("claude-code", os.environ, sys.platform, home)
+    modes = []
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and str(arguments[0]).startswith(str(home / ".claude.json")) and arguments[2] & os.O_CREAT:
+            before = set(home.iterdir())
+            modes.append((arguments[2] & os.O_EXCL, before))
+
+    before = os.umask(0)
+    try:
+        sys.addaudithook(watch)
+        for mode in (0o600, 0o644, None):
+            target.file.unlink(missing_ok=True)
+            if mode is not None:
+                target.file.write_text('{"secret": 1}')
+                target.file.chmod(mode)
+            modes.clear()
+            assert main(["connect", "claude-code"]) == 0
+            assert len(modes) == (1 if mode is None else 2)
+            assert all(exclusive for exclusive, _ in modes)
+            files = [file for file in home.iterdir() if file.name.startswith(".claude.json")]
+            assert {file.stat().st_mode & 0o777 for file in files} == {0o600 if mode is None else mode}
+            for file in files:
+                file.unlink()
+    finally:
+        os.umask(before)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -98,3 +169,14 @@ def test_a_file_that_cannot_be_read_is_left_alone(home: Path, capsys: pytest.Cap
     assert "nothing was changed" in capsys.readouterr().err
     assert file.read_text() == "{ this is no JSON"
     assert list(file.parent.iterdir()) == [file]
+
+
+def test_what_uv_made_for_one_run_is_entered_as_uvx(tmp_path: Path) -> None:
+    """uv may remove such an environment at any time."""
+    cached = tmp_path / "uv" / "archive-v0" / "v1F_w1"
+    uvx = str(tmp_path / "bin" / ("uvx.exe" if os.name == "nt" else "uvx"))
+    command = uvx_command(cached, {"UV": str(tmp_path / "bin" / "uv")})
+    assert command is not None
+    assert (command[0], command[1][-1]) == (uvx, "infinite-memory")
+    assert uvx_command(tmp_path / "venv", {"UV": str(tmp_path / "bin" / "uv")}) is None
+    assert uvx_command(cached, {}) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from infinite_memory.cli.progress import Lines, shown
+from infinite_memory.cli.progress import Lines, show_progress
 
 
 class Terminal(io.StringIO):
@@ -37,7 +37,7 @@ def test_an_unknown_total_is_not_told() -> None:
 
 def test_a_terminal_gets_a_bar_that_goes_when_it_is_done() -> None:
     stream = Terminal()
-    with shown("restore", stream) as progress:
+    with show_progress("restore", stream) as progress:
         progress(1, 4)
         progress(4, 4)
     assert "restore" in stream.getvalue()
@@ -46,6 +46,6 @@ def test_a_terminal_gets_a_bar_that_goes_when_it_is_done() -> None:
 
 def test_what_is_no_terminal_gets_no_bar() -> None:
     stream = io.StringIO()
-    with shown("restore", stream) as progress:
+    with show_progress("restore", stream) as progress:
         progress(4, 4)
     assert stream.getvalue() == ""

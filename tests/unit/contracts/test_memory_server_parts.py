@@ -8,12 +8,23 @@ from typing import Any
 import pytest
 
 from infinite_memory.config import LimitsSettings
-from infinite_memory.contracts.memory_server.addresses import Address, MemoryChange, parse_address, split_tags
+from infinite_memory.contracts.memory_server.addresses import (
+    Address,
+    MemoryChange,
+    get_topic,
+    parse_address,
+    split_tags,
+)
 from infinite_memory.contracts.memory_server.limits import MemoryServerLimits
 from infinite_memory.contracts.memory_server.prompts import PROMPTS, get_prompt
-from infinite_memory.contracts.memory_server.records import line_out, link_out, record_out, text_of
+from infinite_memory.contracts.memory_server.serializers import (
+    format_content,
+    format_line,
+    serialize_link,
+    serialize_record,
+)
 from infinite_memory.contracts.memory_server.table import find_limit
-from infinite_memory.engine.watch import Event
+from infinite_memory.engine.events import Event
 from infinite_memory.errors import ConfigError, InvalidRequestError, NotFoundError
 from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
 
@@ -40,17 +51,17 @@ RECORD = MemoryRecord(
     ],
 )
 def test_structured_content_reads_as_text(content: Any, text: str) -> None:
-    assert text_of(content) == text
+    assert format_content(content) == text
 
 
 def test_a_record_shows_every_documented_field_and_a_foreign_memory_its_text() -> None:
-    record = record_out(RECORD)
+    record = serialize_record(RECORD)
     assert record["content"] == {"text": "tea\nat four"}
     assert record["updated_at"] == record["updatedAt"] == "2026-03-14T15:09:26.535Z"
-    assert link_out(RECORD)["uri"] == f"mem://item/{'a' * 24}"
-    assert link_out(RECORD)["description"] == "tea at four"
-    assert "a" * 24 in line_out(RECORD, 0.5)
-    assert "mem://item/" in line_out(RECORD)
+    assert serialize_link(RECORD)["uri"] == f"mem://item/{'a' * 24}"
+    assert serialize_link(RECORD)["description"] == "tea at four"
+    assert "a" * 24 in format_line(RECORD, 0.5)
+    assert "mem://item/" in format_line(RECORD)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +74,11 @@ def test_a_record_shows_every_documented_field_and_a_foreign_memory_its_text() -
         ("mem://by-tags/project%3Aa%2Ctopic%3Ab?limit=5", Address("by-tags", "project:a,topic:b", "5")),
         ("mem://by-type/a%20word", Address("by-type", "a word", None)),
         ("mem://by-type/a?limit=", Address("by-type", "a", "")),
+        (
+            "mem://recent?bogus=1&limit=3",
+            Address("recent", "", "3", ("bogus is not known and was ignored; known: limit",)),
+        ),
+        ("mem://item/123?limit=3", Address("item", "123", None, ("limit is not known and was ignored; known: none",))),
     ],
 )
 def test_an_address_is_taken_apart_whether_encoded_or_plain(uri: str, address: Address) -> None:
@@ -77,13 +93,13 @@ def test_an_address_that_is_none_of_ours_is_not_found(uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "limit"), [(None, 20), ("1", 1), ("7.0", 7), ("100", 100), ("101", 100), ("1e9", 100)]
+    ("text", "limit"), [(None, 20), ("", 20), ("1", 1), ("7.0", 7), ("100", 100), ("101", 100), ("1e9", 100)]
 )
 def test_a_limit_is_lowered_to_the_maximum(text: str | None, limit: int) -> None:
     assert find_limit(text, MemoryServerLimits(), 20) == limit
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "abc", "nan", "inf", "0.5"])
+@pytest.mark.parametrize("text", ["0", "-1", "abc", "nan", "inf", "0.5", "2.5"])
 def test_a_limit_below_one_or_no_number_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequestError, match="limit"):
         find_limit(text, MemoryServerLimits(), 20)
@@ -117,9 +133,9 @@ def test_tags_of_an_address_are_each_taken_once() -> None:
 def test_a_change_touches_its_item_and_every_list() -> None:
     change = MemoryChange(Event(MemoryId("a" * 24), "Global"))
     touched = ["mem://item/" + "a" * 24, "mem://recent", "mem://by-type/note", "mem://by-tags/x"]
-    assert [change.touches(uri) for uri in touched] == [True] * 4
-    assert not change.touches("mem://item/" + "b" * 24)
-    assert not change.touches("nonsense")
+    assert all(get_topic(uri) in change.topics for uri in touched)
+    assert get_topic("mem://item/" + "b" * 24) not in change.topics
+    assert get_topic("nonsense") is None
 
 
 def test_both_prompts_work_without_arguments_and_take_them() -> None:

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infinite_memory.config import LimitsSettings
-from infinite_memory.contracts.native import TABLE, NativeContract, Session
-from infinite_memory.engine import Engine
+from infinite_memory.contracts.native.contract import TABLE, NativeContract
+from infinite_memory.contracts.session import ClientSession
+from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import StoreUnavailableError
-from infinite_memory.protocols.json_text import format_line
+from infinite_memory.transports.strict_json import format_line
 
 CONTRACT_DOCUMENT = (
     "store_memory", "retrieve_memory", "search_by_tag", "search_by_scope", "recall_memory_by_time", "delete_memory",
@@ -35,7 +36,7 @@ def ask(request: dict[str, Any]) -> dict[str, Any]:
     async def engine() -> Engine:
         raise NotStartedError
 
-    session = Session(active_scope="Global", zone=ZoneInfo("UTC"), limits=LimitsSettings())
+    session = ClientSession(active_scope="Global", zone=ZoneInfo("UTC"), limits=LimitsSettings())
     return asyncio.run(NativeContract(engine, session).handle(request))
 
 

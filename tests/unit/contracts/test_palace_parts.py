@@ -8,8 +8,7 @@ import uuid
 
 import pytest
 
-from infinite_memory.contracts.palace.rooms import ROOMS, room_named, room_of
-from infinite_memory.contracts.uuids import find_memory_id, uuid_of
+from infinite_memory.contracts.palace.table import ROOMS, find_memory_id, get_room, room_named, to_uuid
 from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
 
 NOW = dt.datetime(2026, 3, 14, tzinfo=dt.UTC)
@@ -32,12 +31,12 @@ def test_every_known_room_is_itself() -> None:
 @pytest.mark.parametrize(("kind", "room"), [(None, "General"), ("decision", "General"), ("Testing", "Testing"),
                                             ("Custom(x)", "Custom(x)")])  # fmt: skip
 def test_a_memory_of_another_type_lies_in_general(kind: str | None, room: str) -> None:
-    assert room_of(dataclasses.replace(MEMORY, type=kind)) == room
+    assert get_room(dataclasses.replace(MEMORY, type=kind)) == room
 
 
 @pytest.mark.parametrize("key", ["0" * 24, "f" * 24, "65a1b2c3d4e5f60718293a4b"])
 def test_a_uuid_leads_back_to_its_id(key: str) -> None:
-    made = uuid.UUID(uuid_of(key))
+    made = uuid.UUID(to_uuid(key))
     assert (made.version, made.variant) == (8, uuid.RFC_4122)
     assert find_memory_id(str(made)) == key
     assert find_memory_id(str(made).upper()) == key

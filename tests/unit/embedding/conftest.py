@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infinite_memory.embedding.manifest import DEFAULT_MODEL, folder_of, is_exported
+from infinite_memory.embedding.manifest import DEFAULT_MODEL, get_folder, is_exported
 from infinite_memory.embedding.onnx import OnnxEmbedder
 
 DATA = Path(__file__).parents[2] / "data"
@@ -25,7 +25,7 @@ def missing(what: str) -> None:
 @pytest.fixture(scope="session")
 def model_folder() -> Path:
     """The folder of the exported default model."""
-    folder = folder_of(DEFAULT_MODEL)
+    folder = get_folder(DEFAULT_MODEL)
     if not is_exported(folder):
         missing("the exported model")
     return folder

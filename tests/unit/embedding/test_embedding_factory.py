@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from infinite_memory.embedding.factory import MissingEmbedder, open_embedder
-from infinite_memory.embedding.manifest import folder_of
+from infinite_memory.embedding.factory import DeferredEmbedder, MissingEmbedder, open_embedder
+from infinite_memory.embedding.manifest import get_folder, models_folders
 from infinite_memory.embedding.onnx import OnnxEmbedder
-from infinite_memory.embedding.sentence import SentenceEmbedder
+from infinite_memory.embedding.sentence_transformers import SentenceEmbedder
 from infinite_memory.errors import ConfigError, EmbeddingError
 
 
@@ -62,4 +63,33 @@ def test_int8_needs_an_export(weights: Path) -> None:
 
 def test_a_models_folder_stays_inside_the_models_folder() -> None:
     for name in ("../../etc", "a/b", "C:\\x", "..", "ünï"):
-        assert folder_of(name).parent == folder_of("all-MiniLM-L6-v2").parent
+        assert get_folder(name).parent in models_folders()
+
+
+@pytest.fixture
+def no_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine on which no model is."""
+    monkeypatch.setattr("infinite_memory.embedding.manifest.models_folders", lambda: (tmp_path,))
+    monkeypatch.setattr("infinite_memory.embedding.factory._find_cached", lambda model: None)
+    return tmp_path
+
+
+def test_the_default_model_where_it_is_missing_is_made_ready_if_that_is_wanted(no_models: Path) -> None:
+    wanted = open_embedder("all-MiniLM-L6-v2", truncate_dim=128, precision="int8", prepare=True)
+    assert isinstance(wanted, DeferredEmbedder)
+    assert (wanted.space, wanted.dim) == ("all-MiniLM-L6-v2/128/int8", 128)
+    assert isinstance(open_embedder("all-MiniLM-L6-v2"), MissingEmbedder)
+    assert isinstance(open_embedder("another/model", prepare=True), MissingEmbedder)
+    with pytest.raises(ConfigError, match="385 is not between 1 and 384"):
+        open_embedder("all-MiniLM-L6-v2", truncate_dim=385, prepare=True)
+
+
+def test_what_could_not_be_made_ready_is_not_tried_again_at_once(tmp_path: Path) -> None:
+    (tmp_path / "models").write_text("no folder")
+    embedder = DeferredEmbedder(tmp_path / "models" / "all-MiniLM-L6-v2")
+    with pytest.raises(EmbeddingError, match="cannot be written"):
+        embedder.load()
+    started = time.monotonic()
+    with pytest.raises(EmbeddingError, match="cannot be written"):
+        embedder.load()
+    assert time.monotonic() - started < 0.05  # no process is started for that

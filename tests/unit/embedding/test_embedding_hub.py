@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import json
 import os
 import subprocess
 import sys
@@ -14,11 +15,23 @@ from pathlib import Path
 
 import pytest
 
-from infinite_memory.embedding import fidelity
+from infinite_memory.embedding import verification
 from infinite_memory.embedding.manifest import Manifest
 from infinite_memory.embedding.onnx import OnnxEmbedder
 
-PREFIX = "/sentence-transformers/all-MiniLM-L6-v2/resolve/main/"
+REVISION = "0" * 40
+PREFIX = "/sentence-transformers/all-MiniLM-L6-v2/resolve/"
+FETCH = """\
+import json, sys
+from pathlib import Path
+from infinite_memory.embedding import hub
+from infinite_memory.errors import EmbeddingError
+files, revision, target, work = sys.argv[1:]
+try:
+    hub.fetch_official("all-MiniLM-L6-v2", Path(target), Path(work), json.loads(files), revision)
+except EmbeddingError as exc:
+    sys.exit(str(exc))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +82,14 @@ def hub(published: Path) -> Iterator[str]:
             self.answer(with_body=True)
 
         def answer(self, *, with_body: bool) -> None:
-            path = published / self.path.removeprefix(PREFIX)
+            path = published / self.path.removeprefix(PREFIX).partition("/")[2]
             if not self.path.startswith(PREFIX) or not path.is_file():
                 self.send_error(404)
                 return
             content = path.read_bytes()
             self.send_response(200)
             self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
-            self.send_header("X-Repo-Commit", "0" * 40)
+            self.send_header("X-Repo-Commit", REVISION)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if with_body:
@@ -94,27 +107,43 @@ def hub(published: Path) -> Iterator[str]:
     server.server_close()
 
 
-def fetch(hub: str, home: Path, target: Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"HF_ENDPOINT": hub, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0"}
-    command = [sys.executable, "-m", "infinite_memory.embedding.export", "--fetch", "--to", str(target)]
+def checksums(published: Path) -> dict[str, str]:
+    """What a version that knows the published files has pinned."""
+    names = ("onnx/model.onnx", "tokenizer.json")
+    return {name: hashlib.sha256((published / name).read_bytes()).hexdigest() for name in names}
+
+
+def fetch(hub: str, folder: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Fetch into ``model`` in a folder, as set-up does it."""
+    environment = os.environ | {"HF_ENDPOINT": hub, "HF_HOME": str(folder / "hub"), "HF_HUB_OFFLINE": "0"}
+    command = [sys.executable, "-c", FETCH, json.dumps(files), REVISION, str(folder / "model"), str(folder / "work")]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_the_official_file_is_fetched_checked_and_pooled_here(hub: str, tmp_path: Path) -> None:
-    done = fetch(hub, tmp_path / "home", tmp_path / "model")
+def test_the_official_file_is_fetched_checked_and_pooled_here(hub: str, published: Path, tmp_path: Path) -> None:
+    done = fetch(hub, tmp_path, checksums(published))
     assert done.returncode == 0, done.stderr
     fetched = OnnxEmbedder(tmp_path / "model")
     assert fetched.space == "all-MiniLM-L6-v2/384/fp32"
     assert Manifest.load(tmp_path / "model").pooling == "mean"
-    assert fidelity.check_fidelity(fetched).is_faithful
+    assert verification.check_fidelity(fetched).is_faithful
 
 
-def test_a_file_that_is_not_the_model_is_refused(hub: str, published: Path, tmp_path: Path) -> None:
+def test_a_file_with_another_checksum_is_refused(hub: str, published: Path, tmp_path: Path) -> None:
+    done = fetch(hub, tmp_path, checksums(published) | {"tokenizer.json": "0" * 64})
+    assert done.returncode == 1
+    assert "the hub's tokenizer.json is not the file that this version knows" in done.stderr
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_file_that_is_not_the_model_is_refused_whatever_its_checksum(
+    hub: str, published: Path, tmp_path: Path
+) -> None:
     tokenizer = published / "tokenizer.json"
     whole = tokenizer.read_bytes()
     tokenizer.write_bytes(whole.replace(b'"lowercase":true', b'"lowercase":false'))
     try:
-        done = fetch(hub, tmp_path / "home", tmp_path / "model")
+        done = fetch(hub, tmp_path, checksums(published))
     finally:
         tokenizer.write_bytes(whole)
     assert done.returncode == 1
@@ -122,7 +151,7 @@ def test_a_file_that_is_not_the_model_is_refused(hub: str, published: Path, tmp_
     assert not (tmp_path / "model").exists()
 
 
-def test_a_hub_that_does_not_answer_is_said_at_once(tmp_path: Path) -> None:
-    done = fetch("http://127.0.0.1:9", tmp_path / "home", tmp_path / "model")
+def test_a_hub_that_does_not_answer_is_said_at_once(published: Path, tmp_path: Path) -> None:
+    done = fetch("http://127.0.0.1:9", tmp_path, checksums(published))
     assert done.returncode == 1
     assert "the model hub cannot be reached" in done.stderr

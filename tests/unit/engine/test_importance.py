@@ -1,14 +1,13 @@
-"""Importance decays by half of itself at most, and the bulk rule is the rule for one."""
+"""Importance decays by half of itself at most."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime as dt
 
-import numpy as np
 import pytest
 
-from infinite_memory.engine.importance import HALF_LIFE_DAYS, importance_now, weights_now
+from infinite_memory.engine.importance import HALF_LIFE_DAYS, importance_now
 from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
 
 NOW = dt.datetime(2026, 3, 14, tzinfo=dt.UTC)
@@ -33,11 +32,3 @@ def aged(days: float, importance: float | None) -> MemoryRecord:
 )
 def test_importance_decays_with_age(days: float, importance: float | None, weight: float) -> None:
     assert importance_now(aged(days, importance), NOW) == weight
-
-
-def test_many_are_weighed_as_one_is() -> None:
-    memories = [aged(days, importance) for days in (0, 1, 90, 1000, -1) for importance in (None, 0.0, 3.0, 10.0)]
-    importances = np.array([np.nan if one.importance is None else one.importance for one in memories])
-    created = np.array([one.created_at.timestamp() * 1000 for one in memories])
-    expected = [importance_now(one, NOW) for one in memories]
-    np.testing.assert_allclose(weights_now(importances, created, NOW), expected, atol=1e-4)

@@ -31,7 +31,7 @@ def test_the_order_does_not_depend_on_how_many_candidates_there_are() -> None:
 
 
 def test_a_letter_for_letter_match_stands_first_wherever_words_count() -> None:
-    found = [candidate("near", 0.9, 3.0), candidate("exact", 0.1, 6.0, verbatim=1.0)]
+    found = [candidate("near", 0.9, 3.0), candidate("exact", 0.1, 6.0, exact_phrase=1.0)]
     assert names(found)[0] == "exact"
     assert names(found, share=1.0)[0] == "near"
 

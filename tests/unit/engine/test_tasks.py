@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from infinite_memory.engine.tasks import cancel_and_wait
+from infinite_memory.tasks import cancel_and_wait
 
 
 def test_a_task_that_lost_its_cancellation_is_cancelled_again() -> None:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from infinite_memory.errors import ConfigError
-from infinite_memory.store.drivers import make_client
+from infinite_memory.store.mongo.drivers import make_client
 
 
 def test_an_unknown_driver_is_refused() -> None:
@@ -17,5 +17,5 @@ def test_an_unknown_driver_is_refused() -> None:
 
 def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "motor.motor_asyncio", None)
-    with pytest.raises(ConfigError, match="extra motor"):
+    with pytest.raises(ConfigError, match="package motor"):
         make_client("motor", "mongodb://localhost", {})

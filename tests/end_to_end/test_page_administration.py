@@ -1,0 +1,160 @@
+"""The page as whoever looks after a memory uses it: scopes, backups and jobs, health, tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import httpx2
+from playwright.sync_api import Page, expect
+
+from tests.browser import Window
+from tests.page_fixtures import browser, home, login, memory, page, person, store
+from tests.processes import Client, Installation
+
+__all__ = ["browser", "home", "login", "memory", "page", "person", "store"]
+
+Store = Callable[..., str]
+
+
+def scopes(memory: Client) -> dict[str, int]:
+    """Count the memories of each scope that is not archived."""
+    counts: dict[str, int] = memory.ask("get_memory_stats")["stats"]["scopes"]
+    return counts
+
+
+def test_a_scope_is_made_renamed_and_described(page: Page, person: Window, memory: Client) -> None:
+    person.open("/page/scopes")
+    person.check_accessible()
+    page.get_by_label("Name", exact=True).fill("Alotment")
+    page.get_by_label("What it is for").fill("beds and seeds")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_text("The scope Alotment is there.")).to_be_visible()
+    page.get_by_role("link", name="Change Alotment").click()
+    person.check_accessible()
+    page.get_by_label("Name", exact=True).fill("Allotment")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("The scope is called Allotment.")).to_be_visible()
+    assert "Allotment" in scopes(memory)
+    page.get_by_label("Name", exact=True).fill("allotment")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert").filter(has_text="allotment")).to_be_visible()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("allotment")
+
+
+def test_two_scopes_are_merged_after_a_look(page: Page, person: Window, store: Store, memory: Client) -> None:
+    for number in range(3):
+        store(f"Cello lesson {number}", scope="Cello")
+    store("Scales first", scope="Music")
+    person.open("/page/scope?name=Cello")
+    page.get_by_label("Into", exact=True).select_option("Music")
+    page.get_by_role("button", name="Show what would move").click()
+    expect(page.get_by_text("3 memories would move into Music")).to_be_visible()
+    assert scopes(memory)["Cello"] == 3
+    page.get_by_role("button", name="Merge", exact=True).click()
+    expect(page.get_by_text("3 memories moved from Cello into Music.")).to_be_visible()
+    assert (scopes(memory).get("Cello"), scopes(memory)["Music"]) == (None, 4)
+
+
+def test_a_scope_is_archived_brought_back_and_deleted_by_its_name(
+    page: Page, person: Window, store: Store, memory: Client
+) -> None:
+    store("An old job", scope="Former work")
+    person.open("/page/scope?name=Former work")
+    page.get_by_role("button", name="Archive").click()
+    expect(page.get_by_text("Former work is archived.")).to_be_visible()
+    assert "Former work" not in scopes(memory)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("The scope Former work is back.")).to_be_visible()
+    assert scopes(memory)["Former work"] == 1
+    page.get_by_role("link", name="Change Former work").click()
+    page.get_by_role("button", name="Delete for good").click()
+    expect(page.locator("#typed-fault")).to_contain_text("type the scope's name")
+    assert scopes(memory)["Former work"] == 1
+    page.get_by_label("Type the name of the scope").fill("Former work")
+    page.get_by_role("button", name="Delete for good").click()
+    expect(page.get_by_text("Former work and 1 memories are removed for good.")).to_be_visible()
+    assert "Former work" not in scopes(memory)
+
+
+def test_a_backup_is_made_verified_and_restored(page: Page, person: Window, store: Store, memory: Client) -> None:
+    memory_id = store("What a backup must bring back")
+    person.open("/page/backups")
+    person.check_accessible()
+    page.get_by_role("button", name="Make a backup").click()
+    expect(page.get_by_text("is written and read back")).to_be_visible()
+    page.get_by_role("link", name="Back", exact=True).click()
+    page.get_by_role("button", name="Verify").first.click()
+    expect(page.get_by_text("is whole")).to_be_visible()
+    person.check_accessible()
+    memory.ask("delete_memory", target={"memory_id": memory_id}, forget_mode="hard")
+    page.get_by_role("link", name="Back", exact=True).click()
+    page.get_by_role("link", name="Restore").first.click()
+    expect(page.get_by_text("1 memory would be restored")).to_be_visible()
+    person.check_accessible()
+    assert memory.ask("get_memory", memory_id=memory_id)["status"] == "ERROR"
+    page.get_by_role("button", name="Restore").click()
+    expect(page.get_by_text("1 memories restored")).to_be_visible()
+    assert memory.ask("get_memory", memory_id=memory_id)["memory"]["text"] == "What a backup must bring back"
+
+
+def test_replacing_everything_wants_to_be_sure(page: Page, person: Window) -> None:
+    person.open("/page/backups")
+    page.get_by_role("button", name="Make a backup").click()
+    page.get_by_role("link", name="Back", exact=True).click()
+    page.get_by_role("link", name="Restore").first.click()
+    page.get_by_label("Put it in the place of everything").check()
+    page.get_by_role("button", name="Restore").click()
+    expect(page.locator("#sure-fault")).to_contain_text("everything that is here now is replaced")
+
+
+def test_health_shows_checks_and_settings_and_no_secret(page: Page, person: Window) -> None:
+    person.open("/page/health")
+    person.check_accessible()
+    expect(page.get_by_role("row").filter(has_text="http.port")).to_contain_text("environment")
+    expect(page.get_by_text("all can be read")).to_be_visible()
+    page.get_by_role("button", name="Rebuild the index").click()
+    expect(page.get_by_text("memories are indexed.")).to_be_visible()
+
+
+def test_a_token_is_made_shown_once_and_revoked(page: Page, person: Window, home: Installation, store: Store) -> None:
+    store("The rake is in the shed", scope="Shed")
+    person.open("/page/tokens")
+    person.check_accessible()
+    page.get_by_label("What it is for").fill("garden robot")
+    page.get_by_label("Only these scopes").select_option("Shed")
+    page.get_by_label("It only reads").check()
+    page.get_by_role("button", name="Make a token").click()
+    token = page.locator("#secret").inner_text()
+    row = page.get_by_role("row").filter(has_text="garden robot")
+    expect(row).to_contain_text("only reads")
+    person.open("/page/tokens")
+    expect(page.locator("#secret")).to_have_count(0)
+    assert token not in page.content()
+    address, headers = f"{person.url}api/v1/memories", {"Authorization": f"Bearer {token}"}
+    assert [one["content"] for one in httpx2.get(address, headers=headers).json()["memories"]] == [
+        "The rake is in the shed"
+    ]
+    row.get_by_role("button", name="Revoke").click()
+    expect(page.get_by_text("The token is revoked.")).to_be_visible()
+    assert httpx2.get(address, headers=headers).status_code == 401
+
+
+def test_a_wrong_token_form_says_so_beside_the_field(page: Page, person: Window, store: Store) -> None:
+    store("anything", scope="Shed")
+    person.open("/page/tokens")
+    page.get_by_label("What it is for").fill("phone")
+    page.get_by_label("Until").fill("yesterday or so")
+    page.get_by_role("button", name="Make a token").click()
+    expect(page.locator("#expires-fault")).to_be_visible()
+    expect(page.get_by_label("What it is for")).to_have_value("phone")
+
+
+def test_the_owners_token_is_replaced_and_the_login_goes_on(page: Page, person: Window, home: Installation) -> None:
+    file = home.home / "http.token"
+    old = file.read_text()
+    person.open("/page/tokens")
+    page.get_by_role("button", name="Replace the owner's token").click()
+    expect(page.get_by_text("The owner's token is replaced")).to_be_visible()
+    assert file.read_text() != old
+    person.open("/page/tokens")
+    expect(page.get_by_role("heading", level=1, name="Tokens")).to_be_visible()

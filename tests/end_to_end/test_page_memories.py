@@ -1,0 +1,199 @@
+"""The page as a person uses it: look for a memory, read it, mend it, move it, forget it and bring it back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.browser import Window
+from tests.page_fixtures import browser, home, login, memory, page, person, store
+from tests.processes import Client
+
+__all__ = ["browser", "home", "login", "memory", "page", "person", "store"]
+
+Store = Callable[..., str]
+
+
+def look_for(page: Page, words: str) -> None:
+    """Type a question into the search."""
+    page.get_by_role("searchbox").fill(words)
+
+
+def test_results_come_while_a_question_is_typed_and_say_why(page: Page, person: Window, store: Store) -> None:
+    store("The violin teacher is called Ada Quill", tags=["music"])
+    store("The dentist moved to Harbour Street")
+    look_for(page, "violin teacher")
+    first = page.get_by_role("listitem").filter(has_text="Ada Quill")
+    expect(first.locator("mark").first).to_have_text("violin")
+    first.get_by_text("Why", exact=True).click()
+    cells = first.locator("tbody tr:not(.beside) td").all_inner_texts()
+    total = float(first.locator("caption").inner_text().split()[1].rstrip(":"))
+    assert abs(sum(map(float, cells)) - total) < 0.004
+    person.check_accessible()
+
+
+def test_a_memory_is_mended_and_its_history_shows_what_changed(page: Page, person: Window, store: Store) -> None:
+    store("The boiler is serviced in Octobre", tags=["house"])
+    look_for(page, "boiler")
+    page.get_by_role("link", name="boiler").click()
+    person.check_accessible()
+    page.get_by_role("link", name="Edit").click()
+    person.check_accessible()
+    page.get_by_label("Text").fill("The boiler is serviced in October")
+    page.get_by_label("Tags").fill("house, heating")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    expect(page.locator("del")).to_have_text("Octobre")
+    expect(page.locator("ins")).to_have_text("October")
+    expect(page.get_by_text("tags: house → house, heating")).to_be_visible()
+
+
+def test_what_is_wrong_stands_beside_its_field_and_nothing_typed_is_lost(
+    page: Page, person: Window, store: Store
+) -> None:
+    memory_id = store("The bicycle has a blue bell")
+    person.open(f"/page/memories/{memory_id}/edit")
+    page.get_by_text("More", exact=True).click()
+    page.get_by_label("Text").fill("The bicycle has a red bell")
+    page.get_by_label("Importance").fill("eleven")
+    page.get_by_role("button", name="Save").click()
+    wrong = page.get_by_label("Importance")
+    expect(wrong).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#importance-fault")).to_contain_text("number")
+    expect(wrong).to_be_focused()
+    expect(page.get_by_label("Text")).to_have_value("The bicycle has a red bell")
+    person.check_accessible()
+    wrong.fill("7")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+
+
+def test_a_change_by_somebody_else_is_not_overwritten_unseen(
+    page: Page, person: Window, store: Store, memory: Client
+) -> None:
+    memory_id = store("The key is under the mat")
+    person.open(f"/page/memories/{memory_id}/edit")
+    memory.ask("update_memory", memory_id=memory_id, content="The key is in the drawer")
+    page.get_by_label("Text").fill("The key is under the mat.")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#content-fault")).to_contain_text("The key is in the drawer")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+
+
+def test_a_memory_moves_to_another_scope(page: Page, person: Window, store: Store, memory: Client) -> None:
+    store("anything", scope="Garden")
+    memory_id = store("The pear tree is pruned in winter", tags=["pear"], metadata={"importance": 3, "colour": "green"})
+    person.open(f"/page/memories/{memory_id}")
+    page.get_by_role("link", name="Move").click()
+    person.check_accessible()
+    page.get_by_label("Into the scope").select_option("Garden")
+    page.get_by_role("button", name="Move").click()
+    expect(page.get_by_text("Moved to Garden.")).to_be_visible()
+    moved = memory.ask("list_memories", scope="Garden", filter={"tags": ["pear"]})["results"]
+    assert [(one["text"], one["importance"], one["metadata"]) for one in moved] == [
+        ("The pear tree is pruned in winter", 3, {"colour": "green"})
+    ]
+    assert memory.ask("get_memory", memory_id=memory_id)["error_code"] == "NOT_FOUND"
+
+
+def test_a_forgotten_memory_is_brought_back_by_one_click(page: Page, person: Window, store: Store) -> None:
+    memory_id = store("The lighthouse closes at six")
+    person.open(f"/page/memories/{memory_id}")
+    page.get_by_role("link", name="Forget").click()
+    person.check_accessible()
+    page.get_by_role("button", name="Forget").click()
+    expect(page.get_by_text("The memory is forgotten.")).to_be_visible()
+    expect(page.get_by_text("The lighthouse closes at six")).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Brought back")).to_be_visible()
+    expect(page.get_by_role("article").get_by_text("The lighthouse closes at six")).to_be_visible()
+
+
+def test_a_tag_with_ten_memories_is_forgotten_after_a_preview_and_undone(
+    page: Page, person: Window, store: Store, memory: Client
+) -> None:
+    for number in range(10):
+        store(f"Errand number {number} of the old list", tags=["errands"])
+    page.get_by_role("link", name="Forget by tag or words").click()
+    page.get_by_label("Tag").fill("errands")
+    page.get_by_role("button", name="Show what would go").click()
+    expect(page.get_by_role("heading", name="10 memories would go")).to_be_visible()
+    person.check_accessible()
+    assert memory.ask("search_by_tag", tag="errands")["total"] == 10
+    page.get_by_role("button", name="Forget 10 memories").click()
+    expect(page.get_by_text("10 memories are forgotten.")).to_be_visible()
+    assert memory.ask("search_by_tag", tag="errands")["total"] == 0
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Brought back")).to_be_visible()
+    assert memory.ask("search_by_tag", tag="errands")["total"] == 10
+
+
+def test_removing_for_good_wants_to_be_sure(page: Page, person: Window, store: Store, memory: Client) -> None:
+    memory_id = store("The password of the shed is swordfish")
+    person.open(f"/page/memories/{memory_id}/forget")
+    page.get_by_label("Remove it for good").check()
+    page.get_by_role("button", name="Forget").click()
+    expect(page.locator("#sure-fault")).to_contain_text("cannot be brought back")
+    assert memory.ask("get_memory", memory_id=memory_id)["status"] == "OK"
+    page.get_by_label("I know").check()
+    page.get_by_role("button", name="Forget").click()
+    expect(page.get_by_text("The memory was removed for good.")).to_be_visible()
+    assert memory.ask("restore_memory", memory_id=memory_id)["error_code"] == "NOT_FOUND"
+
+
+def test_a_memory_of_last_march_is_found_by_words_of_time(page: Page, person: Window, store: Store) -> None:
+    store("We planted the walnut", metadata={"timestamp": "2025-03-14T10:00:00Z"})
+    store("We harvested the walnut", metadata={"timestamp": "2025-10-02T10:00:00Z"})
+    page.get_by_text("Filter", exact=True).click()
+    page.get_by_label("Time in words").fill("march 2025")
+    results = page.locator("#results")
+    expect(results.get_by_text("“march 2025” read as 2025-03-01 00:00")).to_be_visible()
+    expect(results.get_by_text("We planted the walnut")).to_be_visible()
+    expect(results.get_by_text("We harvested the walnut")).to_have_count(0)
+    page.get_by_label("Time in words").fill("no time at all")
+    expect(results.get_by_text("there is no time in")).to_be_visible()
+
+
+def test_why_tells_what_kept_a_memory_out(page: Page, person: Window, store: Store) -> None:
+    memory_id = store("The ferry leaves at noon", tags=["travel"])
+    person.open(f"/page/why?q=ferry&id={memory_id}&tags=kitchen")
+    expect(page.get_by_text("the filter leaves it out: tags")).to_be_visible()
+    person.check_accessible()
+
+
+def test_hostile_texts_are_shown_as_text(page: Page, person: Window, store: Store) -> None:
+    hostile = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'{{ 7*7 }}${7*7} \u202eevil"
+    memory_id = store(
+        hostile, tags=["<b>tag</b>"], metadata={"title": "<svg onload=alert(3)>", "<i>k": "</dd><script>"}
+    )
+    shown: list[str] = []
+    page.on("dialog", lambda dialog: (shown.append(dialog.message), dialog.dismiss()))
+    look_for(page, "onerror alert")
+    expect(page.locator("#results")).to_contain_text("<img src=x onerror=alert(1)>")
+    person.open(f"/page/memories/{memory_id}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("<svg onload=alert(3)>")
+    expect(page.locator(".text.whole")).to_contain_text("{{ 7*7 }}${7*7}")
+    for view in ("edit", "move", "forget"):
+        person.open(f"/page/memories/{memory_id}/{view}")
+    expect(page.locator("blockquote")).to_have_text(hostile)
+    assert page.locator("img, svg, script:not([src])").count() == 0
+    assert shown == []
+
+
+def test_everything_works_by_keyboard_alone(page: Page, person: Window, store: Store) -> None:
+    store("The keyboard memory is reached without a mouse")
+    person.open("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("keyboard memory mouse")
+    expect(page.locator("#results mark").first).to_be_visible()
+    link = page.get_by_role("link", name="keyboard memory")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if link.evaluate("element => element === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/page/memories/"))
+    expect(page.locator("#main")).to_be_focused()

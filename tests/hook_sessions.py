@@ -1,0 +1,104 @@
+"""Sessions of Claude Code as its hooks see them: transcripts that grow, and the events' JSON.
+
+The fields are those of the hooks reference (https://code.claude.com/docs/en/hooks) as of autumn 2026; the entries of a transcript
+are written as version 2.1 writes them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import json
+import subprocess
+import uuid
+from pathlib import Path
+from typing import Any
+
+from tests.processes import Installation, until
+
+Json = dict[str, Any]
+
+START = dt.datetime(2026, 11, 20, 9, 0, tzinfo=dt.UTC)
+_clock = itertools.count()
+
+
+class HookSession:
+    """One session of a project, with its transcript."""
+
+    def __init__(self, project: Path, transcripts: Path, session_id: str | None = None) -> None:
+        self.session_id = session_id or str(uuid.uuid4())
+        self.project = project
+        project.mkdir(parents=True, exist_ok=True)
+        transcripts.mkdir(parents=True, exist_ok=True)
+        self.transcript = transcripts / f"{self.session_id}.jsonl"
+        self.transcript.touch()
+
+    def entry(self, speaker: str, content: Any, **more: Any) -> Json:
+        """Make an entry as the client writes it."""
+        at = more.pop("at", START + dt.timedelta(seconds=next(_clock)))
+        return {
+            "type": speaker, "uuid": str(uuid.uuid4()), "parentUuid": None, "sessionId": self.session_id,
+            "timestamp": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"), "cwd": str(self.project),
+            "isSidechain": False, "version": "2.1.319", "message": {"role": speaker, "content": content}, **more,
+        }  # fmt: skip
+
+    def write(self, *entries: Json) -> None:
+        """Append entries to the transcript."""
+        with self.transcript.open("ab") as file:
+            file.write(b"".join(json.dumps(entry).encode("ascii") + b"\n" for entry in entries))
+
+    def say(self, prompt: str, answer: str) -> None:
+        """Append an exchange."""
+        self.write(self.entry("user", prompt), self.entry("assistant", [{"type": "text", "text": answer}]))
+
+    def event(self, name: str, **more: Any) -> Json:
+        """Return the JSON that a hook is given."""
+        own: dict[str, Json] = {
+            "SessionStart": {"source": "startup", "model": "claude-sonnet-4-6"},
+            "UserPromptSubmit": {"prompt": "hello"},
+            "Stop": {"stop_hook_active": False, "last_assistant_message": "done"},
+            "SubagentStop": {"stop_hook_active": False, "agent_id": "a1", "agent_type": "Explore",
+                             "agent_transcript_path": str(self.transcript.with_name("agent-a1.jsonl"))},
+            "PreCompact": {"trigger": "auto", "custom_instructions": ""},
+            "SessionEnd": {"reason": "prompt_input_exit"},
+        }  # fmt: skip
+        return {
+            "session_id": self.session_id, "transcript_path": str(self.transcript), "cwd": str(self.project),
+            "permission_mode": "default", "hook_event_name": name, **own[name], **more,
+        }  # fmt: skip
+
+    def run(self, installation: Installation, name: str, **more: Any) -> str:
+        """Run a hook as the client does; returns what it printed."""
+        done = run_hook(installation, name, json.dumps(self.event(name, **more)))
+        assert done.returncode == 0
+        assert done.stderr == ""
+        return done.stdout
+
+
+def run_hook(installation: Installation, name: str, data: str) -> subprocess.CompletedProcess[str]:
+    """Run `infinite-memory hook` with *data* on standard input."""
+    return installation.command("hook", name, input=data)
+
+
+def new_session(installation: Installation, name: str, **more: Any) -> HookSession:
+    """Begin a session of the project called *name*."""
+    base = installation.home.parent
+    return HookSession(base / name, base / "transcripts" / name, **more)
+
+
+def scope_of(session: HookSession) -> str:
+    return f"project ~/{session.project.name}"
+
+
+def stored(installation: Installation, session: HookSession) -> list[Json]:
+    """List what is stored of the project, oldest first."""
+    client = installation.clients[0] if installation.clients else installation.serve()
+    reply = client.ask("list_memories", scope=scope_of(session), limit=1000)
+    return sorted(reply.get("results", []), key=lambda one: one["timestamp"])
+
+
+def wait_for(installation: Installation, session: HookSession, count: int) -> list[Json]:
+    """Wait until as many memories are stored, and nothing waits."""
+    until(lambda: not list((installation.home / "hooks" / "spool").glob("*.json")), "the spool is empty")
+    until(lambda: len(stored(installation, session)) >= count, f"{count} memories are stored")
+    return stored(installation, session)

@@ -1,0 +1,64 @@
+"""Which scheduled backups stay."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from infinite_memory.backup.archive import BackupWriter
+from infinite_memory.backup.retention import Scheduled, choose_kept, rotate, scheduled_backups
+from tests.mongo_server import run
+
+UTC = ZoneInfo("UTC")
+START = dt.datetime(2026, 6, 1, 3, tzinfo=dt.UTC)  # a Monday
+
+
+def nightly(count: int) -> list[Scheduled]:
+    """Build a backup for each of some nights."""
+    nights = [START + dt.timedelta(days=night) for night in range(count)]
+    return [Scheduled(Path(f"{night:%Y%m%d}"), night) for night in nights]
+
+
+def write_backup(folder: Path, night: int, reason: str = "scheduled", database: str = "mine") -> Path:
+    """Write a real, empty backup."""
+    created_at = START + dt.timedelta(days=night)
+    file = folder / f"backup_{created_at:%Y-%m-%dT%H-%M-%SZ}.dump"
+    with file.open("wb") as opened:
+        head = {"reason": reason, "database": database, "created_at": created_at.isoformat()}
+        BackupWriter(opened, head).finish({})
+    return file
+
+
+def test_seven_days_and_four_weeks_are_kept() -> None:
+    kept = sorted(one.created_at.date() for one in choose_kept(nightly(60), 7, 4, UTC))
+    daily = [dt.date(2026, 7, day) for day in range(24, 31)]
+    assert kept == [dt.date(2026, 7, 12), dt.date(2026, 7, 19), *daily]  # the last two Sundays are among the days
+
+
+def test_the_newest_of_a_day_is_kept() -> None:
+    twice = [*nightly(1), Scheduled(Path("later"), START + dt.timedelta(hours=5))]
+    assert {one.file.name for one in choose_kept(twice, 7, 4, UTC)} == {"later"}
+
+
+def test_old_backups_go_and_others_stay(tmp_path: Path) -> None:
+    mine = [write_backup(tmp_path, night) for night in range(20)]
+    others = [
+        write_backup(tmp_path, 30, reason="asked"),
+        write_backup(tmp_path, 31, reason="before_restore"),
+        write_backup(tmp_path, 32, database="another"),
+    ]
+    (tmp_path / "backup_2026-01-01T00-00-00Z.dump").write_bytes(b"not ours")
+    (tmp_path / "letter.dump").write_bytes(mine[0].read_bytes())
+    removed = run(rotate(tmp_path, "mine", 7, 0, UTC, None))
+    assert removed == mine[:13]
+    left = set(tmp_path.iterdir())
+    assert {*mine[13:], *others, tmp_path / "letter.dump", tmp_path / "backup_2026-01-01T00-00-00Z.dump"} == left
+
+
+def test_nothing_goes_when_the_newest_is_damaged(tmp_path: Path) -> None:
+    mine = [write_backup(tmp_path, night) for night in range(10)]
+    mine[-1].write_bytes(mine[-1].read_bytes()[:-3])
+    assert len(scheduled_backups(tmp_path, "mine")) == 10
+    assert run(rotate(tmp_path, "mine", 3, 0, UTC, None)) == []
+    assert all(file.exists() for file in mine)

@@ -1,0 +1,65 @@
+"""Tokens to grants: who comes in, who does not, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import re
+
+import pytest
+
+from infinite_memory.errors import AuthenticationError, RateLimitError
+from infinite_memory.transports.http.api.auth import Authenticator
+from infinite_memory.transports.http.api.tokens import TokenPermissions, hash_token, make_token, parse_token_id
+
+NOW = dt.datetime(2026, 11, 28, 12, tzinfo=dt.UTC)
+OWNERS = "the-owners-token"
+
+
+def admitted(gate: Authenticator, header: str) -> TokenPermissions | None:
+    """Come with a header; None when it lets nobody in."""
+    try:
+        return asyncio.run(gate.authenticate(header))
+    except AuthenticationError:
+        return None
+
+
+def test_the_owners_token_opens_everything_without_a_database() -> None:
+    gate = Authenticator(lambda: OWNERS, None, None)
+    grant = admitted(gate, f"Bearer {OWNERS}")
+    assert grant is not None
+    assert grant.is_full
+    assert admitted(gate, f"bearer   {OWNERS} ") == grant
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", OWNERS, f"Basic {OWNERS}", f"Bearer {OWNERS}x", "Bearer ÿ",
+                                    pytest.param(f"Bearer {make_token('x', NOW)[0]}", id="another token")])  # fmt: skip
+def test_any_other_header_lets_nobody_in(header: str) -> None:
+    assert admitted(Authenticator(lambda: OWNERS, None, None), header) is None
+
+
+def test_a_token_has_its_id_and_256_random_bits_and_only_its_hash_is_kept() -> None:
+    token, record = make_token("lamp", NOW, users=["ada"])
+    assert re.fullmatch(r"im_[0-9a-f]{12}_[\w-]{43}", token)
+    assert parse_token_id(token) == record.token_id
+    assert record.secret_hash == hash_token(token)
+    assert token.split("_", 2)[2] not in repr(record)
+    assert make_token("lamp", NOW)[0] != token
+    assert parse_token_id(token + "x") is None
+
+
+def test_a_grant_is_full_only_when_it_is_bound_to_nothing() -> None:
+    assert TokenPermissions("x").is_full
+    assert not TokenPermissions("x", users=("a",)).is_full
+    assert not TokenPermissions("x", scope_ids=()).is_full
+    assert not TokenPermissions("x", read_only=True).is_full
+    assert TokenPermissions("x", read_only=True).sees_all
+
+
+def test_requests_above_the_rate_are_told_when_to_come_again() -> None:
+    gate = Authenticator(lambda: OWNERS, None, "2/minute")
+    for _ in range(2):
+        assert admitted(gate, f"Bearer {OWNERS}") is not None
+    with pytest.raises(RateLimitError) as refused:
+        admitted(gate, f"Bearer {OWNERS}")
+    assert 0 < refused.value.retry_after_s <= 60

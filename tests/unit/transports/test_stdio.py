@@ -1,0 +1,56 @@
+"""The process's own pipes as a session sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from infinite_memory.transports.stdio import DescriptorSink, DescriptorSource
+from tests.mongo_server import run
+
+
+def test_bytes_come_through_in_order_and_the_end_stays_the_end() -> None:
+    async def scenario() -> None:
+        reads, writes = os.pipe()
+        source, sink = DescriptorSource(reads), DescriptorSink(writes)
+        data = os.urandom(1_000_000)
+        writing = asyncio.create_task(sink.write(data))
+        got = b""
+        while len(got) < len(data):
+            got += await source.read()
+        await writing
+        assert got == data
+        os.close(writes)
+        assert await source.read() == b""
+        assert await source.read() == b""
+        os.close(reads)
+
+    run(scenario())
+
+
+def test_a_reader_that_is_gone_is_a_connection_error() -> None:
+    async def scenario() -> None:
+        reads, writes = os.pipe()
+        os.close(reads)
+        with pytest.raises(ConnectionError):
+            await DescriptorSink(writes).write(b"hello")
+        os.close(writes)
+
+    run(scenario())
+
+
+def test_a_read_that_was_given_up_loses_nothing() -> None:
+    async def scenario() -> None:
+        reads, writes = os.pipe()
+        source = DescriptorSource(reads)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(source.read(), 0.01)
+        os.write(writes, b"hello")
+        os.close(writes)
+        assert await source.read() == b"hello"
+        assert await source.read() == b""
+        os.close(reads)
+
+    run(scenario())
