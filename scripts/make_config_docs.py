@@ -9,9 +9,9 @@ from infinite_memory.config import known_settings
 
 FILE = Path(__file__).resolve().parent.parent / "config" / "infinite-memory.toml"
 HEAD = """\
-# Every setting with its default. Copy what you want to change to config.toml in your home folder (`infinite-memory config`
-# says where that is). The environment wins over the file, as INFINITE_MEMORY_<SECTION>__<NAME>, and a flag
-# (--set section.name=value) over both. A key or value that is not known is refused at start.
+# Every setting with its default. A checkout reads this file: take the "# " from what you want to change. config.toml in your
+# home folder (`infinite-memory config` says where that is) wins over it, the environment over both, as
+# INFINITE_MEMORY_<SECTION>__<NAME>, and a flag (--set section.name=value) over all. A key or value that is not known is refused at start.
 # (session) marks what belongs to one client and travels with it; the others are the daemon's.
 # Made by scripts/make_config_docs.py.
 """

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Builds the Claude Desktop extension, `dist/infinite-memory.mcpb`: manifest, icon, and a launcher for the installed command.
+"""Builds the Claude Desktop extensions `dist/infinite-memory.mcpb` and `dist/infinite-memory-launcher.mcpb`.
 
-    .venv/bin/python scripts/make_mcpb.py [FOLDER]      FOLDER gets the bundle and, unpacked beside it, what is in it
+    .venv/bin/python scripts/make_mcpb.py [FOLDER]      FOLDER gets the bundles and, unpacked beside them, what is in them
 
-The bundle holds no memory and no model: it connects Claude Desktop to the `infinite-memory` that is installed. `scripts/conformance`
-checks it with the official packer.
+The first needs nothing installed before: it holds the package itself, and the client's own uv installs what that depends on. The
+second holds a launcher alone, for the `infinite-memory` that is installed already. Neither holds a memory or a model.
+`scripts/conformance` checks both with the official packer.
 """
 
 from __future__ import annotations
@@ -12,28 +13,66 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+import subprocess
 import sys
+import tempfile
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from infinite_memory import __version__  # noqa: E402
-from infinite_memory.contracts.native import TABLE  # noqa: E402
+from infinite_memory.contracts.native.contract import TABLE  # noqa: E402
 from infinite_memory.contracts.native.prompts import PROMPTS  # noqa: E402
+
+Json = dict[str, Any]
 
 SIDE = 512  # pixels of the icon
 
 
-def manifest() -> dict[str, object]:
-    """Describe the extension (manifest version 0.3)."""
-    arguments = ["${__dirname}/server/main.py"]
-    for option, setting in (("--command", "command"), ("--home", "home"), ("--scope", "scope")):
-        arguments += [option, "${user_config." + setting + "}"]
+def launcher_manifest() -> Json:
+    """Describe the extension that starts the installed command (manifest version 0.3)."""
+    arguments = ["${__dirname}/server/main.py", *_options("command", "home", "scope")]
+    server = {
+        "type": "python",
+        "entry_point": "server/main.py",
+        "mcp_config": {
+            "command": "python3",
+            "args": arguments,
+            "env": {},
+            "platform_overrides": {"win32": {"command": "python", "args": arguments, "env": {}}},
+        },
+    }
+    described = _manifest("0.3", server) | {"name": "infinite-memory-launcher"}
+    described["user_config"]["command"] = {
+        "type": "file", "title": "Path of infinite-memory", "required": False, "default": "",
+        "description": "The installed command; empty: it is looked for",
+    }  # fmt: skip
+    return described
+
+
+def uv_manifest() -> Json:
+    """Describe the extension that brings the package with it (manifest version 0.4, the first with uv)."""
+    arguments = ["run", "--directory", "${__dirname}", "server/main.py", *_options("home", "scope")]
+    server = {
+        "type": "uv",
+        "entry_point": "server/main.py",
+        "mcp_config": {"command": "uv", "args": arguments, "env": {}},
+    }
+    return _manifest("0.4", server)
+
+
+def _options(*settings: str) -> list[str]:
+    return [text for setting in settings for text in (f"--{setting}", "${user_config." + setting + "}")]
+
+
+def _manifest(version: str, server: Json) -> Json:
+    """Return what both extensions say of themselves."""
     return {
-        "manifest_version": "0.3",
+        "manifest_version": version,
         "name": "infinite-memory",
         "display_name": "InfiniteMemory",
         "version": __version__,
@@ -41,16 +80,7 @@ def manifest() -> dict[str, object]:
         "author": {"name": "InfiniteMemory contributors"},
         "license": "MIT",
         "icon": "icon.png",
-        "server": {
-            "type": "python",
-            "entry_point": "server/main.py",
-            "mcp_config": {
-                "command": "python3",
-                "args": arguments,
-                "env": {},
-                "platform_overrides": {"win32": {"command": "python", "args": arguments, "env": {}}},
-            },
-        },
+        "server": server,
         "tools": [{"name": one.name, "description": one.about} for one in TABLE],
         "prompts": [
             {"name": one.name, "description": one.about, "arguments": [str(a["name"]) for a in one.arguments], "text": one.title}
@@ -61,8 +91,6 @@ def manifest() -> dict[str, object]:
                      "description": "Where the memory lies; empty: the usual place"},
             "scope": {"type": "string", "title": "Scope", "required": False, "default": "",
                       "description": "The scope that is active at first; empty: Global"},
-            "command": {"type": "file", "title": "Path of infinite-memory", "required": False, "default": "",
-                        "description": "The installed command; empty: it is looked for"},
         },
         "compatibility": {"platforms": ["darwin", "win32", "linux"], "runtimes": {"python": ">=3.11"}},
     }  # fmt: skip
@@ -85,18 +113,61 @@ def icon() -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
-def main(folder: Path) -> int:
-    unpacked = folder / "mcpb"
-    shutil.rmtree(unpacked, ignore_errors=True)
-    (unpacked / "server").mkdir(parents=True)
-    (unpacked / "manifest.json").write_text(json.dumps(manifest(), indent=2) + "\n", "utf-8")
+def project() -> str:
+    """Return the ``pyproject.toml`` by which uv installs the package that lies beside it."""
+    return f"""\
+[project]
+name = "infinite-memory-extension"
+version = "{__version__}"
+requires-python = ">=3.11"
+dependencies = ["infinite-memory"]
+
+[tool.uv]
+package = false
+
+[tool.uv.sources]
+infinite-memory = {{ path = "{wheel_name()}" }}
+"""
+
+
+def wheel_name() -> str:
+    """Return the name of this version's wheel."""
+    return f"infinite_memory-{__version__}-py3-none-any.whl"
+
+
+def build_wheel(folder: Path) -> None:
+    """Build the wheel of this checkout into *folder*, from a copy: a build leaves files beside its sources."""
+    with tempfile.TemporaryDirectory() as source:
+        for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+            shutil.copy(ROOT / name, source)
+        unwanted = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "infinite_memory", Path(source, "infinite_memory"), ignore=unwanted)
+        command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+        subprocess.run([*command, "--wheel-dir", str(folder), source], check=True, stdout=sys.stderr)
+
+
+def pack(unpacked: Path, manifest: Json, bundle: Path) -> None:
+    """Add to *unpacked* what every extension has, and write it as one file."""
+    (unpacked / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
     (unpacked / "icon.png").write_bytes(icon())
+    (unpacked / "server").mkdir()
     shutil.copy(ROOT / "scripts" / "mcpb" / "main.py", unpacked / "server" / "main.py")
-    bundle = folder / "infinite-memory.mcpb"
     with zipfile.ZipFile(bundle, "w", zipfile.ZIP_DEFLATED) as packed:
-        for file in sorted(one for one in unpacked.rglob("*") if one.is_file()):
+        for file in sorted(path for path in unpacked.rglob("*") if path.is_file()):
             packed.write(file, file.relative_to(unpacked).as_posix())
     print(bundle)
+
+
+def main(folder: Path) -> int:
+    """Build both bundles into *folder*."""
+    whole, launcher = folder / "mcpb", folder / "mcpb-launcher"
+    for unpacked in (whole, launcher):
+        shutil.rmtree(unpacked, ignore_errors=True)
+        unpacked.mkdir(parents=True)
+    build_wheel(whole)
+    (whole / "pyproject.toml").write_text(project(), "utf-8")
+    pack(whole, uv_manifest(), folder / "infinite-memory.mcpb")
+    pack(launcher, launcher_manifest(), folder / "infinite-memory-launcher.mcpb")
     return 0
 
 

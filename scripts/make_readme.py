@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from infinite_memory.contracts.native import TABLE
-from infinite_memory.lifecycle.importers import FORMATS
+from infinite_memory.contracts.native.contract import TABLE
+from infinite_memory.transfer.formats import FORMATS
 
 FILE = Path(__file__).resolve().parent.parent / "README.md"
 _PART = re.compile(r"(<!-- (\w+): begin [^\n]*-->\n).*?(<!-- \2: end -->)", re.DOTALL)

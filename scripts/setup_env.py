@@ -4,8 +4,7 @@ Called by `scripts/prepare` as ``setup_env.py serve|test STAMP``; STAMP is writt
 run has nothing to do. Each step leaves a mark of its own, so an interrupted set-up goes on where it was; where pip may
 have left half a package behind, the environment is made anew. Two set-ups at once take turns.
 
-torch is a tool of set-up: `serve` exports the model in an environment that is thrown away, unless the model's hub can
-be reached and gives the file ready made. `test` needs torch to compare with, and exports with that.
+The model is made ready as `infinite-memory setup` does it. torch is installed for `test` alone, whose tests compare with it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,7 +32,7 @@ BASE_PYTHON: str = getattr(sys, "_base_executable", sys.executable)
 HALF_DONE = "setup-unfinished"
 HEARTBEAT_S = 5.0
 TAIL_LINES = 15
-UNWANTED = {"PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER"}
+UNWANTED = {"PIP_TARGET", "PIP_PREFIX", "PIP_USER"}
 KEPT_AT_RENEWAL = {"setup.lock", "setup.log", "share"}
 
 
@@ -99,7 +97,7 @@ def install_packages(purpose: str) -> None:
 
 
 def install_mongodb() -> bool:
-    """Install a MongoDB server where there is none; False when that failed, which is no reason not to start."""
+    """Install a MongoDB server where there is none, nor one among the packages; False when that failed, which is no reason not to start."""
     if shutil.which("mongod") or os.environ.get("INFINITE_MEMORY_MONGODB__URI"):
         return True
     try:
@@ -113,39 +111,15 @@ def install_mongodb() -> bool:
 
 
 def make_model(purpose: str) -> bool:
-    """Fetch or export the model; False when that failed, which is no reason not to start: memories wait for it."""
-    if (MODEL / "manifest.json").is_file():
-        return True
-    export = ["-m", "infinite_memory.embedding.export", "--to", str(MODEL)]
+    """Make the model ready; False when that failed, which is no reason not to start: memories wait for it."""
+    precision = "int8" if purpose == "test" else "fp32"  # the tests want both, which the hub's file has not
+    prepare = ["-m", "infinite_memory.embedding.prepare", "--to", str(MODEL), "--precision", precision]
     try:
-        if purpose == "test":
-            run("exporting the model", [str(python(VENV)), *export])
-            return True
-        if not os.environ.get("HF_HUB_OFFLINE"):
-            with contextlib.suppress(SetupError):
-                run("fetching the model", [str(python(VENV)), *export, "--fetch"], expected_to_fail=True)
-                return True
-            say("the model hub cannot be reached; exporting the model here instead, which needs torch for a minute")
-        export_apart(export)
+        run("making the model ready", [str(python(VENV)), *prepare])
     except SetupError as exc:
         say(f"{exc}\nno model yet: memories are stored, and found by their words only until a later run makes it")
         return False
     return True
-
-
-def export_apart(export: Sequence[str]) -> None:
-    """Export the model in an environment of its own that is removed afterwards, with the gigabyte that torch takes."""
-    apart = VENV / "export-env"
-    remove(apart)
-    try:
-        run("creating an environment to export the model in", [BASE_PYTHON, "-m", "venv", "--without-pip", str(apart)])
-        # It sees what is installed already, pip included, so only the rest is installed.
-        site_packages(apart).joinpath("base.pth").write_text(f"{site_packages(VENV)}\n", encoding="utf-8")
-        install_lock(apart, "requirements-export.lock", "installing sentence-transformers there")
-        install_torch(apart)
-        run("exporting the model", [str(python(apart)), *export])
-    finally:
-        remove(apart)
 
 
 def install_lock(venv: Path, name: str, doing: str) -> None:
@@ -164,9 +138,9 @@ def install_torch(venv: Path) -> None:
 
 @contextlib.contextmanager
 def step(venv: Path, name: str, *inputs: Path) -> Iterator[bool]:
-    """Tell whether a step that depends on *inputs* is still to do, and mark it done when it came to its end."""
+    """Tell whether a step that depends on *inputs* and the checkout's place is still to do, and mark it done when it came to its end."""
     mark = venv / "steps" / name
-    digest = hashlib.sha256(b"".join(one.read_bytes() for one in inputs)).hexdigest()
+    digest = hashlib.sha256(b"".join([str(ROOT).encode(), *(one.read_bytes() for one in inputs)])).hexdigest()
     if mark.is_file() and mark.read_text(encoding="ascii") == digest:
         yield False
         return
@@ -190,14 +164,13 @@ def half_done(venv: Path) -> Iterator[None]:
 
 def pip(venv: Path, doing: str, *arguments: str) -> None:
     """Install with the environment's own pip."""
-    options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-    if venv != VENV:
-        options.append("--no-compile")  # it is used once, and only a part of it is imported
+    # Python compiles what it imports when it first does; of all that is installed that is a third.
+    options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off", "--no-compile"]
     with half_done(venv):
         run(doing, [str(python(venv)), "-m", "pip", "install", *options, *arguments])
 
 
-def run(doing: str, command: Sequence[str], *, expected_to_fail: bool = False) -> None:
+def run(doing: str, command: Sequence[str]) -> None:
     """Run *command* with its output in the log, telling every few seconds that it still runs.
 
     Raises:
@@ -206,15 +179,15 @@ def run(doing: str, command: Sequence[str], *, expected_to_fail: bool = False) -
     say(f"{doing} …")
     started = time.monotonic()
     # Settings that would send packages elsewhere, or import other code than the checkout's.
-    environment = {name: value for name, value in os.environ.items() if name not in UNWANTED} | {
-        "PYTHONPATH": str(ROOT)
-    }
+    environment = {
+        name: value for name, value in os.environ.items() if name not in UNWANTED and not name.startswith("PYTHON")
+    } | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
     with LOG.open("ab") as log:
         log.write(f"\n== {doing}: {' '.join(command)}\n".encode())
         log.flush()
         begin = log.tell()
         with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, close_fds=False
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=VENV, close_fds=False
         ) as process:
             try:
                 while True:
@@ -228,7 +201,7 @@ def run(doing: str, command: Sequence[str], *, expected_to_fail: bool = False) -
                 raise
     if code:
         lines = LOG.read_bytes()[begin:].decode("utf-8", "replace").strip().splitlines()
-        tail = "" if expected_to_fail else "\n" + "\n".join(f"    {line}" for line in lines[-TAIL_LINES:])
+        tail = "\n" + "\n".join(f"    {line}" for line in lines[-TAIL_LINES:])
         raise SetupError(f"{doing} failed{tail}")
 
 
@@ -246,16 +219,11 @@ def python(venv: Path) -> Path:
     return venv / BIN / ("python.exe" if os.name == "nt" else "python")
 
 
-def site_packages(venv: Path) -> Path:
-    """Name the folder of an environment's packages."""
-    return Path(sysconfig.get_path("purelib", "venv", {"base": str(venv)}))
-
-
 def works(interpreter: Path) -> bool:
     """Tell whether *interpreter* runs, is new enough and has pip: the Python that it was made from may be gone."""
     check = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
     try:
-        return subprocess.run([str(interpreter), "-c", check], capture_output=True, check=False).returncode == 0
+        return subprocess.run([str(interpreter), "-I", "-c", check], capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 

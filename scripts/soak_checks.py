@@ -189,8 +189,8 @@ def _left_in_files(installation: Installation, removed: set[str]) -> list[str]:
         for generation in (installation.home / "sidecars" / "text").glob("text-*"):
             left += [f"{one} in {generation.name}" for one in ids_in(generation) & removed]
         return left
-    except (OSError, ValueError) as problem:  # a new generation took its place at this moment
-        return [f"not read: {problem}"]
+    except (OSError, ValueError) as exc:  # a new generation took its place at this moment
+        return [f"not read: {exc}"]
 
 
 def ids_in(generation: Path, *, marked_too: bool = True) -> set[str]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from infinite_memory import local_socket
+from infinite_memory.daemon import ipc
 from tests.processes import Installation
 
 DISK_MIB = 1500  # of a disk of its own, where one can be mounted
@@ -97,7 +97,7 @@ class Faults:
     def _connect_and_say_nothing(self) -> None:
         for link in self._silent:
             link.close()
-        found = [local_socket.connect(self._installation.home, 5) for _ in range(SILENT)]
+        found = [ipc.connect(self._installation.home, 5) for _ in range(SILENT)]
         self._silent = [one for one in found if one is not None]
 
     def _fill_disk(self) -> None:

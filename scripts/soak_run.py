@@ -105,8 +105,8 @@ class Soak:
             self.shared.counts[f"fault {name}"] += 1
             try:
                 harms[name]()
-            except Exception as problem:
-                self.shared.wrong.append(f"the fault {name} failed: {problem!r}")
+            except Exception as exc:
+                self.shared.wrong.append(f"the fault {name} failed: {exc!r}")
         if self._chosen:  # what was just removed for good is to leave the files all the same
             send_signal(self._installation.daemon_pid(), signal.SIGKILL)
 
@@ -160,8 +160,8 @@ def main() -> int:
             figures = soak.figures()
             try:
                 figures |= check(shared, users)
-            except AssertionError as problem:
-                shared.wrong.append(f"the checks did not end: {problem}")
+            except AssertionError as exc:
+                shared.wrong.append(f"the checks did not end: {exc}")
             if shared.wrong and options.keep is not None:
                 _keep(installation, options.keep)
     report = {"seed": seed, **figures, "counts": dict(sorted(shared.counts.items())), "wrong": shared.wrong}

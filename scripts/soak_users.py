@@ -87,8 +87,8 @@ class User:
         self._sent += 1
         try:
             reply = self._exchange(action, fields)
-        except (AssertionError, OSError) as problem:
-            reply = self._left_alone(action, problem)
+        except (AssertionError, OSError) as exc:
+            reply = self._left_alone(action, exc)
         took_s = time.monotonic() - began
         self.soak.slowest = max(self.soak.slowest, (took_s, f"{action} of client {self.number}"))
         code = reply.get("error_code", "OK")
@@ -146,12 +146,15 @@ class User:
             with contextlib.suppress(AssertionError, OSError):  # the next request notices
                 about = {"name": "soak", "version": "1"}
                 handshake = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
-                client.send(
-                    {"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": handshake},
-                    {"jsonrpc": "2.0", "method": "notifications/initialized"},
-                )
-                while "method" in client.reply(PATIENCE_S):
-                    pass
+                begin = {"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": handshake}
+                end = time.monotonic() + PATIENCE_S
+                client.send(begin)
+                while "result" not in (reply := client.reply(PATIENCE_S)) and time.monotonic() < end:
+                    if "error" in reply:  # nobody could be asked just then: a client tries again
+                        self.soak.counts[f"initialize {reply['error']['message'][:60]}"] += 1
+                        time.sleep(0.2)
+                        client.send(begin)
+                client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return client
 
     def _say(self, what: str) -> None:
@@ -242,7 +245,9 @@ class User:
 
     def _delete(self, mode: str) -> None:
         if memory_id := self._some(self.book.live):
-            reply = self._ask("delete_memory", target={"memory_id": memory_id}, forget_mode=mode)
+            # Over MCP what cannot be undone is asked for, of a client that cannot ask its user by a field.
+            agreed = {"confirm": True} if self._is_mcp and mode == "hard" else {}
+            reply = self._ask("delete_memory", target={"memory_id": memory_id}, forget_mode=mode, **agreed)
             texts = self.book.live.pop(memory_id)
             if reply["status"] != "OK":
                 self.book.doubtful[memory_id] = texts
@@ -284,8 +289,8 @@ class User:
         try:
             self._client.send_bytes(b'{"jsonrpc": "2.0", "id": 0, "action": "ping", "x": "' + b"y" * size + b'"}\n')
             reply = self._answer()
-        except (AssertionError, OSError) as problem:
-            self._left_alone("a line too long", problem)
+        except (AssertionError, OSError) as exc:
+            self._left_alone("a line too long", exc)
             return
         said = str(reply.get("error", reply))
         if (

@@ -35,7 +35,7 @@ from scale_parts.running import COMMAND, Running  # noqa: E402
 
 from infinite_memory.embedding.base import Embedder  # noqa: E402
 from infinite_memory.embedding.factory import open_embedder  # noqa: E402
-from infinite_memory.lifecycle.records import EXPORT_FORMAT, EXPORT_VERSION  # noqa: E402
+from infinite_memory.transfer.serialization import EXPORT_FORMAT, EXPORT_VERSION  # noqa: E402
 
 LEAST_SHARE = 0.8
 BATCH_TEXTS = 16
@@ -97,7 +97,7 @@ def chunks(count: int) -> Iterator[list[str]]:
     """Give ever new texts, *count* at a time; a number in each makes them different from round to round."""
     parents = texts.parents()[:: 30_000 // count][:count]
     for number in itertools.count():
-        yield [f"{number}. {one}" for one in parents]
+        yield [f"{number}. {parent}" for parent in parents]
 
 
 def main() -> int:

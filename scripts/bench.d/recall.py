@@ -138,13 +138,13 @@ def plain(
     def embed(texts: list[str]) -> Any:
         return np.concatenate([embedder.embed(texts[at : at + 16]) for at in range(0, len(texts), 16)])
 
-    dense = embed([one["text"] for one in queries]) @ embed([one["text"] for one in memories]).T
-    texts = [one["text"].lower() for one in memories]
+    dense = embed([one["text"] for one in queries]) @ embed([memory["text"] for memory in memories]).T
+    texts = [memory["text"].lower() for memory in memories]
     split = [text.split() for text in texts]
     counts = [Counter(words) for words in split]
     frequency = Counter(word for one in counts for word in one)
     mean = sum(map(len, split)) / len(split)
-    scopes = [one["scope"] for one in memories]
+    scopes = [memory["scope"] for memory in memories]
     found: dict[str, Ranked] = {"plain dense": {}, "plain BM25": {}, "grep": {}}
     for number, query in enumerate(queries):
         allowed = [at for at, scope in enumerate(scopes) if everywhere or scope == query["scope"]]

@@ -28,7 +28,7 @@ from zoneinfo import ZoneInfo
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from infinite_memory.time_phrases import find_time  # noqa: E402
+from infinite_memory.time_expressions import find_time  # noqa: E402
 
 UTC = ZoneInfo("UTC")
 SECOND = dt.timedelta(seconds=1)

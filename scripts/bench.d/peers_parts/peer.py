@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scale_parts.homes import FIRST, MODEL, Corpus
 
-from infinite_memory.embedding.manifest import TOKENIZER_FILE, Manifest, folder_of
+from infinite_memory.embedding.manifest import TOKENIZER_FILE, Manifest, get_folder
 
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
@@ -71,7 +71,7 @@ class Peer:
 
     def give_model(self, *, padded: bool) -> None:
         """Put our model where the peer keeps its own; *padded* leaves the tokenizer's padding to 128 tokens as it is shipped."""
-        source = folder_of(MODEL)
+        source = get_folder(MODEL)
         model = source / Manifest.load(source).files["fp32"].name
         place = self.home / ".cache" / "mcp_memory" / "onnx_models" / "all-MiniLM-L6-v2" / "onnx"
         place.mkdir(parents=True)

@@ -83,7 +83,7 @@ def tree(process: psutil.Process) -> list[psutil.Process]:
 
 def cpu_s(processes: Iterable[psutil.Process]) -> float:
     """CPU seconds that processes have used, children that have ended included."""
-    times = [one.cpu_times() for one in processes]
+    times = [process.cpu_times() for process in processes]
     return sum(one.user + one.system + one.children_user + one.children_system for one in times)
 
 

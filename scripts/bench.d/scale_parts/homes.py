@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from infinite_memory.embedding.factory import open_embedder
-from infinite_memory.engine.remember import content_hash
-from infinite_memory.home import Home
-from infinite_memory.models import Embedding, MemoryRecord, Window
-from infinite_memory.store.mongo import MongoStore
-from infinite_memory.store.mongod import LocalMongo
+from infinite_memory.models import Embedding, MemoryRecord, Window, content_hash
+from infinite_memory.mongod.server import LocalMongo
+from infinite_memory.paths import Home
+from infinite_memory.store.mongo.store import MongoStore
 from scale_parts import texts
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ async def _fill(home: Path, corpus: Corpus, first: int, end: int, scopes: int) -
     store = MongoStore(await mongod.start(), timeout_s=30.0)
     try:
         await store.connect()
-        known = {one.name: one for one in await store.list_scopes()}
+        known = {scope.name: scope for scope in await store.list_scopes()}
         names = [scope_name(number) for number in range(scopes)]
         wanted = [known.get(name) or await store.create_scope(name, "", FIRST) for name in names]
         for batch in _batches(first, end):

@@ -119,7 +119,7 @@ def write(page: Path, sizes: Sequence[Size], scopes: Mapping[str, tuple[Cost, Co
         "## Vector search alone",
         "",
         "CPU of a search for ten / for a hundred, ms, and recall@10 against an exact search in full precision. Up to 65,536 vectors the"
-        " search is exact; above, a product quantiser's fast scan gives a pool that is scored exactly (`sidecar/coarse.py`).",
+        " search is exact; above, a product quantiser's fast scan gives a pool that is scored exactly (`index/vector/pq_index.py`).",
         "",
         *_table(
             ["filter", *_heads(sizes)],
@@ -164,7 +164,9 @@ def draw(file: Path, sizes: Sequence[Size]) -> None:
     figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.5), sharey=True)
     for axis, what in zip(axes, ("p50", "cpu"), strict=True):
         for name in ("retrieve", *FLAT):
-            axis.plot([one.size for one in sizes], [getattr(one.costs[name], what) for one in sizes], "o-", label=name)
+            axis.plot(
+                [size.size for size in sizes], [getattr(size.costs[name], what) for size in sizes], "o-", label=name
+            )
         axis.set(xscale="log", yscale="log", xlabel="memories", title="wall clock, p50" if what == "p50" else "CPU")
         axis.grid(True, which="both", alpha=0.3)
     axes[0].set_ylabel("ms an operation")
@@ -174,11 +176,11 @@ def draw(file: Path, sizes: Sequence[Size]) -> None:
 
 
 def _heads(sizes: Sequence[Size]) -> list[str]:
-    return [f"{one.size:,}" for one in sizes]
+    return [f"{size.size:,}" for size in sizes]
 
 
 def _costs(sizes: Sequence[Size], form: Callable[[Cost], str]) -> list[list[str]]:
-    return [[name, *(form(one.costs[name]) for one in sizes)] for name in sizes[0].costs]
+    return [[name, *(form(size.costs[name]) for size in sizes)] for name in sizes[0].costs]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from infinite_memory.home import Home
+from infinite_memory.paths import Home
 from scale_parts.running import QUESTION, Client, Running
 
 SETTLED_S = 2.0

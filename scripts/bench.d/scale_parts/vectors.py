@@ -6,16 +6,17 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from infinite_memory.embedding.factory import open_embedder
-from infinite_memory.home import Home
+from infinite_memory.index.vector.faiss_index import FaissIndex
+from infinite_memory.index.vector.files import FaissIndexFiles
 from infinite_memory.models import Filter
-from infinite_memory.sidecar.faiss_sidecar import FaissSidecar
-from infinite_memory.sidecar.saved import FaissSidecarFiles
+from infinite_memory.paths import Home
 from scale_parts import texts
 from scale_parts.homes import MODEL, SHARES, Corpus, embedded
 
@@ -48,7 +49,9 @@ def measure(home: Path, corpus: Corpus, size: int) -> Iterator[Found]:
     kinds |= {f"{kind} {share:g} %": f"{kind}:{share:g}" for kind in ("random", "near") for share in SHARES}
     allowed = {name: np.array([tag is None or tag in one for one in tags]) for name, tag in kinds.items()}
     exact = _exact(corpus, size, questions, allowed)
-    order = {one: number for number, one in enumerate(sorted(sidecar.revisions()))}  # ids rise with the number
+    order = {
+        one: number for number, one in enumerate(chain.from_iterable(sidecar.iter_revisions()))
+    }  # ids rise with the number
     for name, tag in kinds.items():
         where = Filter(tag_keys=frozenset({tag} if tag else ()))
         began = time.process_time()
@@ -65,10 +68,10 @@ def measure(home: Path, corpus: Corpus, size: int) -> Iterator[Found]:
         yield Found(name, 1000 * cpu_10 / QUESTIONS, 1000 * cpu_100 / QUESTIONS, float(np.mean(shares)))
 
 
-def _load(home: Path) -> FaissSidecar:
+def _load(home: Path) -> FaissIndex:
     folder = Home(home, explicit=True).sidecars
     header = json.loads(max(folder.glob("generation-*/header.json")).read_bytes().split(b"\n")[0])
-    return FaissSidecarFiles(folder).load(header["database"], header["space"], header["dim"])[0]
+    return FaissIndexFiles(folder).load(header["database"], header["space"], header["dim"])[0]
 
 
 def _exact(
