@@ -15,7 +15,7 @@ from typing import Any
 
 from infinite_memory.hooks.control import OFF, ON, PAUSED, read_control, set_state
 from infinite_memory.hooks.files import events_set_aside, hooks_folder, last_events, waiting
-from infinite_memory.paths import check_home, find_home, unusable
+from infinite_memory.paths import HOME_VARIABLE, check_home, find_home, unusable
 
 _STATES = {"pause": PAUSED, "resume": ON, "off": OFF}
 _SAYS = {
@@ -32,17 +32,21 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     capturing = commands.add_parser("capture", help="pause, resume or turn off what hooks store and recall")
     capturing.add_argument("what", choices=("pause", "resume", "status", "off"), metavar="pause|resume|status|off")
     capturing.add_argument("--json", action="store_true")
+    capturing.add_argument(
+        "--home", metavar="FOLDER", help=f"the home of the memory; default: {HOME_VARIABLE}, or the user's"
+    )
     hook = commands.add_parser(
         "hook", help="what an assistant's hook runs: its event on standard input, no failure ever"
     )
     hook.add_argument(
         "event", metavar="EVENT", help="SessionStart, UserPromptSubmit, Stop, SubagentStop, PreCompact or SessionEnd"
     )
+    hook.add_argument("--home", metavar="FOLDER", help="the home of the memory, behind the event")
 
 
 def run(options: argparse.Namespace) -> int:
     """Change the state, if that is asked, and show it."""
-    home = find_home(os.environ).path
+    home = find_home(os.environ | ({HOME_VARIABLE: options.home} if options.home else {})).path
     try:
         check_home(home)
     except OSError as exc:

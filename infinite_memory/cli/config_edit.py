@@ -66,7 +66,7 @@ def find_entry(text: str, key: str, name: str, *, is_toml: bool) -> Any:
     return entries.get(name) if isinstance(entries, dict) else None
 
 
-def set_json_entry(text: str, key: str, name: str, entry: Json) -> str:
+def set_json_entry(text: str, key: str, name: str, entry: Any) -> str:
     """Return *text* with ``{key: {name: entry}}`` in it; of one that is there only the members that differ are written.
 
     Raises:

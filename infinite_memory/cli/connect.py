@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infinite_memory.cli import plugin
 from infinite_memory.cli.config_edit import (
     find_entry,
     merged,
@@ -59,6 +60,10 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     connecting.add_argument("--remove", action="store_true", help="take it out again")
     connecting.add_argument("--scope", metavar="NAME", help="the scope that is active at first")
     connecting.add_argument("--tools", choices=("core", "all"), help="which tools the client is offered")
+    connecting.add_argument(
+        "--plugin", action="store_true",
+        help="claude-code: install the plugin, with hooks and slash commands beside the server",
+    )  # fmt: skip
 
 
 def connect(options: argparse.Namespace) -> int:
@@ -69,6 +74,10 @@ def connect(options: argparse.Namespace) -> int:
         raise ConfigError("HOME is not set: it is not known where the client keeps its settings") from None
     target = find_target(options.client, os.environ, sys.platform, user)
     entry = server_entry(os.environ, scope=options.scope, tools=options.tools, with_type=target.needs_type)
+    if options.plugin:
+        if options.client != "claude-code":
+            raise ConfigError(f"--plugin is for claude-code; {target.title} has no plugin of ours")
+        return _connect_plugin(options, target, entry, user)
     if options.print:
         print(f"{target.file}:\n{render_entry(target, entry)}")
         return 0
@@ -86,6 +95,65 @@ def connect(options: argparse.Namespace) -> int:
     print(f"{NAME} was {what} {target.file}" + (f"\nthe file as it was: {backup}" if backup else ""))
     print(target.restart)
     return 0
+
+
+def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, user: Path) -> int:
+    """Install the plugin of Claude Code, or take it out again. It brings the server, so the server's own entry goes."""
+    folder, settings = plugin.plugin_folder(os.environ, user), plugin.settings_file(os.environ, user)
+    if options.remove:
+        was_there = remove_claude_plugin(os.environ, user)
+        print(
+            f"the plugin was taken out of {settings}"
+            if was_there
+            else f"{target.title} does not have the plugin: {settings}"
+        )
+        return 0
+    command, arguments = _command()
+    files = plugin.render_plugin(command, arguments, entry, entry.get("env", {}).get("INFINITE_MEMORY_HOME"))
+    before = _read(settings)
+    try:
+        after = plugin.enabled(before or "", folder)
+    except ValueError as exc:
+        raise ConfigError(f"{settings}: {exc}; nothing was changed") from None
+    if options.print:
+        print(f"{folder}:\n" + "".join(f"  {name}\n" for name in files) + f"{settings}:\n{plugin.enabled('', folder)}")
+        return 0
+    try:
+        plugin.write_plugin(folder, files)
+    except OSError as exc:
+        raise ConfigError(f"{folder} cannot be written: {exc.strerror or exc}") from None
+    backup = _replace(settings, before, after) if after != (before or "") else None
+    if disconnect(target):
+        print(f"the plugin brings the server: its entry was taken out of {target.file}")
+    print(
+        f"the plugin is in {folder}, and turned on in {settings}"
+        + (f"\nthe file as it was: {backup}" if backup else "")
+    )
+    print(target.restart)
+    return 0
+
+
+def remove_claude_plugin(environ: Mapping[str, str], user: Path, *, dry_run: bool = False) -> bool:
+    """Take the plugin out of Claude Code's settings, and remove its files; True if there was anything of it.
+
+    Raises:
+        ConfigError: something of it cannot be read, understood, written or removed.
+    """
+    folder, settings = plugin.plugin_folder(environ, user), plugin.settings_file(environ, user)
+    before = _read(settings)
+    try:
+        after = plugin.disabled(before or "")
+    except ValueError as exc:
+        raise ConfigError(f"{settings}: {exc}; nothing was changed") from None
+    is_there = after != (before or "") or plugin.has_plugin(folder)
+    if not dry_run:
+        if after != (before or ""):
+            _replace(settings, before, after)
+        try:
+            plugin.remove_plugin(folder)
+        except OSError as exc:
+            raise ConfigError(f"{folder} cannot be removed: {exc.strerror or exc}") from None
+    return is_there
 
 
 def disconnect(target: Target, *, dry_run: bool = False) -> bool:

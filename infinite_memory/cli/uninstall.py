@@ -1,9 +1,9 @@
 """`uninstall`: undo what this program did outside its own package, and say where the data is.
 
-Taken out: the entries that `connect` made in clients' configurations, units of systemd and launchd, and what can be made again (the
-models in the cache). Memories and backups stay, unless ``--delete-data`` is given and confirmed a second time; what this program did not
-write stays whatever is given (`own_files`). The package itself is removed by whatever installed it. The thin client imports this module
-too, for its arguments: what is heavy is imported where it is used.
+Taken out: the entries and the plugin that `connect` made in clients' configurations, units of systemd and launchd, and what can be made
+again (the models in the cache). Memories and backups stay, unless ``--delete-data`` is given and confirmed a second time; what this
+program did not write stays whatever is given (`own_files`). The package itself is removed by whatever installed it. The thin client
+imports this module too, for its arguments: what is heavy is imported where it is used.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _find_units(environ: Mapping[str, str]) -> list[tuple[Path, list[str]]]:
 
 def _disconnect(*, dry_run: bool) -> Iterator[str]:
     """Take our entry out of every client's configuration; yields what failed."""
-    from infinite_memory.cli.connect import CLIENTS, disconnect, find_target
+    from infinite_memory.cli.connect import CLIENTS, disconnect, find_target, remove_claude_plugin
 
     for client in CLIENTS:
         target = find_target(client, os.environ, sys.platform, Path.home())
@@ -119,6 +119,11 @@ def _disconnect(*, dry_run: bool) -> Iterator[str]:
                 print(f"{'would take' if dry_run else 'took'} the entry out of {target.file} ({target.title})")
         except ConfigError as exc:
             yield str(exc)
+    try:
+        if remove_claude_plugin(os.environ, Path.home(), dry_run=dry_run):
+            print(f"{'would take' if dry_run else 'took'} the plugin out of Claude Code")
+    except ConfigError as exc:
+        yield str(exc)
 
 
 def _stop_daemon(*, dry_run: bool) -> Iterator[str]:

@@ -25,7 +25,7 @@ from infinite_memory.daemon.ipc import PROTOCOL, connect
 from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.hooks.control import OFF, read_control
 from infinite_memory.hooks.files import CARRIED, last_events, record_event, spool
-from infinite_memory.paths import check_home, find_home
+from infinite_memory.paths import HOME_VARIABLE, check_home, find_home
 
 Json = dict[str, Any]
 
@@ -48,6 +48,8 @@ def run(arguments: Sequence[str]) -> int:
         signal.setitimer(signal.ITIMER_REAL, DEADLINE_S)
     home, event = None, "unknown"
     try:
+        if list(arguments[1:2]) == ["--home"]:
+            os.environ[HOME_VARIABLE] = arguments[2] if len(arguments) > 2 else ""
         named = find_home(os.environ).path
         check_home(named)  # nothing is written into a home that somebody else made, not even that it was refused
         home = named
