@@ -193,6 +193,9 @@ class CaptureSettings:
     """What the hooks of assistants store."""
 
     enabled: bool = _setting(True, "Whether hooks store what is said in sessions", per_session=True)
+    digests: bool = _setting(
+        True, "Whether each session is given a digest, made of its own sentences", per_session=True
+    )
 
 
 @dataclass(frozen=True, slots=True)

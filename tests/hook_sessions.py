@@ -91,7 +91,16 @@ def scope_of(session: HookSession) -> str:
 
 
 def stored(installation: Installation, session: HookSession) -> list[Json]:
-    """List what is stored of the project, oldest first."""
+    """List what was said in the project and is stored, oldest first."""
+    return [one for one in _all(installation, session) if "digest" not in one["tags"]]
+
+
+def digests(installation: Installation, session: HookSession) -> list[Json]:
+    """List the digests of the project, oldest first."""
+    return [one for one in _all(installation, session) if "digest" in one["tags"]]
+
+
+def _all(installation: Installation, session: HookSession) -> list[Json]:
     client = installation.clients[0] if installation.clients else installation.serve()
     reply = client.ask("list_memories", scope=scope_of(session), limit=1000)
     return sorted(reply.get("results", []), key=lambda one: one["timestamp"])

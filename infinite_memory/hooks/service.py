@@ -22,6 +22,7 @@ from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
 from infinite_memory.hooks.capture import SOURCE, Capture
 from infinite_memory.hooks.control import OFF, read_control
+from infinite_memory.hooks.digests import Digests, is_quiet, purged_before
 from infinite_memory.hooks.files import CARRIED, Json, read_json, record_event, set_aside, waiting
 from infinite_memory.hooks.projects import Project, find_project, find_scope
 from infinite_memory.hooks.recalling import Asking, recall_for_prompt, recall_for_start
@@ -31,7 +32,7 @@ from infinite_memory.zones import find_zone
 log = logging.getLogger(__name__)
 
 ANSWER_S = 0.6  # the hook waits 0.8 s: what comes later is not shown, and must not count as shown
-CAPTURED = "capture"  # the name under which the doctor finds what the daemon did
+CAPTURED, DIGESTED = "capture", "digest"  # the names under which the doctor finds what the daemon did
 
 
 class HookService:
@@ -44,6 +45,7 @@ class HookService:
         self._draining: asyncio.Task[None] | None = None
         self._is_wanted = self._is_catching_up = False
         self._direct: list[Json] = []  # events that the hook could not write to the disk
+        self._begun: set[str] = set()  # folders in which a session began, whose digests are still to be looked after
 
     def start(self) -> None:
         """Read what waits in the spool, in the background."""
@@ -61,6 +63,8 @@ class HookService:
         what = message.get("what")
         if what in ("capture", "recall"):
             self._direct.append(dict(message))
+        if message.get("event") == "SessionStart" and isinstance(cwd := message.get("cwd"), str):
+            self._begun.add(cwd)
         self.drain(catch_up=message.get("event") == "SessionStart")
         if what != "recall":
             return {"ok": True}
@@ -88,7 +92,7 @@ class HookService:
         zone = find_zone(config.time.zone, os.environ)
 
         def asking(tokens: int) -> Asking:
-            return Asking(session_id, scopes, tokens, dt.datetime.now(dt.UTC), zone)
+            return Asking(session_id, scopes, tokens, dt.datetime.now(dt.UTC), zone, purged_before(config))
 
         texts: list[str] = []
         if event == "SessionStart" and message.get("source") == "resume":
@@ -136,6 +140,11 @@ class HookService:
                         {"session_id": reading.session_id, "transcript_path": reading.transcript, "cwd": reading.cwd,
                          "environ": reading.environ}
                     )  # fmt: skip
+                for reading in await asyncio.to_thread(self._sessions.undigested):
+                    if await asyncio.to_thread(is_quiet, reading.transcript):
+                        await self._digest(reading)
+                while self._begun:
+                    await self._digest(None, self._begun.pop())
 
     async def _take(self, event: Json) -> bool:
         """Capture what an event speaks of; False when it is to be tried again."""
@@ -184,7 +193,34 @@ class HookService:
                 await self._take_over(reading, environ)
             raise
         await self._take_over(reading, environ)
+        if event.get("event") == "SessionEnd":
+            await self._digest(reading)
         return True
+
+    async def _digest(self, reading: Reading | None, cwd: str = "") -> None:
+        """Make the digest of a session, or look after those of a folder's project. What fails is tried again at a later start."""
+        try:
+            project: Project = await asyncio.to_thread(find_project, cwd if reading is None else reading.cwd)
+            config = await asyncio.to_thread(self._config, {"environ": {} if reading is None else reading.environ})
+            if not (project.captures and config.capture.enabled and config.capture.digests):
+                return
+            engine = await self._engine()
+            project = dataclasses.replace(project, scope=await find_scope(engine, project))
+            ledger = self._sessions.ledger(project.root)
+            digests = Digests(engine, project, ledger, SOURCE, purged_before(config))
+            if reading is None:
+                await digests.check()
+            else:
+                await digests.refresh(reading.session_id)
+                reading.digested = reading.offset
+                await asyncio.to_thread(self._sessions.save_reading, reading)
+        except (InfiniteMemoryError, OSError) as exc:
+            record_event(self._home, SOURCE, DIGESTED, str(exc))
+        except Exception as exc:
+            log.exception("a digest could not be made", extra={"event": "hook_failed"})
+            record_event(self._home, SOURCE, DIGESTED, type(exc).__name__)
+        else:
+            record_event(self._home, SOURCE, DIGESTED)
 
     async def _take_over(self, reading: Reading, environ: dict[str, str]) -> None:
         if reading.environ != environ:

@@ -29,6 +29,7 @@ class Reading:
     """How far a transcript was read. ``head`` is a hash of its beginning: another one means another file.
 
     ``withheld_until`` is the last instant, in seconds, at which capture was turned off: what was said before stays out, or is stored.
+    ``digested`` is the offset up to which the session has a digest.
     ``environ`` are the variables of the client, as of its last event: they count for what it said, whoever has it read.
     """
 
@@ -41,6 +42,7 @@ class Reading:
     stored: int = 0
     unread: int = 0
     withheld_until: float = 0.0
+    digested: int = 0
     environ: dict[str, str] = field(default_factory=dict)
 
 
@@ -92,13 +94,20 @@ class Sessions:
 
     def unfinished(self) -> list[Reading]:
         """List the sessions whose transcripts have grown since they were read, or shrunk."""
+        return [one for one in self._all() if (size := size_of(one.transcript)) and size != one.offset]
+
+    def undigested(self) -> list[Reading]:
+        """List the sessions of which something was read that is in no digest yet."""
+        return [one for one in self._all() if one.digested != one.offset]
+
+    def _all(self) -> list[Reading]:
         try:
             paths = sorted(self._readings.glob("*.json"))
         except OSError:
             return []
         values = [value for path in paths if not _faults(Reading, value := read_json(path) or {}) & _IDENTITY]
         found = [self.find_reading(value["session_id"], value["transcript"]) for value in values]
-        return [one for one in found if one is not None and (size := size_of(one.transcript)) and size != one.offset]
+        return [one for one in found if one is not None]
 
     def has_read(self, session_id: str) -> bool:
         """True if a transcript of that session was read, to its end or not."""

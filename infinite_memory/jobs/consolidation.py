@@ -47,6 +47,7 @@ ASKED = (
 )
 
 NEVER_PRUNED = "remember"  # a tag: what the user asked to remember by `#remember` (`hooks`), or tagged so
+DIGEST = "digest"  # a type: the record of a session (`hooks`), which is there for when its turns are pruned
 
 
 class Tidying(enum.Enum):
@@ -152,7 +153,7 @@ class Tidier:
             if scope.archived_at is not None or limits == (None, None, None):
                 continue
             uses = await self._store.uses.of_scope(scope.scope_id)
-            kept = [one async for one in self._store.stream([scope.scope_id]) if NEVER_PRUNED not in one.tag_keys]
+            kept = [one async for one in self._store.stream([scope.scope_id]) if not _is_kept(one)]
             if settings.max_age_days is not None:
                 limit = now - dt.timedelta(days=settings.max_age_days)
                 pruned += [one for one in kept if max(one.occurred_at, one.updated_at) < limit]
@@ -176,7 +177,7 @@ class Tidier:
                 continue
             talks: dict[str, list[MemoryRecord]] = defaultdict(list)
             async for one in self._store.stream([scope.scope_id]):
-                if one.conversation_id and one.source != SUMMARY and one.embedding is not None:
+                if one.conversation_id and one.source != SUMMARY and one.type != DIGEST and one.embedding is not None:
                     talks[one.conversation_id].append(one)
             for talk in talks.values():
                 if len(talk) >= LONG_CONVERSATION and max(one.occurred_at for one in talk) < before:
@@ -246,6 +247,11 @@ async def _written(model: ChatModel, summary: MemoryRecord, talk: Sequence[Memor
     text = await model.complete(ASKED, [ChatMessage(Role.USER, said)], max_tokens=MODEL_TOKENS)
     metadata = dict(summary.metadata) | {"written_by": model.name}
     return dataclasses.replace(summary, text=text.strip(), content_hash=content_hash(text.strip()), metadata=metadata)
+
+
+def _is_kept(memory: MemoryRecord) -> bool:
+    """True if a memory is never pruned."""
+    return NEVER_PRUNED in memory.tag_keys or memory.type == DIGEST
 
 
 def _surplus(memories: Sequence[MemoryRecord], most: int | None, most_mb: float | None) -> int:

@@ -110,6 +110,7 @@ INWARD = {
     # `client` talks to the daemon, `service` is a part of it.
     "hooks": (
         "hooks",
+        "text",
         "normalization",
         "contracts.native.serializers",
         "contracts.timestamps",

@@ -63,7 +63,7 @@ def test_no_value_of_a_memory_leaves_its_line_or_the_frame(field: str) -> None:
     lines: list[recalling.Line] = [
         ((memory,), recalling._line(memory, asking, memory.text, answer)) for answer in (None, memory)
     ]
-    lines += recalling._last_sessions([dataclasses.replace(memory, conversation_id="other", type="turn")], asking)
+    lines += recalling._last_sessions([dataclasses.replace(memory, conversation_id="other", type="turn")], [], asking)
     text = recalling._written(lines, asking, recalled)
     assert len(text.splitlines()) == 2 + len(lines) + 1
     assert "system-reminder>" not in text.replace("‹system-reminder>", "").replace("‹/system-reminder>", "")

@@ -1,0 +1,211 @@
+"""Makes a short record of a session out of its own sentences: what it was about, what was decided, what stays open, and which files.
+
+Nothing is written anew and no model takes part: sentences are chosen by the words that they share with several turns, and by words that
+speak of a decision or of something open. The same turns always give the same record. Sentences are told apart in every script; decisions
+and open matters by words of eleven languages, of which the text holds the beginnings so that endings do not matter.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from infinite_memory.contracts.native.serializers import cut_text
+from infinite_memory.hooks.transcript import ASSISTANT, USER
+from infinite_memory.text.stemmer import stem_words
+from infinite_memory.text.stopwords import FILLERS, content_words
+from infinite_memory.text.tokenizer import tokenize
+
+ABOUT, DECIDED, OPEN, FILES = "About", "Decided", "Open", "Files"
+MAX_ABOUT, MAX_DECIDED, MAX_OPEN, MAX_FILES = 3, 4, 3, 8
+MIN_TURNS = 2
+MIN_WORDS = 4  # of a sentence that tells something; scripts without blanks count pairs of characters
+MAX_SENTENCE_CHARS = 220
+MAX_TURN_CHARS = 20_000  # of a turn are looked at: what follows is a log
+LAST_TURNS = 4  # in which something open is still so
+FIRST_PROMPT_WEIGHT, USER_WEIGHT = 2.0, 1.3  # who asks says what it is about
+
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_ITEM = re.compile(r"^\s*(?:[-*+•>]|\d{1,3}[.)]|#{1,6})\s+")
+_NO_SENTENCE = re.compile(r"^\s*(?:\||[-=_*]{3,}|[{}\[\]();<>])")
+_END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])")
+_QUESTION = re.compile(r"[?？؟;][\"'”’)\]*_]*$")
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+")
+_EXTENSIONS = (
+    "py|pyi|js|mjs|cjs|ts|jsx|tsx|vue|svelte|md|rst|txt|toml|ya?ml|json|jsonl|ini|cfg|conf|env|lock|xml|html|css|scss|sql|sh|bash|ps1|rs|go|java|"
+    "kt|swift|c|h|cc|cpp|hpp|cs|rb|php|lua|ex|exs|scala|csv|ipynb|proto|tf|gradle|service|dockerfile"
+)
+_FILE = re.compile(
+    rf"(?<![\w./\\~-])(?:[\w.~-]{{1,80}}[/\\]){{0,12}}[\w.-]{{0,80}}\w\.(?:{_EXTENSIONS})(?![\w/\\-]|\.\w)",
+    re.IGNORECASE,
+)
+
+_DECIDES = (
+    r"\bdecid|\bdecision|\bagreed?\b|\bsettled? on|\bgoing with|\bgo with|\bwe chose|\bi chose|\blet'?s (?:use|keep|switch|drop|stay)"
+    r"|\bwe(?:'ll| will) (?:use|keep|switch|drop|ship|stay)|\bfrom now on|\balways use|\bnever use|\bi prefer|\bwe prefer",
+    r"\bentschieden|\bentschied|\bentscheid|\bbeschlossen|\bvereinbart|\bwir (?:nehmen|verwenden|benutzen|bleiben)"
+    r"|\bab (?:jetzt|sofort)\b|\bbevorzug",
+    r"\bdécid|\bon (?:prend|garde|utilise)|\bnous (?:utilis|gard|pren)|\bconvenu|\bdésormais|\bavons choisi|\bje préfère",
+    r"\bdecidi|\bdecisión|\bvamos a (?:usar|utilizar)|\busaremos|\bacordamos|\bacordado|\ba partir de ahora|\belegimos|\bprefiero",
+    r"\bdeciso|\bdecision|\buseremo|\bconcordato|\bd'ora in poi|\babbiamo scelto|\bpreferisco",
+    r"\bdecidimos|\bdecidi\b|\bdecisão|\bvamos usar|\bcombinamos|\ba partir de agora|\bescolhemos|\bprefiro",
+    r"\bbesloten|\bbeslist|\bwe gebruiken|\bafgesproken|\bvoortaan|\bgekozen voor|\bvoorkeur",
+    r"\bрешил|\bрешено|\bрешени|\bдоговорил|\bбудем использ|\bотныне|\bвыбрали|\bпредпоч",
+    "决定|決定|我们用|我们使用|我們用|我們使用|采用|採用|改用|商定|统一用|統一用|从现在起",
+    "決め|採用|にします|に決|使うことに|今後は|統一",
+    "결정|하기로|정했|앞으로는|채택",
+)
+_STAYS_OPEN = (
+    r"\btodo\b|\bopen question|\bstill (?:open|needs?|missing|to do|unclear)|\bnot (?:yet|decided)|\bnext step"
+    r"|\bremains to|\bto be (?:decided|done)",
+    r"\bnoch (?:nicht|offen|zu)\b|\bnächster schritt|\boffene frage|\bsteht noch aus",
+    r"\bà faire|\bpas encore|\breste à|\bprochaine étape",
+    r"\bpendiente|\btodavía no|\baún no|\bqueda por|\bpróximo paso|\bfalta\b",
+    r"\bda fare|\bnon ancora|\bresta da|\bprossimo passo",
+    r"\bpendente|\bainda não|\bfalta\b|\bpróximo passo",
+    r"\bnog (?:niet|te)\b|\bvolgende stap",
+    r"\bещё не|\bеще не|\bосталось|\bследующий шаг|\bнужно будет",
+    "待办|待辦|未解决|未解決|还没|還沒|尚未|下一步",
+    "未対応|まだ|次の|未定|残って",
+    "아직|남아|다음 단계",
+)
+_DECISION = re.compile("|".join(_DECIDES), re.IGNORECASE)
+_REMAINING = re.compile("|".join(_STAYS_OPEN), re.IGNORECASE)
+
+
+class Said(NamedTuple):
+    """What one side said, by the memory that holds it."""
+
+    memory_id: str
+    speaker: str | None
+    text: str
+    at: dt.datetime
+
+
+class Digest(NamedTuple):
+    """The record of a session, and the memories that its sentences come from."""
+
+    text: str
+    sources: tuple[str, ...]
+
+
+class _Sentence(NamedTuple):
+    """A sentence and where it stands: the number of its turn, and its own."""
+
+    turn: int
+    number: int
+    text: str
+    words: frozenset[str]
+
+
+def make_digest(turns: Sequence[Said]) -> Digest | None:
+    """Return the record of what was said, oldest first in *turns*; None where too little was said to be about anything."""
+    if len(turns) < MIN_TURNS:
+        return None
+    sentences = [one for number, turn in enumerate(turns) for one in _sentences(number, turn.text)]
+    about = _topics(sentences, turns)
+    if not about:
+        return None
+    decided = _first_of([one for one in reversed(sentences) if _decides(one.text)], MAX_DECIDED)
+    remaining = _first_of([one for one in reversed(sentences) if _stays_open(one, turns)], MAX_OPEN)
+    files = _files(turns)
+    lines, sources, shown = [], dict[int, None](), set[str]()
+    for label, chosen in ((DECIDED, decided), (OPEN, remaining), (ABOUT, about)):
+        for one in sorted(chosen):
+            if one.text.casefold() not in shown:
+                shown.add(one.text.casefold())
+                lines.append((label, one.text))
+                sources[one.turn] = None
+    order = (ABOUT, DECIDED, OPEN)
+    text = "\n".join(f"{label}: {said}" for label, said in sorted(lines, key=lambda line: order.index(line[0])))
+    if files:
+        text += f"\n{FILES}: {', '.join(files)}"
+        for file in files:
+            sources[next(number for number, turn in enumerate(turns) if file in turn.text)] = None
+    return Digest(text, tuple(turns[number].memory_id for number in sorted(sources)))
+
+
+def split_sentences(text: str) -> list[str]:
+    """Cut a text into sentences, one line at a time; code, tables and rules are left out."""
+    found = []
+    for line in _CODE.sub("\n", text[:MAX_TURN_CHARS]).split("\n"):
+        if not _NO_SENTENCE.match(line):
+            found += [one.strip() for one in _END.split(_ITEM.sub("", line).replace("**", ""))]
+    return [one for one in found if one]
+
+
+def _sentences(turn: int, text: str) -> list[_Sentence]:
+    """List the sentences of a turn that tell something."""
+    made = []
+    for number, said in enumerate(split_sentences(text)):
+        words = tokenize(said)
+        if len(words) >= MIN_WORDS:
+            made.append(_Sentence(turn, number, cut_text(" ".join(said.split()), MAX_SENTENCE_CHARS), _stems(words)))
+    return made
+
+
+def _stems(words: Iterable[str]) -> frozenset[str]:
+    told = [
+        word for word in content_words(list(words)) if word not in FILLERS and (len(word) > 2 or not word.isascii())
+    ]
+    return frozenset(stem_words(told))
+
+
+def _topics(sentences: Sequence[_Sentence], turns: Sequence[Said]) -> list[_Sentence]:
+    """Choose the sentences that share most words with other turns, each for words that none before it has; the user's count more.
+
+    A word that stands in nearly every turn tells no more than one that stands in a single one (*SumBasic*, Nenkova and Vanderwende
+    2005, with the share of turns in place of the share of words, so that words of a language without a stop list weigh little).
+    """
+    spread = Counter(
+        word for turn in range(len(turns)) for word in {w for one in sentences if one.turn == turn for w in one.words}
+    )
+    total = len(turns) + 1
+    weights = {word: count / total * (1 - count / total) for word, count in spread.items()}
+    first = next((one for one in sentences if turns[one.turn].speaker == USER), None)
+
+    def value(one: _Sentence) -> tuple[float, int, int]:
+        share = sum(sorted(weights[word] for word in one.words)) / (len(one.words) + 3)
+        factor = FIRST_PROMPT_WEIGHT if one == first else USER_WEIGHT if turns[one.turn].speaker == USER else 1.0
+        return share * factor, -one.turn, -one.number
+
+    chosen: list[_Sentence] = []
+    candidates = [one for one in sentences if one.words]
+    while candidates and len(chosen) < MAX_ABOUT:
+        best = max(candidates, key=value)
+        if value(best)[0] <= 0:
+            break
+        chosen.append(best)
+        weights.update(dict.fromkeys(best.words, 0.0))
+        candidates.remove(best)
+    return chosen
+
+
+def _decides(text: str) -> bool:
+    return _QUESTION.search(text) is None and _DECISION.search(text) is not None
+
+
+def _stays_open(one: _Sentence, turns: Sequence[Said]) -> bool:
+    """True for a question that nobody answered, and for what the last turns say is still to be done."""
+    answered = any(turn.speaker != turns[one.turn].speaker for turn in turns[one.turn + 1 :])
+    if _QUESTION.search(one.text):
+        return not answered
+    is_last = one.turn >= len(turns) - LAST_TURNS
+    return is_last and turns[one.turn].speaker in (USER, ASSISTANT) and _REMAINING.search(one.text) is not None
+
+
+def _first_of(sentences: Iterable[_Sentence], most: int) -> list[_Sentence]:
+    """Return the first few of different text."""
+    found: dict[str, _Sentence] = {}
+    for one in sentences:
+        found.setdefault(one.text.casefold(), one)
+    return list(found.values())[:most]
+
+
+def _files(turns: Sequence[Said]) -> list[str]:
+    """List the files that are named, most often named first."""
+    counts = Counter(file for turn in turns for file in set(_FILE.findall(_URL.sub(" ", turn.text[:MAX_TURN_CHARS]))))
+    return [file for file, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MAX_FILES]]

@@ -1,0 +1,164 @@
+"""Keeps a digest of each captured session as a memory: made at its end, made again where it went on, and gone with what it quotes.
+
+A digest has the type ``digest``, so `prune` leaves it when the turns it was made of are old; from then on it is the session's record, and
+what is said in the session later gets a digest of its own. Its id is made of the session and its text: making it again changes nothing,
+and one that was forgotten stays forgotten. It quotes: where a turn that it has a sentence of was forgotten, and not pruned, it is removed
+for good and made again of what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import datetime as dt
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from infinite_memory.config import Config
+from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.types import ForgetMode, ForgetTarget, NewMemory, ScopedFilter
+from infinite_memory.errors import AlreadyExistsError, MemoryNotFoundError, ScopeNotFoundError, without_surrogates
+from infinite_memory.hooks.digest import Said, make_digest
+from infinite_memory.hooks.ledger import Ledger
+from infinite_memory.hooks.projects import Project
+from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
+
+DIGEST = "digest"
+"""The type of a digest; retention never prunes what bears it (`jobs.consolidation`)."""
+
+MAX_TURNS = 2000  # of a session are looked at, the last ones
+MAX_CHECKED = 50  # digests of a project, newest first, whose turns are looked after
+QUIET_S = 600.0  # a session whose transcript did not grow for so long has ended, whether or not it said so
+
+
+class Digests:
+    """Makes and checks the digests of projects. One at a time: its user sees to that."""
+
+    def __init__(
+        self, engine: Engine, project: Project, ledger: Ledger, source: str, purged_before: dt.datetime | None
+    ) -> None:
+        """*purged_before* is as in `find_unsound`."""
+        self._engine, self._project, self._ledger, self._source = engine, project, ledger, source
+        self._purged_before = purged_before
+
+    async def refresh(self, session_id: str) -> bool:
+        """Make the digest of a session where it has none that is up to date; True if one was stored.
+
+        Raises:
+            InfiniteMemoryError: it could not be stored, or the old one not removed.
+            OSError: the ledger cannot be read or written.
+        """
+        scope = await self._engine.scopes.find(self._project.scope)
+        if scope is None:
+            return False
+        conversation = without_surrogates(session_id)
+        existing = await self._list(Filter(conversation_id=conversation, type=DIGEST))
+        turns = [one for one in await self._list(Filter(conversation_id=conversation)) if one.type != DIGEST]
+        unsound = await find_unsound(self._engine, existing, self._purged_before)
+        await self._remove(unsound)
+        existing = [one for one in existing if one not in unsound]
+        kept = [one for one in existing if turns and _begin(one) < turns[0].occurred_at]
+        covered = max((_end(one) for one in kept), default=None)
+        turns = [one for one in turns if covered is None or one.occurred_at > covered]
+        said = [Said(one.memory_id, one.speaker, one.text, one.occurred_at) for one in turns]
+        digest = await asyncio.to_thread(make_digest, said)
+        if digest is None:
+            return False
+        key = f"hook-digest/{self._project.root}/{session_id}/{digest.text}"
+        ids = await self._engine.memories.make_ids(key)
+        is_new = await self._store(scope, ids, NewMemory(
+            text=digest.text, scope=scope.name, source=self._source, tags=(DIGEST,), type=DIGEST, conversation_id=conversation,
+            occurred_at=turns[-1].occurred_at,
+            metadata={"from": turns[0].occurred_at.isoformat(), "to": turns[-1].occurred_at.isoformat(), "sources": list(digest.sources)},
+        ))  # fmt: skip
+        await self._remove([one for one in existing if one not in kept and one.memory_id not in ids])
+        return is_new
+
+    async def check(self) -> None:
+        """Remove and make again the digests of the project that quote what was forgotten. Errors as in `refresh`."""
+        digests = (await self._list(Filter(type=DIGEST)))[-MAX_CHECKED:]
+        unsound = await find_unsound(self._engine, digests, self._purged_before)
+        await self._remove(unsound)
+        for session_id in dict.fromkeys(one.conversation_id for one in unsound if one.conversation_id):
+            await self.refresh(session_id)
+
+    async def _store(self, scope: Scope, ids: Sequence[MemoryId], new: NewMemory) -> bool:
+        """Store a digest under the first of its ids, unless it was stored before, be it forgotten since."""
+        [noted] = await asyncio.to_thread(self._ledger.noted, [ids])
+        if noted or await self._engine.memories.find_taken(scope, ids):
+            return False
+        with contextlib.suppress(AlreadyExistsError):
+            await self._engine.memories.store(dataclasses.replace(new, memory_id=ids[0]))
+        await asyncio.to_thread(self._ledger.note, [ids[0]])
+        return True
+
+    async def _remove(self, digests: Iterable[MemoryRecord]) -> None:
+        for one in digests:
+            with contextlib.suppress(MemoryNotFoundError):
+                await self._engine.forget.matching(ForgetTarget(memory_id=one.memory_id), ForgetMode.HARD)
+
+    async def _list(self, where: Filter) -> list[MemoryRecord]:
+        """List memories of the project, oldest first, the last `MAX_TURNS` of them."""
+        try:
+            page = await self._engine.memories.list_page(ScopedFilter((self._project.scope,), where), MAX_TURNS)
+        except ScopeNotFoundError:
+            return []
+        return list(reversed(page.memories))
+
+
+async def find_unsound(
+    engine: Engine, digests: Sequence[MemoryRecord], purged_before: dt.datetime | None
+) -> list[MemoryRecord]:
+    """Return the digests that quote a memory which is not there any more, but for those that `prune` put away.
+
+    Args:
+        purged_before: What was said before may have been pruned and removed for good since (`retention.purge_pruned_days`); None: nothing.
+    """
+    quoted = {one for digest in digests for one in _sources(digest)}
+    found = await engine.memories.find(sorted(quoted), deleted=None) if quoted else {}
+    sound = {one for one, memory in found.items() if memory.deleted_at is None or memory.is_pruned}
+    hidden = found.keys() - sound
+    return [
+        digest
+        for digest in digests
+        if not hidden.isdisjoint(_sources(digest))
+        or not (sound.issuperset(_sources(digest)) or (purged_before is not None and _end(digest) < purged_before))
+    ]
+
+
+def purged_before(config: Config) -> dt.datetime | None:
+    """Return before which instant pruned memories may have been removed for good; None where they never are."""
+    days = config.retention.purge_pruned_days
+    return None if days is None else dt.datetime.now(dt.UTC) - dt.timedelta(days=days)
+
+
+def is_quiet(transcript: str) -> bool:
+    """True if a transcript has not grown for a while; one that is gone is quiet."""
+    try:
+        return time.time() - Path(transcript).stat().st_mtime > QUIET_S
+    except (OSError, ValueError):
+        return True
+
+
+def _sources(digest: MemoryRecord) -> tuple[MemoryId, ...]:
+    named = digest.metadata.get("sources")
+    return tuple(MemoryId(one) for one in named if isinstance(one, str)) if isinstance(named, list | tuple) else ()
+
+
+def _begin(digest: MemoryRecord) -> dt.datetime:
+    return _instant(digest, "from")
+
+
+def _end(digest: MemoryRecord) -> dt.datetime:
+    return _instant(digest, "to")
+
+
+def _instant(digest: MemoryRecord, name: str) -> dt.datetime:
+    """Return an instant of the digest's metadata; where somebody changed those, when the digest is dated."""
+    try:
+        instant = dt.datetime.fromisoformat(str(digest.metadata.get(name)))
+    except ValueError:
+        return digest.occurred_at
+    return instant if instant.tzinfo else digest.occurred_at

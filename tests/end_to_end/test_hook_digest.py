@@ -1,0 +1,139 @@
+"""Digests as they come about: at a session's end or the next start, once, recalled at a start, and gone with what they quote."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.hook_sessions import HookSession, digests, new_session, stored, wait_for
+from tests.processes import Installation, need_parts, until
+
+Json = dict[str, Any]
+
+TALK = (
+    ("Which database should the shop use?", "PostgreSQL would fit the shop. I changed src/shop/db.py."),
+    ("Good, we will use PostgreSQL for the shop.", "The cache of the shop is not yet set up."),
+)
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A home whose daemon is warm, and where pruning leaves one memory of a scope."""
+    need_parts()
+    environ = {"INFINITE_MEMORY_RETENTION__MAX_MEMORIES": "1"}
+    with Installation(tmp_path_factory.mktemp("digest") / "home", environ) as one:
+        assert one.command("daemon", "start").returncode == 0
+        assert one.call("store_memory", content="warm", scope="Other")["status"] == "OK"
+        until(lambda: one.status()["model"]["state"] == "ready", "the model is loaded")
+        yield one
+
+
+def held(memory: Installation, name: str) -> HookSession:
+    """Hold a session of a project of that name, and end it."""
+    session = new_session(memory, name)
+    for prompt, answer in TALK:
+        session.say(prompt, answer)
+    session.run(memory, "Stop")
+    session.run(memory, "SessionEnd")
+    wait_for(memory, session, 4)
+    until(lambda: digests(memory, session), "the digest is made")
+    return session
+
+
+def context_of(output: str) -> str:
+    return str(json.loads(output)["hookSpecificOutput"]["additionalContext"]) if output else ""
+
+
+def test_a_session_that_ends_has_one_digest_however_often_it_ends(memory: Installation) -> None:
+    session = held(memory, "ends")
+    [digest] = digests(memory, session)
+    assert "About: Which database should the shop use?" in digest["text"]
+    assert "Decided: Good, we will use PostgreSQL for the shop." in digest["text"]
+    assert "Open: The cache of the shop is not yet set up." in digest["text"]
+    assert "Files: src/shop/db.py" in digest["text"]
+    assert digest["conversation_id"] == session.session_id
+    for _ in range(2):
+        session.run(memory, "SessionEnd")
+        wait_for(memory, session, 4)
+    assert digests(memory, session) == [digest]
+
+
+def test_a_session_that_goes_on_has_its_digest_made_again(memory: Installation) -> None:
+    session = held(memory, "goes-on")
+    session.say("Let us also decide on the cache. We will use Redis for the cache of the shop.", "Redis is set up now.")
+    session.run(memory, "SessionEnd", session_id=session.session_id)
+    until(lambda: "Redis" in "".join(one["text"] for one in digests(memory, session)), "the digest is made again")
+    until(lambda: len(digests(memory, session)) == 1, "the digest before is gone")
+
+
+def test_a_session_that_was_killed_has_its_digest_at_a_later_start(memory: Installation) -> None:
+    session = new_session(memory, "killed")
+    for prompt, answer in TALK:
+        session.say(prompt, answer)
+    session.run(memory, "Stop")
+    wait_for(memory, session, 4)
+    assert digests(memory, session) == []
+    long_ago = time.time() - 3600
+    os.utime(session.transcript, (long_ago, long_ago))
+    new_session(memory, "killed-other").run(memory, "SessionStart")
+    until(lambda: len(digests(memory, session)) == 1, "the digest is made")
+
+
+def test_a_start_shows_the_digest_also_when_the_turns_are_pruned(memory: Installation) -> None:
+    session = held(memory, "pruned")
+    text = context_of(new_session(memory, "pruned").run(memory, "SessionStart"))
+    assert "Decided: Good, we will use PostgreSQL for the shop." in text
+    assert "asked:" not in text
+    reply = memory.call("optimize_memory", operations=["prune"])
+    assert reply["status"] == "OK", reply
+    until(lambda: len(stored(memory, session)) == 1, "the turns are pruned")
+    [digest] = digests(memory, session)
+    text = context_of(new_session(memory, "pruned").run(memory, "SessionStart"))
+    assert "Decided: Good, we will use PostgreSQL for the shop." in text
+    at = dt.datetime.now(dt.UTC)
+    session.write(session.entry("user", "Where does the shop keep its pictures?", at=at))
+    answer = [{"type": "text", "text": "The pictures of the shop are kept in a bucket."}]
+    session.write(session.entry("assistant", answer, at=at + dt.timedelta(seconds=1)))
+    session.run(memory, "SessionEnd")
+    until(lambda: len(digests(memory, session)) == 2, "what was said since has a digest of its own")
+    assert digest in digests(memory, session)
+
+
+def test_a_digest_does_not_outlive_what_was_forgotten(memory: Installation) -> None:
+    session = held(memory, "forgotten")
+    [turn] = [one for one in stored(memory, session) if one["text"].startswith("Good, we will use")]
+    memory.call("delete_memory", target={"memory_id": turn["memory_id"]}, forget_mode="soft")
+    other = new_session(memory, "forgotten")
+    assert "Good, we will use" not in context_of(other.run(memory, "SessionStart"))
+    until(
+        lambda: (found := digests(memory, session)) and "Good, we will use" not in found[0]["text"],
+        "the digest is made again without it",
+    )
+
+
+def test_a_digest_that_was_forgotten_does_not_come_back(memory: Installation) -> None:
+    session = held(memory, "gone")
+    [digest] = digests(memory, session)
+    assert memory.command("forget", digest["memory_id"], "--for-good", "--yes").returncode == 0
+    session.run(memory, "SessionEnd")
+    wait_for(memory, session, 4)
+    assert digests(memory, session) == []
+
+
+def test_digests_can_be_turned_off(memory: Installation) -> None:
+    session = new_session(memory, "off")
+    session.say(*TALK[0])
+    session.say(*TALK[1])
+    memory.environ["INFINITE_MEMORY_CAPTURE__DIGESTS"] = "false"
+    try:
+        session.run(memory, "SessionEnd")
+    finally:
+        del memory.environ["INFINITE_MEMORY_CAPTURE__DIGESTS"]
+    wait_for(memory, session, 4)
+    assert digests(memory, session) == []
