@@ -209,7 +209,7 @@ class HooksSettings:
         600, "Most tokens that are added to a prompt; 0: none", low=0, high=3000, per_session=True
     )
     min_confidence: float = _setting(
-        0.6, "Least confidence of what is added to a prompt", low=0.0, high=1.0, per_session=True
+        0.7, "Least probability that what is added to a prompt belongs to it", low=0.0, high=1.0, per_session=True
     )
 
 

@@ -7,7 +7,7 @@ that judge each memory themselves there is plain meaning or plain words; nothing
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,12 +72,14 @@ class Recall:
         min_confidence: float = 0.0,
         mode: Mode = Mode.HYBRID,
         explain: bool = False,
+        counts_use: bool = True,
     ) -> RecallResult:
         """Find the memories that answer *query* best among those that pass *where*.
 
         Texts that are equal after folding case and white space are one match. Fewer than *k* only when fewer pass the
         filter and *min_confidence*; by words alone, when fewer have one of them. A hybrid recall goes by words alone,
-        with a note, while the model is loading or when it failed. With *explain* the parts of each score are returned too.
+        with a note, while the model is loading or when it failed. With *explain* the parts of each score are returned too;
+        without *counts_use* they do not count as used, for who shows but some of them (`record_use`).
 
         Raises:
             EmbeddingError: *mode* needs the model and it cannot be used.
@@ -87,14 +89,19 @@ class Recall:
         scopes, search = await self._searcher.prepare(query, where, mode)
         matches, ranked = await self._searcher.find_answers(query, search, k)
         good = [match for match in matches if match.confidence >= min_confidence]
-        if self._uses is not None:
-            self._uses.record(match.memory for match in good)
+        if counts_use:
+            self.record_use(match.memory for match in good)
         explanations = (
             await explain_candidates(query, search, ranked, [match.memory for match in good]) if explain else {}
         )
         return RecallResult(
             tuple(await self._searcher.with_windows(good, search)), scopes, get_note(search, ranked), explanations
         )
+
+    def record_use(self, memories: Iterable[MemoryRecord]) -> None:
+        """Count memories that somebody was shown as used."""
+        if self._uses is not None:
+            self._uses.record(memories)
 
     async def find_closest(self, query: str, where: ScopedFilter, k: int, *, min_confidence: float) -> list[Match]:
         """Find the *k* best matches, each for itself: texts that are equal are not collapsed. Errors as in `search`.

@@ -4,9 +4,7 @@ Recalled text is marked as data, with its date and source, one line a memory; no
 Nothing is shown twice in a session, and nothing that the session said itself. Budgets are in tokens, estimated from
 above: a third of the ASCII characters and one for each other.
 
-Why the confidence of .6 (`hooks.min_confidence`): a question about something that is not remembered stays under .5 in 97 of 100 cases
-(`engine.confidence`), so .6 is silent there. Of what is shown about half is what judges list as an answer, the rest is near to it; at
-.8 nearly all is, but for one question in a hundred anything is shown at all (`docs/hooks.md` has the table).
+What surely belongs to a prompt is told by `relevance`.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from infinite_memory.engine.types import ScopedFilter
 from infinite_memory.errors import ScopeNotFoundError, without_surrogates
 from infinite_memory.hooks.capture import REMEMBER, TURN
 from infinite_memory.hooks.digests import DIGEST, find_unsound
+from infinite_memory.hooks.relevance import asks, judge
 from infinite_memory.hooks.sessions import Recalled
 from infinite_memory.hooks.transcript import ASSISTANT, USER
 from infinite_memory.models import MILLISECOND, Filter, Match, MemoryId, MemoryRecord, TimeRange
@@ -75,11 +74,12 @@ async def recall_for_prompt(
     if not asking.tokens or not _has_topic(prompt):
         return ""
     where = ScopedFilter(asking.scopes, lenient=True)
-    found = await engine.recall.search(without_surrogates(prompt), where, CANDIDATES, min_confidence=min_confidence)
+    prompt = without_surrogates(prompt)
+    found = await engine.recall.search(prompt, where, CANDIDATES, explain=True, counts_use=False)
     digests = [match.memory for match in found.matches if match.memory.type == DIGEST]
     unsound = await find_unsound(engine, digests, asking.purged_before)
     new = [match for match in found.matches if _is_new(match.memory, asking, recalled) and match.memory not in unsound]
-    matches = new[:SHOWN]
+    matches = [match for match, sure in judge(prompt, new, found.explanations) if sure >= min_confidence][:SHOWN]
     lines: list[Line] = []
     shown: set[MemoryId] = set()
     for match in matches:
@@ -88,7 +88,10 @@ async def recall_for_prompt(
             memories = (match.memory,) if answer is None else (match.memory, answer)
             lines.append((memories, _line(match.memory, asking, _best_part(match), answer)))
             shown |= {one.memory_id for one in memories}
-    return _written(lines, asking, recalled)
+    text = _written(lines, asking, recalled)
+    told = set(recalled.memory_ids)
+    engine.recall.record_use(match.memory for match in matches if match.memory.memory_id in told)
+    return text
 
 
 async def recall_for_start(engine: Engine, asking: Asking, recalled: Recalled) -> str:
@@ -121,13 +124,13 @@ def _has_topic(prompt: str) -> bool:
 
 
 async def _answer_to(engine: Engine, memory: MemoryRecord) -> MemoryRecord | None:
-    """Find what the assistant answered to a prompt of the user's; None for what is no prompt, or has no answer."""
-    if memory.speaker != USER or memory.conversation_id is None or memory.type != TURN:
+    """Find the answer to a prompt of the user's, or to a question of the assistant's; None for another turn, or without one."""
+    if memory.conversation_id is None or memory.type != TURN or not (memory.speaker == USER or asks(memory)):
         return None
     after = TimeRange(memory.occurred_at + MILLISECOND, None)
     where = ScopedFilter(None, Filter(conversation_id=memory.conversation_id, type=TURN, time=after))
     found = (await engine.memories.list_page(where, 1, newest_first=False)).memories
-    return found[0] if found and found[0].speaker == ASSISTANT else None
+    return found[0] if found and found[0].speaker in {USER, ASSISTANT} - {memory.speaker} else None
 
 
 def _last_sessions(turns: Iterable[MemoryRecord], digests: Sequence[MemoryRecord], asking: Asking) -> Iterator[Line]:

@@ -21,8 +21,9 @@ DENIED = (ForbiddenError, MemoryNotFoundError, ScopeNotFoundError)
 NOW = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
 EVERYWHERE = ScopedFilter(None)
 TELLS_NOTHING = {"memories.make_ids", "stats.state", "stats.health", "stats.collect", "scopes.refresh", "scopes.find_by_id",
-                 "scopes.find_by_ids"}  # fmt: skip
-"""Methods about no memory, or that take the id of a scope, which nobody learns who does not see it; looked at below."""
+                 "scopes.find_by_ids", "recall.record_use"}  # fmt: skip
+"""Methods about no memory, or that take records that the caller has read,
+or the id of a scope, which nobody learns who does not see it; looked at below."""
 
 
 def calls(memory_id: Any, record: Any, scope: Any) -> dict[str, Callable[[Any], Any]]:
