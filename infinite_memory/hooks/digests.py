@@ -128,6 +128,16 @@ async def find_unsound(
     ]
 
 
+async def find_in_place_of_turns(
+    engine: Engine, digests: Sequence[MemoryRecord], purged_before: dt.datetime | None
+) -> list[MemoryRecord]:
+    """Return the digests that are not unsound and quote no turn that is still there, for such a turn is found itself."""
+    quoted = {one for digest in digests for one in _sources(digest)}
+    live = (await engine.memories.find(sorted(quoted))).keys() if quoted else set[MemoryId]()
+    unsound = await find_unsound(engine, digests, purged_before)
+    return [digest for digest in digests if digest not in unsound and live.isdisjoint(_sources(digest))]
+
+
 def purged_before(config: Config) -> dt.datetime | None:
     """Return before which instant pruned memories may have been removed for good; None where they never are."""
     days = config.retention.purge_pruned_days

@@ -22,7 +22,7 @@ from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.types import ScopedFilter
 from infinite_memory.errors import ScopeNotFoundError, without_surrogates
 from infinite_memory.hooks.capture import REMEMBER, TURN
-from infinite_memory.hooks.digests import DIGEST, find_unsound
+from infinite_memory.hooks.digests import DIGEST, find_in_place_of_turns, find_unsound
 from infinite_memory.hooks.relevance import asks, judge
 from infinite_memory.hooks.sessions import Recalled
 from infinite_memory.hooks.transcript import ASSISTANT, USER
@@ -77,8 +77,12 @@ async def recall_for_prompt(
     prompt = without_surrogates(prompt)
     found = await engine.recall.search(prompt, where, CANDIDATES, explain=True, counts_use=False)
     digests = [match.memory for match in found.matches if match.memory.type == DIGEST]
-    unsound = await find_unsound(engine, digests, asking.purged_before)
-    new = [match for match in found.matches if _is_new(match.memory, asking, recalled) and match.memory not in unsound]
+    alone = await find_in_place_of_turns(engine, digests, asking.purged_before)
+    new = [
+        match
+        for match in found.matches
+        if _is_new(match.memory, asking, recalled) and (match.memory.type != DIGEST or match.memory in alone)
+    ]
     matches = [match for match, sure in judge(prompt, new, found.explanations) if sure >= min_confidence][:SHOWN]
     lines: list[Line] = []
     shown: set[MemoryId] = set()

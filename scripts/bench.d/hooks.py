@@ -1,6 +1,14 @@
-"""What a hook adds to a turn: `infinite-memory hook` as a whole process over a warm daemon, beside `python -c pass` in the same run.
+"""What hooks cost, what they lose and what they bring.
 
-The two take turns, so a busy machine slows both. The daemon knows a few hundred exchanges of the project; prompts ask about them.
+Without `--sessions`: what a hook adds to a turn, `infinite-memory hook` as a whole process over a warm daemon, beside `python -c
+pass` in the same run. The two take turns, so a busy machine slows both. The daemon knows a few hundred exchanges of the project;
+prompts ask about them.
+
+With `--sessions N`: N sessions are replayed with real hook processes, made of the conversations in `--data FOLDER` (several times;
+see `hooks_parts.conversations`) and of our own of `tests/data/recall`, while hooks and daemon are killed at random moments. Printed
+are lost and doubled turns, processes left, and then, for each set's questions put as prompts of later sessions, in how many the
+evidence is shown, by budget and beside plain `retrieve_memory`; how much of what is shown is evidence, for either half of the
+questions; and how many of 500 prompts about nothing that is remembered bring anything.
 """
 
 from __future__ import annotations
@@ -8,20 +16,29 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
+from hooks_parts import evidence, replay  # noqa: E402
+from hooks_parts.conversations import Conversations, Question, Turn, cut, load  # noqa: E402
+
+from tests.data.recall.make_unrelated import make  # noqa: E402
 from tests.hook_sessions import HookSession  # noqa: E402
 from tests.processes import Installation, until  # noqa: E402
 
 EVENTS = ("UserPromptSubmit", "Stop")
+BUDGETS = (200, 600, 1500)
+OWN = ROOT / "tests" / "data" / "recall" / "identifiers-11.json"
+UNRELATED_SEEDS = range(5, 10)  # a hundred prompts each
 
 
 def seconds(command: list[str], environ: dict[str, str], data: bytes) -> float:
@@ -36,12 +53,96 @@ def percentile(values: list[float], share: float) -> float:
     return 1000 * sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
+def own_set() -> Conversations:
+    """Return our own set: sentences with names, paths, codes and the like, told in sessions of four turns, and asked for one by one."""
+    found = Conversations()
+    pairs = json.loads(OWN.read_text("utf-8"))
+    for number, pair in enumerate(pairs):
+        project = f"own-{number % 4}"
+        said = Turn(f"own/{number}", "user", pair["text"], ""), Turn(f"own/{number}/a", "assistant", "Noted.", "")
+        sessions = found.sessions.setdefault(project, [])
+        if not sessions or len(sessions[-1]) >= 4:
+            sessions.append([])
+        sessions[-1] += said
+        found.questions.append(
+            Question(f"What do you know about {pair['query']}?", frozenset({f"own/{number}"}), project)
+        )
+    return found
+
+
+def measure_sessions(options: argparse.Namespace) -> None:
+    """Replay sessions, and print what was lost and what is found again."""
+    rng = random.Random(options.seed)
+    sets = {"own": own_set()} | {folder.name: load(folder) for folder in options.data}
+    projects = {
+        project: list(cut(sessions, options.turns))
+        for one in sets.values()
+        for project, sessions in one.sessions.items()
+    }
+    rows = list(replay.spread(projects, options.sessions, rng))
+    with tempfile.TemporaryDirectory() as folder, Installation(Path(folder) / "home") as memory:
+        assert memory.command("daemon", "start").returncode == 0
+        begin = time.perf_counter()
+        done = replay.replay(memory, rows, rng, kills=not options.no_kills)
+        took_s = time.perf_counter() - begin
+        print(
+            f"sessions {done.sessions}, turns {len(done.turns)}, acknowledged {len(done.acknowledged)}, in {took_s:.0f} s"
+        )
+        print(f"killed: hooks {done.killed_hooks}, daemons {done.killed_daemons}; digests {done.digests}")
+        print(f"lost {done.lost}, doubled {done.doubled}, model tokens 0 (no model is configured)")
+        turn_ids = {one: done.turns[at].turn_id for one, at in done.ids.items() if at in done.turns}
+        told = frozenset(turn_ids.values())
+        for name, one in sets.items():
+            asked = [question for question in one.questions if question.relevant <= told]
+            rng.shuffle(asked)
+            print_set(memory, name, asked[: options.questions], turn_ids)
+        unrelated = [
+            Question(made["query"], frozenset(), rng.choice(sorted(projects)))
+            for seed in UNRELATED_SEEDS
+            for made in make(seed)
+        ]
+        shown = evidence.by_hook(memory, unrelated, turn_ids, BUDGETS[1])
+        print(f"unrelated: {shown.with_any} of {shown.prompts} prompts bring anything")
+        for client in memory.clients:
+            client.kill()
+        print(f"processes left: {replay.count_left(memory)}")
+
+
+def print_set(memory: Installation, name: str, asked: list[Question], turn_ids: dict[str, str]) -> None:
+    """Print what the questions of one set bring, by budget, and by half of the questions at the usual one."""
+    client = memory.serve()
+    plain = evidence.by_retrieval(client, asked, turn_ids, BUDGETS)
+    for tokens in BUDGETS:
+        shown = evidence.by_hook(memory, asked, turn_ids, tokens)
+        print(f"{name:8} {tokens:5} tokens  hook   {shown.shares()}")
+        print(f"{name:8} {tokens:5} tokens  plain  {plain[tokens].shares()}")
+    for half in range(2):
+        part = [one for one in asked if zlib.crc32(one.text.encode()) % 2 == half]
+        print(f"{name:8} half {half}      hook   {evidence.by_hook(memory, part, turn_ids, BUDGETS[1]).shares()}")
+
+
 def main() -> None:
-    """Print p50 and p95 of each, and the ratios."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure what the arguments ask for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--exchanges", type=int, default=300)
+    parser.add_argument("--sessions", type=int, help="replay so many")
+    parser.add_argument(
+        "--data", type=Path, action="append", default=[], help="a folder of conversations and questions"
+    )
+    parser.add_argument("--turns", type=int, default=4, help="most turns of a session that is replayed")
+    parser.add_argument("--questions", type=int, default=1000, help="most questions of a set that are asked")
+    parser.add_argument("--no-kills", action="store_true", help="kill nothing")
+    parser.add_argument("--seed", type=int, default=22)
     options = parser.parse_args()
+    if options.sessions:
+        measure_sessions(options)
+    else:
+        measure_cost(options)
+
+
+def measure_cost(options: argparse.Namespace) -> None:
+    """Print p50 and p95 of each, and the ratios."""
     with tempfile.TemporaryDirectory() as folder, Installation(Path(folder) / "home") as memory:
         base = Path(folder)
         known, session = (HookSession(base / "project", base / "transcripts") for _ in range(2))

@@ -105,6 +105,15 @@ def test_a_start_shows_the_digest_also_when_the_turns_are_pruned(memory: Install
     assert digest in digests(memory, session)
 
 
+def test_a_prompt_brings_a_turn_itself_and_not_the_digest_that_quotes_it(memory: Installation) -> None:
+    held(memory, "itself")
+    prompt = "Which database should the shop use?"
+    text = context_of(new_session(memory, "itself").run(memory, "UserPromptSubmit", prompt=prompt))
+    shown = [line for line in text.splitlines() if line.startswith("- [") and "[session," not in line]
+    assert len([line for line in shown if "[answer] PostgreSQL would fit the shop" in line]) <= 1
+    assert not any("About:" in line for line in shown)
+
+
 def test_a_digest_does_not_outlive_what_was_forgotten(memory: Installation) -> None:
     session = held(memory, "forgotten")
     [turn] = [one for one in stored(memory, session) if one["text"].startswith("Good, we will use")]

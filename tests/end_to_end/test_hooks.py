@@ -94,6 +94,19 @@ def test_what_was_said_is_recalled_in_a_later_session_and_only_once(memory: Inst
     assert later.run(memory, "SessionStart", source="resume") == ""
 
 
+def test_a_question_of_the_assistants_brings_what_the_user_answered(memory: Installation) -> None:
+    earlier = new_session(memory, "asked-back")
+    earlier.say("Set up the nightly job.", "In which time zone should the nightly job of the billing run?")
+    earlier.say("In the one of Lisbon.", "Done.")
+    earlier.run(memory, "Stop")
+    wait_for(memory, earlier, 4)
+    later = new_session(memory, "asked-back")
+    later.run(memory, "SessionStart")
+    prompt = "In which time zone does the nightly job of the billing run?"
+    text = context_of(later.run(memory, "UserPromptSubmit", prompt=prompt), "UserPromptSubmit")
+    assert "[answer] In the one of Lisbon." in text
+
+
 def test_a_prompt_brings_what_the_start_could_not(memory: Installation) -> None:
     earlier = new_session(memory, "missed")
     earlier.say("#remember We write commit messages in English", "Noted.")
