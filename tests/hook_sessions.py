@@ -47,6 +47,20 @@ class HookSession:
         with self.transcript.open("ab") as file:
             file.write(b"".join(json.dumps(entry).encode("ascii") + b"\n" for entry in entries))
 
+    def say_in_codex(self, prompt: str, answer: str) -> None:
+        """Append an exchange to a rollout of Codex, as its version 0.13x writes it."""
+        for kind, role, text in (("user_message", "user", prompt), ("agent_message", "assistant", answer)):
+            at = self.entry(role, "")["timestamp"]
+            said = [{"type": "input_text" if role == "user" else "output_text", "text": text}]
+            self.write(
+                {
+                    "timestamp": at,
+                    "type": "response_item",
+                    "payload": {"type": "message", "role": role, "content": said},
+                },
+                {"timestamp": at, "type": "event_msg", "payload": {"type": kind, "message": text}},
+            )
+
     def say(self, prompt: str, answer: str) -> None:
         """Append an exchange."""
         self.write(self.entry("user", prompt), self.entry("assistant", [{"type": "text", "text": answer}]))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory.hooks.control import OFF, ON, PAUSED, read_control, set_state
-from infinite_memory.hooks.files import events_set_aside, hooks_folder, last_events, waiting
+from infinite_memory.hooks.files import CLIENTS, events_set_aside, hooks_folder, last_events, waiting
 from infinite_memory.paths import HOME_VARIABLE, check_home, find_home, unusable
 
 _STATES = {"pause": PAUSED, "resume": ON, "off": OFF}
@@ -42,6 +42,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         "event", metavar="EVENT", help="SessionStart, UserPromptSubmit, Stop, SubagentStop, PreCompact or SessionEnd"
     )
     hook.add_argument("--home", metavar="FOLDER", help="the home of the memory, behind the event")
+    hook.add_argument("--client", choices=CLIENTS, help="the assistant whose hook it is; default: claude-code")
 
 
 def run(options: argparse.Namespace) -> int:

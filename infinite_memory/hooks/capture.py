@@ -29,7 +29,6 @@ from infinite_memory.models import Scope, content_hash
 
 log = logging.getLogger(__name__)
 
-SOURCE = "claude-code"
 REMEMBER = "remember"
 """The tag and type of a ``#remember`` line; retention never prunes what bears it (`jobs.consolidation`)."""
 
@@ -151,7 +150,7 @@ def _draft(turn: Turn, reading: Reading, project: Project) -> NewMemory:
     return NewMemory(
         text=text,
         scope=project.scope,
-        source=SOURCE,
+        source=reading.client,
         tags=(REMEMBER,) if turn.is_remembered else (),
         type=REMEMBER if turn.is_remembered else TURN,
         importance=REMEMBERED_IMPORTANCE if turn.is_remembered else None,

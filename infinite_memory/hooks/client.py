@@ -5,8 +5,8 @@ then the daemon is told, and started in the background where there is none. An e
 UserPromptSubmit) asks the daemon what is known, waits a short time, and prints what came or nothing at all. A daemon that hangs
 costs no more than `DEADLINE_S`: a timer of the system ends the process.
 
-Output is the envelope of the hooks reference of Claude Code: ``{"hookSpecificOutput": {"hookEventName", "additionalContext"}}``,
-in ASCII, so that no character can be cut in two on the way.
+Output is the envelope of the hooks reference of Claude Code, which Codex takes over: ``{"hookSpecificOutput": {"hookEventName",
+"additionalContext"}}``, in ASCII, so that no character can be cut in two on the way.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ from infinite_memory import __version__
 from infinite_memory.daemon.ipc import PROTOCOL, connect
 from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.hooks.control import OFF, read_control
-from infinite_memory.hooks.files import CARRIED, last_events, record_event, spool
+from infinite_memory.hooks.files import CARRIED, CLAUDE_CODE, CLIENTS, last_events, record_event, spool
 from infinite_memory.paths import HOME_VARIABLE, check_home, find_home
 
 Json = dict[str, Any]
 
-CLIENT = "claude-code"
 RECALLING = ("SessionStart", "UserPromptSubmit")
 CAPTURING = ("Stop", "SubagentStop", "PreCompact", "SessionEnd")
 
@@ -46,10 +45,13 @@ def run(arguments: Sequence[str]) -> int:
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
         signal.setitimer(signal.ITIMER_REAL, DEADLINE_S)
-    home, event = None, "unknown"
+    home, event, client = None, "unknown", CLAUDE_CODE
     try:
-        if list(arguments[1:2]) == ["--home"]:
-            os.environ[HOME_VARIABLE] = arguments[2] if len(arguments) > 2 else ""
+        options = dict(zip(arguments[1::2], arguments[2::2], strict=False))
+        if "--home" in options:
+            os.environ[HOME_VARIABLE] = options["--home"]
+        if options.get("--client") in CLIENTS:
+            client = options["--client"]
         named = find_home(os.environ).path
         check_home(named)  # nothing is written into a home that somebody else made, not even that it was refused
         home = named
@@ -58,13 +60,13 @@ def run(arguments: Sequence[str]) -> int:
         event = arguments[0] if arguments and arguments[0] in (*RECALLING, *CAPTURING) else "unknown"
         if event == "unknown":
             raise ValueError("the event has no name that is known")
-        output = _handle(home, event, _read_input())
-        record_event(home, CLIENT, event)
+        output = _handle(home, client, event, _read_input())
+        record_event(home, client, event)
         if output:
             os.write(1, json.dumps(output).encode("ascii") + b"\n")
     except Exception as exc:  # a hook never fails the session
         if home is not None:
-            record_event(home, CLIENT, event, f"{type(exc).__name__}: {exc}"[:300])
+            record_event(home, client, event, f"{type(exc).__name__}: {exc}"[:300])
     return 0
 
 
@@ -89,9 +91,9 @@ def _read_input() -> Json:
     return value
 
 
-def _handle(home: Path, event: str, fields: Json) -> Json | None:
+def _handle(home: Path, client: str, event: str, fields: Json) -> Json | None:
     """Return the envelope to print; None for none."""
-    message: Json = {"event": event, "at": time.time(), "environ": _settings()}
+    message: Json = {"event": event, "client": client, "at": time.time(), "environ": _settings()}
     for name in ("session_id", "transcript_path", "cwd", "source", "trigger", "reason"):
         if isinstance(value := fields.get(name), str) and len(value) <= FIELD_CHARS:
             message[name] = value

@@ -20,10 +20,10 @@ from typing import Any
 from infinite_memory.config import Config, load_config
 from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
-from infinite_memory.hooks.capture import SOURCE, Capture
+from infinite_memory.hooks.capture import Capture
 from infinite_memory.hooks.control import OFF, read_control
 from infinite_memory.hooks.digests import Digests, is_quiet, purged_before
-from infinite_memory.hooks.files import CARRIED, Json, read_json, record_event, set_aside, waiting
+from infinite_memory.hooks.files import CARRIED, CLAUDE_CODE, CLIENTS, Json, read_json, record_event, set_aside, waiting
 from infinite_memory.hooks.projects import Project, find_project, find_scope
 from infinite_memory.hooks.recalling import Asking, recall_for_prompt, recall_for_start
 from infinite_memory.hooks.sessions import Reading, Sessions
@@ -74,10 +74,10 @@ class HookService:
         except TimeoutError:
             return {"ok": True, "late": True}
         except (InfiniteMemoryError, OSError) as exc:
-            record_event(self._home, SOURCE, "recall", str(exc))
+            record_event(self._home, _client(message), "recall", str(exc))
         except Exception as exc:
             log.exception("a recall for a hook failed", extra={"event": "hook_failed"})
-            record_event(self._home, SOURCE, "recall", type(exc).__name__)
+            record_event(self._home, _client(message), "recall", type(exc).__name__)
         return {"ok": True}
 
     async def _recall(self, message: Mapping[str, Any]) -> str:
@@ -105,7 +105,7 @@ class HookService:
             tokens = asking(config.hooks.prompt_tokens)
             texts.append(await recall_for_prompt(engine, prompt, tokens, recalled, config.hooks.min_confidence))
         await asyncio.to_thread(self._sessions.save_recalled, recalled)
-        record_event(self._home, SOURCE, "recall")
+        record_event(self._home, _client(message), "recall")
         return "\n".join(filter(None, texts))
 
     def drain(self, *, catch_up: bool = False) -> None:
@@ -138,7 +138,7 @@ class HookService:
                         continue
                     await self._take(
                         {"session_id": reading.session_id, "transcript_path": reading.transcript, "cwd": reading.cwd,
-                         "environ": reading.environ}
+                         "environ": reading.environ, "client": reading.client}
                     )  # fmt: skip
                 for reading in await asyncio.to_thread(self._sessions.undigested):
                     if await asyncio.to_thread(is_quiet, reading.transcript):
@@ -152,16 +152,16 @@ class HookService:
             if not await self._read(event):
                 return True
         except (ScopeArchivedError, FileNotFoundError, ValueError) as exc:  # trying again would not help
-            record_event(self._home, SOURCE, CAPTURED, str(exc))
+            record_event(self._home, _client(event), CAPTURED, str(exc))
             return True
         except (InfiniteMemoryError, OSError) as exc:
-            record_event(self._home, SOURCE, CAPTURED, str(exc))
+            record_event(self._home, _client(event), CAPTURED, str(exc))
             return False
         except Exception as exc:
             log.exception("an event of a hook failed", extra={"event": "hook_failed"})
-            record_event(self._home, SOURCE, CAPTURED, type(exc).__name__)
+            record_event(self._home, _client(event), CAPTURED, type(exc).__name__)
             return False
-        record_event(self._home, SOURCE, CAPTURED)
+        record_event(self._home, _client(event), CAPTURED)
         return True
 
     async def _read(self, event: Json) -> bool:
@@ -181,7 +181,7 @@ class HookService:
         reading = await asyncio.to_thread(self._sessions.find_reading, session_id, transcript)
         if event.get("what") == "recall" and (reading is None or reading.environ == environ):
             return False
-        reading = reading or Reading(session_id, transcript, cwd, environ=environ)
+        reading = reading or Reading(session_id, transcript, cwd, environ=environ, client=_client(event))
         reading.cwd = reading.cwd or cwd
         settings = [reading.environ, environ][: 1 if event.get("event") == "SessionStart" else 2]
         until, is_beginning = _instant(event), event.get("what") == "recall"
@@ -199,6 +199,7 @@ class HookService:
 
     async def _digest(self, reading: Reading | None, cwd: str = "") -> None:
         """Make the digest of a session, or look after those of a folder's project. What fails is tried again at a later start."""
+        client = CLAUDE_CODE if reading is None else reading.client
         try:
             project: Project = await asyncio.to_thread(find_project, cwd if reading is None else reading.cwd)
             config = await asyncio.to_thread(self._config, {"environ": {} if reading is None else reading.environ})
@@ -207,7 +208,7 @@ class HookService:
             engine = await self._engine()
             project = dataclasses.replace(project, scope=await find_scope(engine, project))
             ledger = self._sessions.ledger(project.root)
-            digests = Digests(engine, project, ledger, SOURCE, purged_before(config))
+            digests = Digests(engine, project, ledger, client, purged_before(config))
             if reading is None:
                 await digests.check()
             else:
@@ -215,12 +216,12 @@ class HookService:
                 reading.digested = reading.offset
                 await asyncio.to_thread(self._sessions.save_reading, reading)
         except (InfiniteMemoryError, OSError) as exc:
-            record_event(self._home, SOURCE, DIGESTED, str(exc))
+            record_event(self._home, client, DIGESTED, str(exc))
         except Exception as exc:
             log.exception("a digest could not be made", extra={"event": "hook_failed"})
-            record_event(self._home, SOURCE, DIGESTED, type(exc).__name__)
+            record_event(self._home, client, DIGESTED, type(exc).__name__)
         else:
-            record_event(self._home, SOURCE, DIGESTED)
+            record_event(self._home, client, DIGESTED)
 
     async def _take_over(self, reading: Reading, environ: dict[str, str]) -> None:
         if reading.environ != environ:
@@ -254,6 +255,12 @@ def _own_settings(event: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(named, dict):
         return {}
     return {str(name): str(value) for name, value in named.items() if str(name).startswith(CARRIED)}
+
+
+def _client(event: Mapping[str, Any]) -> str:
+    """Return the assistant whose event it is."""
+    client = event.get("client")
+    return client if client in CLIENTS else CLAUDE_CODE
 
 
 def _instant(event: Mapping[str, Any]) -> float | None:

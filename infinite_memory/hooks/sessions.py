@@ -16,7 +16,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.hooks.files import Json, hooks_folder, read_json, write_json
+from infinite_memory.hooks.files import CLAUDE_CODE, Json, hooks_folder, read_json, write_json
 from infinite_memory.hooks.ledger import Ledger
 
 HEAD_BYTES = 512
@@ -43,6 +43,7 @@ class Reading:
     unread: int = 0
     withheld_until: float = 0.0
     digested: int = 0
+    client: str = CLAUDE_CODE
     environ: dict[str, str] = field(default_factory=dict)
 
 

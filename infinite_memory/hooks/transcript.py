@@ -1,4 +1,4 @@
-"""Reads a transcript of Claude Code (JSON Lines) from where it was left: what the user and the assistant said, nothing else.
+"""Reads a transcript of Claude Code or of Codex (JSON Lines) from where it was left: what the user and the assistant said, nothing else.
 
 Left out: what tools were asked and answered, reasoning, texts of the client program (reminders, what an editor adds of a file, output
 of local commands, the summary of a compaction, errors of the API), side chains of subagents, and what we recalled into the session
@@ -44,6 +44,9 @@ _CLIENT_TEXT = re.compile(
 )
 _SKIP = re.compile(r"(?<![\w#])#skip\b", re.IGNORECASE)
 _REMEMBER = re.compile(r"(?<![\w#])#remember\b[:,]?[ \t]*", re.IGNORECASE)
+_SAYING = b'"user"', b'"assistant"', b'"user_message"', b'"agent_message"'
+"""One of these is in every line that tells what somebody said."""
+
 _NOT_SAID = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 
 
@@ -119,13 +122,27 @@ def _is_later(turn: Turn, until: float) -> bool:
 
 
 def _parse(line: bytes) -> Json | None:
-    if b'"user"' not in line and b'"assistant"' not in line and line.endswith(b"}\n"):
+    if not any(word in line for word in _SAYING) and line.endswith(b"}\n"):
         return {}  # nothing that anybody said: most bytes of a transcript need no parsing
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return _of_codex(value) if isinstance(value, dict) else None
+
+
+def _of_codex(entry: Json) -> Json:
+    """Return what a rollout of Codex tells its users of a turn, as Claude Code would write it; any other entry as it is.
+
+    Its ``response_item`` entries say the same again, among what Codex puts into the session itself (AGENTS.md, its surroundings).
+    """
+    payload = entry.get("payload")
+    if entry.get("type") != "event_msg" or not isinstance(payload, dict):
+        return entry
+    speaker = {"user_message": USER, "agent_message": ASSISTANT}.get(str(payload.get("type")))
+    if speaker is None or payload.get("kind") not in (None, "plain"):
+        return {}
+    return {"type": speaker, "timestamp": entry.get("timestamp"), "message": {"content": payload.get("message")}}
 
 
 def _turns(entry: Json, *, is_skipping: bool) -> tuple[list[Turn], bool]:

@@ -94,6 +94,21 @@ def test_what_was_said_is_recalled_in_a_later_session_and_only_once(memory: Inst
     assert later.run(memory, "SessionStart", source="resume") == ""
 
 
+def test_hooks_of_codex_share_the_projects_memory(memory: Installation) -> None:
+    codex = new_session(memory, "codex")
+    codex.say_in_codex("Which port does the staging server listen on?", "The staging server listens on port 8443.")
+    for event in EVENTS:
+        done = memory.command("hook", event, "--client", "codex", input=json.dumps(codex.event(event)))
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), event
+    first, second = wait_for(memory, codex, 2)
+    assert (first["source"], second["text"]) == ("codex", "The staging server listens on port 8443.")
+    later = new_session(memory, "codex")
+    later.run(memory, "SessionStart")
+    asked = "Which port does the staging server listen on?"
+    assert "8443" in context_of(later.run(memory, "UserPromptSubmit", prompt=asked), "UserPromptSubmit")
+    assert "codex Stop: last" in memory.command("doctor").stdout
+
+
 def test_a_question_of_the_assistants_brings_what_the_user_answered(memory: Installation) -> None:
     earlier = new_session(memory, "asked-back")
     earlier.say("Set up the nightly job.", "In which time zone should the nightly job of the billing run?")

@@ -34,6 +34,27 @@ def test_a_prompt_and_its_answer_are_two_turns_with_their_instants(session: Hook
     assert first.at < second.at
 
 
+def test_a_rollout_of_codex_is_read_by_what_it_tells_its_user(session: HookSession) -> None:
+    at = "2026-11-20T09:00:00.000Z"
+    session.write(
+        {"timestamp": at, "type": "session_meta", "payload": {"id": "x", "cwd": "/", "originator": "user"}},
+        {"timestamp": at, "type": "response_item",
+         "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>"}]}},
+        {"timestamp": at, "type": "event_msg", "payload": {"type": "user_message", "message": "# AGENTS", "kind": "user_instructions"}},
+    )  # fmt: skip
+    session.say_in_codex("#remember We deploy on Fridays\nWhere do we deploy?", "To Frankfurt.")
+    session.write(
+        {"timestamp": at, "type": "event_msg", "payload": {"type": "token_count", "info": {"user": 1}}},
+        {"timestamp": at, "type": "event_msg", "payload": {"type": "agent_message", "message": ["no text"]}},
+        {"timestamp": at, "type": "event_msg", "payload": "user"},
+    )
+    assert said(session) == [
+        ("user", "We deploy on Fridays"),
+        ("user", "Where do we deploy?"),
+        ("assistant", "To Frankfurt."),
+    ]
+
+
 @pytest.mark.parametrize(
     ("speaker", "content", "more"),
     [
