@@ -30,6 +30,7 @@ from infinite_memory.models import MILLISECOND, Filter, Match, MemoryId, MemoryR
 
 MAX_UNITS = 9_500  # UTF-16 units; the client cuts at 10,000 characters, wherever that is
 MAX_LINE_CHARS = 700
+MIN_LINE_CHARS = 160
 MAX_TOPIC_CHARS = 240
 MAX_NAME_CHARS = 80  # of a speaker or source
 CANDIDATES = 20
@@ -189,17 +190,29 @@ def _short(text: str, most: int = MAX_TOPIC_CHARS) -> str:
 
 
 def _written(lines: Iterable[Line], asking: Asking, recalled: Recalled) -> str:
-    """Put lines into their frame, as many from the first as the budget allows; the last of them may be cut."""
+    """Put lines into their frame, as many from the first as the budget allows; the first one is cut where it is too long."""
     tokens, units = asking.tokens - estimate_tokens(_OPEN + _CLOSE), MAX_UNITS - len(_OPEN) - len(_CLOSE)
     chosen: list[str] = []
     for memories, line in lines:
-        if estimate_tokens(line) > tokens or _units(line) > units:
+        shown = line if chosen else _fitting(line, tokens, units)
+        if not shown or estimate_tokens(shown) > tokens or _units(shown) > units:
             break
-        tokens, units = tokens - estimate_tokens(line) - 1, units - _units(line) - 1
-        if line not in chosen:
-            chosen.append(line)
+        tokens, units = tokens - estimate_tokens(shown) - 1, units - _units(shown) - 1
+        if shown not in chosen:
+            chosen.append(shown)
         recalled.memory_ids += [memory.memory_id for memory in memories]
     return without_surrogates("\n".join((_OPEN, *chosen, _CLOSE))) if chosen else ""
+
+
+def _fitting(line: str, tokens: int, units: int) -> str:
+    """Cut a line to a budget; "" where less than `MIN_LINE_CHARS` of it would be left."""
+    most = len(line)
+    while most >= min(MIN_LINE_CHARS, len(line)) and most > 0:
+        shown = cut_text(line, most)
+        if estimate_tokens(shown) <= tokens and _units(shown) <= units:
+            return shown
+        most = most * 9 // 10
+    return ""
 
 
 def estimate_tokens(text: str) -> int:
