@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,8 +116,9 @@ def print_set(memory: Installation, name: str, asked: list[Question], turn_ids: 
         print(f"{name:8} {tokens:5} tokens  hook   {shown.shares()}")
         print(f"{name:8} {tokens:5} tokens  plain  {plain[tokens].shares()}")
     for half in range(2):
-        part = [one for one in asked if zlib.crc32(one.text.encode()) % 2 == half]
-        print(f"{name:8} half {half}      hook   {evidence.by_hook(memory, part, turn_ids, BUDGETS[1]).shares()}")
+        part = [one for one in asked if one.half == half]
+        if part:
+            print(f"{name:8} half {half}      hook   {evidence.by_hook(memory, part, turn_ids, BUDGETS[1]).shares()}")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ bear names a question is put as the user would: the user's name becomes "I", the
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -31,11 +32,15 @@ class Turn:
 
 @dataclass(frozen=True)
 class Question:
-    """A question and the ids of the turns that answer it."""
+    """A question and the ids of the turns that answer it.
+
+    ``half`` is 0 for the half of a set to which the rule of `infinite_memory.hooks.relevance` was fitted, 1 for the other.
+    """
 
     text: str
     relevant: frozenset[str]
     project: str
+    half: int = 1
 
 
 @dataclass
@@ -67,7 +72,7 @@ def load(folder: Path) -> Conversations:
     for one in _lines(folder / "queries.jsonl"):
         project = str(one["scope"])
         text = _as_the_user_asks(str(one["text"]), [name for name in speakers[project] if name not in ROLES])
-        found.questions.append(Question(text, frozenset(map(str, one["relevant"])), project))
+        found.questions.append(Question(text, frozenset(map(str, one["relevant"])), project, _half(one["id"])))
     return found
 
 
@@ -83,6 +88,10 @@ def _as_the_user_asks(text: str, names: list[str]) -> str:
         text = re.sub(rf"\b{re.escape(name)}'s\b", own, text)
         text = re.sub(rf"\b{re.escape(name)}\b", plain, text)
     return text
+
+
+def _half(question_id: str) -> int:
+    return int(hashlib.md5(question_id.encode(), usedforsecurity=False).hexdigest(), 16) % 2
 
 
 def _tag(tags: Iterable[str], prefix: str) -> str:
