@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from infinite_memory.sdk.errors import ApiError as ApiError
     from infinite_memory.sdk.memory import Memory as Memory
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["ApiError", "AsyncMemory", "Memory", "__version__"]
 

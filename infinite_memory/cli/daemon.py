@@ -116,6 +116,10 @@ def _is_alive(pid: int) -> bool:
     with contextlib.suppress(OSError, IndexError):
         if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX":
             return False
+    if os.name != "posix":  # there os.kill ends the process, whatever the number
+        import psutil
+
+        return bool(psutil.pid_exists(pid))
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -84,10 +84,10 @@ def _serve_here(options: argparse.Namespace, output: int) -> int:
 async def _serve_app(home: Home, config: Config, options: argparse.Namespace, output: int) -> int:
     import asyncio
     import contextlib
-    import signal
 
     from infinite_memory.bootstrap import Application, new_session
     from infinite_memory.cli.daemon_requests import contract_options
+    from infinite_memory.daemon.process_signals import add_handler
     from infinite_memory.transports.http.session_server import open_companion
     from infinite_memory.transports.protocol_detection import serve_session
     from infinite_memory.transports.stdio import DescriptorSink, DescriptorSource
@@ -95,8 +95,7 @@ async def _serve_app(home: Home, config: Config, options: argparse.Namespace, ou
     session = new_session(config, os.environ)
     stop = asyncio.Event()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
-        if hasattr(signal, name):
-            asyncio.get_running_loop().add_signal_handler(getattr(signal, name), stop.set)
+        add_handler(asyncio.get_running_loop(), name, stop.set)
     chosen = contract_options(options)
     async with Application(config, home) as app, contextlib.AsyncExitStack() as stack:
 

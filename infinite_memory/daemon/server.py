@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import logging
 import os
-import signal
 import socket
 import sys
 import time
@@ -30,6 +29,7 @@ from infinite_memory.contracts.session import ClientSession, no_progress
 from infinite_memory.contracts.spec import FrontEnd
 from infinite_memory.daemon import ipc
 from infinite_memory.daemon.admission import BUFFER_BYTES, Admission, quieten_accept_errors
+from infinite_memory.daemon.process_signals import add_handler
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import ConfigError, DaemonError, InfiniteMemoryError, truncated_repr
 from infinite_memory.hooks.service import HookService
@@ -118,10 +118,9 @@ class Daemon:
         quieten_accept_errors(loop)
         start = loop.create_server if listening.family == socket.AF_INET else loop.create_unix_server
         server = await start(self._protocol, sock=listening, backlog=ipc.BACKLOG)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop.set)
-        if hasattr(signal, "SIGHUP"):
-            loop.add_signal_handler(signal.SIGHUP, self._reopen_logs)
+        for name in ("SIGTERM", "SIGINT"):
+            add_handler(loop, name, self.stop.set)
+        add_handler(loop, "SIGHUP", self._reopen_logs)
         ipc.write_record(self.home.path, self.record)
         log.info("the daemon listens", extra={"event": "daemon_listens"})
         self._open_http()

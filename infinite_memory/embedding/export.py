@@ -64,8 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def export(model: str, target: Path) -> Manifest:
+def export(model: str, target: Path, *, precision: str = "int8") -> Manifest:
     """Export *model* into the folder *target*, replacing what is there only when the new export is sound.
+
+    Args:
+        precision: "int8" writes both forms, "fp32" that one alone: the other is a quarter of its size.
 
     Raises:
         EmbeddingError: a package that the export needs is missing, the model cannot be read, or the export's vectors are not
@@ -75,7 +78,10 @@ def export(model: str, target: Path) -> Manifest:
     with _quiet(), staged(target) as folder:
         graph = folder / "model.onnx"
         dim, max_tokens, how = _write_or_trace(weights, folder, graph.name)
-        _quantise(graph, folder / "model.int8.onnx")
+        files = {"fp32": describe(graph)}
+        if precision == "int8":
+            _quantise(graph, folder / "model.int8.onnx")
+            files["int8"] = describe(folder / "model.int8.onnx")
         manifest = Manifest(
             name=model_name(model),
             dim=dim,
@@ -83,13 +89,13 @@ def export(model: str, target: Path) -> Manifest:
             pooling="inside",
             source=f"{how} from {weights.name if Path(model).is_dir() else model}",
             source_sha256=_digest_weights(weights),
-            files={"fp32": describe(graph), "int8": describe(folder / "model.int8.onnx")},
+            files=files,
         )
         manifest.save(folder)
         reference = _reference(manifest.name, weights)
         if reference is not None:
             reference.save(folder / REFERENCE_FILE)
-            _check(folder, reference.vectors)
+            _check(folder, manifest, reference.vectors)
         else:
             print("export: not compared: neither a reference nor sentence-transformers is here", file=sys.stderr)
     return manifest
@@ -167,9 +173,10 @@ def _digest_weights(weights: Path) -> str:
     return digest.hexdigest()
 
 
-def _check(folder: Path, expected: Vectors) -> None:
+def _check(folder: Path, manifest: Manifest, expected: Vectors) -> None:
     """Refuse an export whose vectors are not those of sentence-transformers."""
-    for precision, needed in verification.MIN_COSINE.items():
+    for precision in manifest.files:
+        needed = verification.MIN_COSINE[precision]
         lowest = verification.lowest_cosine(
             OnnxEmbedder(folder, precision=precision).embed(verification.REFERENCE_TEXTS), expected
         )

