@@ -17,7 +17,16 @@ from typing import Any
 
 from infinite_memory import __version__
 from infinite_memory.contracts.base import Effect
-from infinite_memory.contracts.mcp import INVALID_PARAMS, Answer, Changed, Json, McpServer, RpcError
+from infinite_memory.contracts.mcp import (
+    APP_EXTENSION,
+    APP_TYPE,
+    INVALID_PARAMS,
+    Answer,
+    Changed,
+    Json,
+    McpServer,
+    RpcError,
+)
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, ModelRefusedError, NotFoundError
 from infinite_memory.transports.jsonrpc import RpcCall, RpcSession
 from infinite_memory.transports.subscriptions import Subscriptions, check_number
@@ -155,7 +164,8 @@ class McpSession:
         self._capabilities = capabilities if isinstance(capabilities, dict) else {}
         return {
             "protocolVersion": self._version,
-            "capabilities": self._offered() | ({"logging": {}} if self._server.profile.capabilities is None else {}),
+            "capabilities": self._offered(self._capabilities)
+            | ({"logging": {}} if self._server.profile.capabilities is None else {}),
             "serverInfo": self._info(),
             "instructions": self._server.instructions,
         }
@@ -192,11 +202,11 @@ class McpSession:
             case "server/discover":
                 return {
                     "supportedVersions": list(MODERN_VERSIONS),
-                    "capabilities": self._offered(),
+                    "capabilities": self._offered(call.capabilities),
                     "instructions": server.instructions,
                 }
             case "tools/list":
-                return {"tools": _only_page(params, server.tools())}
+                return {"tools": _only_page(params, self._list_tools(call.capabilities))}
             case "tools/call":
                 return await server.call_tool(_text(params, "name"), _object(params, "arguments"), call)
             case "resources/list":
@@ -302,10 +312,20 @@ class McpSession:
         about = {"name": self._server.name, "title": self._server.title, "version": __version__}
         return about | self._server.profile.info
 
-    def _offered(self) -> Json:
-        if self._server.profile.capabilities is not None:
-            return self._server.profile.capabilities
-        return {
+    def _list_tools(self, capabilities: Json) -> list[Json]:
+        """List the tools; who shows MCP Apps is told which of them has one."""
+        apps = self._server.profile.apps if _shows_apps(capabilities) else {}
+        return [
+            tool | {"_meta": {"ui": {"resourceUri": apps[tool["name"]]}}} if tool["name"] in apps else tool
+            for tool in self._server.tools()
+        ]
+
+    def _offered(self, capabilities: Json) -> Json:
+        profile = self._server.profile
+        if profile.capabilities is not None:
+            return profile.capabilities
+        has_apps = bool(profile.apps) and _shows_apps(capabilities)
+        return ({"extensions": {APP_EXTENSION: {"mimeTypes": [APP_TYPE]}}} if has_apps else {}) | {
             "tools": {"listChanged": False},
             "resources": {"subscribe": True, "listChanged": True},
             "prompts": {"listChanged": False},
@@ -328,6 +348,14 @@ def _meta(params: Json) -> Json:
 
 def _is_modern(params: Json) -> bool:
     return VERSION_KEY in _meta(params)
+
+
+def _shows_apps(capabilities: Json) -> bool:
+    """True if a client announces that it shows MCP Apps written in HTML."""
+    extensions = capabilities.get("extensions")
+    settings = extensions.get(APP_EXTENSION) if isinstance(extensions, dict) else None
+    types = settings.get("mimeTypes") if isinstance(settings, dict) else None
+    return isinstance(types, list) and APP_TYPE in types
 
 
 def _from_envelope(call: RpcCall) -> McpCall:

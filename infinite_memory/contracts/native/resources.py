@@ -5,6 +5,7 @@ memory://scope/{scope}?limit=   the newest of a scope
 memory://tag/{tag}?limit=       the newest that bear a tag
 memory://recent?limit=          the newest of all
 memory://stats                  figures
+ui://infinite-memory/...        search and timeline as an MCP App (SEP-1865): app.html, which loads nothing from elsewhere
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from urllib.parse import quote, unquote, urlsplit
 
 from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.mcp import (
     ANYTHING,
+    APP_TYPE,
     INTERNAL_ERROR,
     QUOTED,
     RpcError,
@@ -33,6 +37,10 @@ Ask = Callable[..., Awaitable[Json]]
 DEFAULT_LIMIT = 20
 MAX_COUNT = 100
 _JSON = "application/json"
+
+APP_URI = "ui://infinite-memory/memories.html"
+APP_TOOLS = ("retrieve_memory", "recall_memory_by_time", "search_by_tag", "search_by_scope", "list_memories")
+"""The tools whose results the app shows. It counts months by their totals: a tool that counts would stand in every client's list."""
 
 TEMPLATES: list[Json] = [
     {"uriTemplate": "memory://item/{memory_id}", "name": "memory", "title": "A memory",
@@ -177,3 +185,14 @@ def get_topic(uri: str) -> str | None:
     if address.kind == "item":
         return f"item {address.name}"
     return f"scope {fold(address.name)}" if address.kind == "scope" else ANYTHING
+
+
+def read_app() -> list[Json]:
+    """Return the ``contents`` of the app; the empty policy says that it connects to nothing and loads nothing."""
+    meta = {"ui": {"csp": {"connectDomains": [], "resourceDomains": []}, "prefersBorder": True}}
+    return [{"uri": APP_URI, "mimeType": APP_TYPE, "text": _load_app(), "_meta": meta}]
+
+
+@cache
+def _load_app() -> str:
+    return resources.files("infinite_memory.contracts.native").joinpath("app.html").read_text("utf-8")

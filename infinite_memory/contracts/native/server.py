@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping
 
 from infinite_memory.contracts.base import Effect
 from infinite_memory.contracts.fields import Json
-from infinite_memory.contracts.mcp import Listener, ToolCall
+from infinite_memory.contracts.mcp import Listener, Profile, ToolCall
 from infinite_memory.contracts.native.contract import TABLE, NativeContract, get_effect
 from infinite_memory.contracts.native.prompts import get_prompt, list_prompts
 from infinite_memory.contracts.native.resources import (
+    APP_TOOLS,
+    APP_URI,
     TEMPLATES,
     MemoryChange,
     checked,
     get_topic,
     list_resources,
+    read_app,
     read_resource,
 )
 from infinite_memory.contracts.native.spec import SPEC
@@ -29,6 +32,8 @@ TAGS_FROM = 1000  # newest memories whose tags are offered as completions
 
 class NativeServer(ContractServer[CommandContext]):
     """One client of the native contract by MCP."""
+
+    profile = Profile(apps=dict.fromkeys(APP_TOOLS, APP_URI))
 
     def __init__(self, context: ContractContext) -> None:
         super().__init__(SPEC, TABLE, context)
@@ -54,7 +59,7 @@ class NativeServer(ContractServer[CommandContext]):
         return TEMPLATES
 
     async def read(self, uri: str) -> list[Json]:
-        return await read_resource(self._tools.ask, uri)
+        return read_app() if uri == APP_URI else await read_resource(self._tools.ask, uri)
 
     def prompts(self) -> list[Json]:
         return list_prompts()
