@@ -58,14 +58,18 @@ class Installation:
 
     def __init__(self, home: Path, environ: Mapping[str, str] | None = None) -> None:
         self.home = home
-        self.environ = {name: os.environ[name] for name in _KEPT if name in os.environ} | {
-            "HOME": str(home.parent),
-            "TZ": "UTC",
-            "HF_HUB_OFFLINE": "1",
-            "PYTHONPATH": str(ROOT),
-            "INFINITE_MEMORY_HOME": str(home),
-            **(environ or {}),
-        }
+        self.environ = (
+            {name: os.environ[name] for name in _KEPT if name in os.environ}
+            | {
+                "HOME": str(home.parent),
+                "TZ": "UTC",
+                "HF_HUB_OFFLINE": "1",
+                "PYTHONPATH": str(ROOT),
+                "INFINITE_MEMORY_HOME": str(home),
+                "INFINITE_MEMORY_MONGODB__TIMEOUT_S": "20",  # a busy machine may keep MongoDB waiting for its disk for seconds
+                **(environ or {}),
+            }
+        )
         self.clients: list[Client] = []
 
     def __enter__(self) -> Self:

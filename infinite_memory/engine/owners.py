@@ -5,7 +5,7 @@ What an owner means is the contract's affair; here it is a name and a value besi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.visibility import ANYBODYS
@@ -24,11 +24,15 @@ class Owners:
 
     async def find(self, scope: Scope, memory_id: MemoryId) -> Mapping[str, str] | None:
         """Return whose a memory is, live or hidden; None where none of that id is seen in the scope. Reads nothing else of it."""
+        return (await self.find_several(scope, [memory_id])).get(memory_id)
+
+    async def find_several(self, scope: Scope, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Mapping[str, str]]:
+        """Return whose memories are, as `find` does; those that are not seen are left out."""
         visibility = self._access.visibility
         if not visibility.allows_scope(scope):
-            return None
-        owners = (await self._store.owners.read(scope.scope_id, [memory_id])).get(memory_id)
-        return owners if owners is not None and visibility.allows_owners(owners) else None
+            return {}
+        owners = await self._store.owners.read(scope.scope_id, memory_ids)
+        return {memory_id: one for memory_id, one in owners.items() if visibility.allows_owners(one)}
 
     async def count(
         self, scope: Scope, name: str, *, owner: str | None = None, leave_out_status: Collection[str] = ()

@@ -7,7 +7,7 @@ memory whoever comes first.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from infinite_memory.contracts.laravel.table import SCOPE, ScopeType
@@ -94,13 +94,13 @@ def see(user: str | None, organizations: frozenset[str] | None = None, repositor
     )
 
 
-async def find_owners(engine: Engine, memory_id: MemoryId) -> Mapping[str, str] | None:
-    """Return whose a memory is; None where there is none of that id."""
+async def find_owners(engine: Engine, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Mapping[str, str]]:
+    """Return whose memories are; ids that name none are left out."""
     try:
         scope = await engine.scopes.get(SCOPE)
     except ScopeNotFoundError:
-        return None
-    return await engine.owners.find(scope, memory_id)
+        return {}
+    return await engine.owners.find_several(scope, memory_ids)
 
 
 async def find_visible(

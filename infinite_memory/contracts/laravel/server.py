@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.contracts.fields import Json, ValidationContext
@@ -22,9 +23,11 @@ from infinite_memory.contracts.server import ContractServer
 from infinite_memory.contracts.session import ContractContext
 from infinite_memory.engine.events import Event
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, truncated_repr
-from infinite_memory.models import fold
+from infinite_memory.models import MemoryId, fold
 
 __all__ = ["LaravelServer", "search", "write"]
+
+TOLD_AT_ONCE = 100  # changes whose owners one query reads
 
 
 class LaravelServer(ContractServer[LaravelCall]):
@@ -76,27 +79,35 @@ class LaravelServer(ContractServer[LaravelCall]):
             return None
 
     def watch(self, listener: Listener) -> Callable[[], None]:
-        telling: set[asyncio.Task[None]] = set()
+        waiting: deque[Event] = deque()
+        running: set[asyncio.Task[None]] = set()
 
-        async def tell(event: Event) -> None:
-            with contextlib.suppress(InfiniteMemoryError):  # the next change is told again
-                if await self._shows(event):
-                    listener(LaravelChange(event))
+        async def tell() -> None:
+            try:
+                while waiting:
+                    events = [waiting.popleft() for _ in range(min(len(waiting), TOLD_AT_ONCE))]
+                    with contextlib.suppress(InfiniteMemoryError):  # the next change is told again
+                        visible = await self._visible_ids([event.memory_id for event in events if event.memory_id])
+                        for event in events:
+                            if event.memory_id in visible:
+                                listener(LaravelChange(event))
+            finally:
+                running.clear()  # in the turn that saw nothing waiting: what comes next begins anew
 
         def told(event: Event) -> None:
             if event.memory_id is not None and (event.scope is None or fold(event.scope) == fold(SCOPE)):
-                task = asyncio.ensure_future(tell(event))
-                telling.add(task)
-                task.add_done_callback(telling.discard)
+                waiting.append(event)
+                if not running:
+                    running.add(asyncio.ensure_future(tell()))
 
         return self._watch.subscribe(told)
 
-    async def _shows(self, event: Event) -> bool:
-        """True if the changed memory, or what is left of it, is one that the caller may see."""
-        assert event.memory_id is not None
+    async def _visible_ids(self, memory_ids: Sequence[MemoryId]) -> set[MemoryId]:
+        """Return those of the changed memories, or of what is left of them, that the caller may see."""
         engine, own = await self._engine(), Caller.of(self._session)
-        owners = await find_owners(engine, event.memory_id)
-        return owners is not None and make_view(own.organization, own.user, None).allows_owners(owners)
+        view = make_view(own.organization, own.user, None)
+        owners = await find_owners(engine, memory_ids)
+        return {memory_id for memory_id, one in owners.items() if view.allows_owners(one)}
 
     def failure(self, problem: InfiniteMemoryError) -> RpcError:
         return failure(problem)

@@ -75,6 +75,25 @@ def make_row(
     )
 
 
+def make_varied_rows(tag: str = "ünï") -> list[IndexRow]:
+    """Make 300 rows in which something of everything is there; each has *tag*."""
+    return [
+        make_row(
+            number,
+            scope=number % 5,
+            second=number % 17,
+            tags=[f"t{number % 7}", tag],
+            type="note" if number % 2 else None,
+            speaker="Ada" if number % 3 else None,
+            conversation_id=f"c{number % 4}",
+            confidence=number / 300 if number % 2 else None,
+            importance=number % 11 if number % 4 else None,
+            vectors=unit_vectors(number, 1 + number % 3),
+        )
+        for number in range(300)
+    ]
+
+
 def make_pending_row(number: int, *, revision: int = 1) -> IndexRow:
     """Make a row whose memory has no vector yet."""
     return make_row(number, revision=revision, space="another-model")

@@ -31,6 +31,7 @@ from tests.unit.index.builders import (
     make_pending_row,
     make_row,
     make_sidecar,
+    make_varied_rows,
     memory_id,
     revisions,
     scope_id,
@@ -47,20 +48,7 @@ def folder(tmp_path: Path) -> Path:
 
 def make_varied_sidecar() -> FaissIndex:
     """Make a sidecar in which something of everything is there: removed, replaced, pending, long, tagged memories."""
-    sidecar = make_sidecar(
-        make_row(
-            number,
-            scope=number % 5,
-            second=number % 17,
-            tags=[f"t{number % 7}", "ünï \ud800"],
-            type="note" if number % 2 else None,
-            speaker="Ada" if number % 3 else None,
-            conversation_id=f"c{number % 4}",
-            confidence=number / 300 if number % 2 else None,
-            vectors=unit_vectors(number, 1 + number % 3),
-        )
-        for number in range(300)
-    )
+    sidecar = make_sidecar(make_varied_rows("ünï \ud800"))
     sidecar.upsert(make_pending_row(number) for number in range(300, 310))
     sidecar.remove(memory_id(number) for number in range(0, 300, 7))
     sidecar.upsert(make_row(number, revision=2, tags=["second"]) for number in range(100, 120))

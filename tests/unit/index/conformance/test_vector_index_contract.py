@@ -29,6 +29,7 @@ from tests.unit.index.builders import (
     START,
     make_pending_row,
     make_row,
+    make_varied_rows,
     memory_id,
     revisions,
     scope_id,
@@ -506,21 +507,7 @@ def test_an_empty_index_answers_everything(make: Make) -> None:
 
 
 def varied() -> list[IndexRow]:
-    return [
-        make_row(
-            number,
-            scope=number % 5,
-            second=number % 17,
-            tags=[f"t{number % 7}", "ünï"],
-            type="note" if number % 2 else None,
-            speaker="Ada" if number % 3 else None,
-            conversation_id=f"c{number % 4}",
-            confidence=number / 300 if number % 2 else None,
-            importance=number % 11 if number % 4 else None,
-            vectors=unit_vectors(number, 1 + number % 3),
-        )
-        for number in range(300)
-    ] + [make_pending_row(number) for number in range(300, 310)]
+    return [*make_varied_rows(), *(make_pending_row(number) for number in range(300, 310))]
 
 
 def test_a_loaded_index_answers_and_goes_on_like_one_that_was_never_saved(files: VectorIndexFiles) -> None:
