@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import tantivy
 
-from infinite_memory.index.id_map import KEY_DTYPE, Keys
+from infinite_memory.index.id_map import KEY_BYTES, KEY_DTYPE, Keys
 from infinite_memory.index.metadata_table import milliseconds
 from infinite_memory.index.text.write_buffer import BufferedMemory, Passage
 from infinite_memory.models import FILTERED_NUMBERS, FILTERED_TEXTS, IndexRow, MemoryId
@@ -66,11 +66,8 @@ def _to_document(row: IndexRow, passage: Passage) -> tantivy.Document:
 
 def ids_at(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> list[MemoryId]:
     """Read the ids of the memories at *places*."""
-    heads, tails = searcher.fast_field_values("id_head", places), searcher.fast_field_values("id_tail", places)
-    return [
-        MemoryId(f"{int(head or 0) & 0xFFFF_FFFF_FFFF_FFFF:016x}{int(tail or 0):08x}")
-        for head, tail in zip(heads, tails, strict=True)
-    ]
+    digits = keys_at(searcher, places).tobytes().hex()
+    return [MemoryId(digits[at : at + 2 * KEY_BYTES]) for at in range(0, len(digits), 2 * KEY_BYTES)]
 
 
 def keys_at(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> Keys:

@@ -29,7 +29,7 @@ from infinite_memory.index.text.documents import ids_at, keys_at, schema, sum_le
 from infinite_memory.index.text.manifest import Manifest, write_manifest
 from infinite_memory.index.text.queries import Clauses, Queries, Tombstones
 from infinite_memory.index.text.query_parser import QueryParser, WordCounts
-from infinite_memory.index.text.scoring import Scored, score_passage, to_hit
+from infinite_memory.index.text.scoring import LengthWeights, Scored, score_passage
 from infinite_memory.index.text.write_buffer import BufferedChanges, BufferedMemory, Passage, WriteBuffer
 from infinite_memory.models import Filter, MemoryId, ScopeId
 from infinite_memory.text.analyzer import passages, searched_words
@@ -253,11 +253,18 @@ class TantivyText:
             for phrase in wording.phrases:
                 if made.has(phrase):
                     verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
-        hits = [to_hit(one, found, verbatim.get(one, 0.0), wording.max_score, mean) for one, found in scores.items()]
-        hits.sort(key=lambda hit: (-hit.score, hit.memory_id))
-        first = hits[:k]
+        weights = LengthWeights(mean)
+        ranked = sorted((-weights.normalize(found), one) for one, found in scores.items())
+
+        def to_hits(best: Iterable[tuple[float, MemoryId]]) -> list[TextHit]:
+            return [
+                weights.to_hit(one, scores[one], -lowered, verbatim.get(one, 0.0), wording.max_score)
+                for lowered, one in best
+            ]
+
+        first = to_hits(ranked[:k])
         inside = {hit.memory_id for hit in first}
-        rest = [hit for hit in hits[k:] if hit.exact_phrase] + [
+        rest = to_hits(place for place in ranked[k:] if verbatim.get(place[1])) + [
             TextHit(one, 0.0, 0.0, weight) for one, weight in verbatim.items() if one not in scores
         ]
         more = [hit for hit in rest if hit.memory_id not in inside]
