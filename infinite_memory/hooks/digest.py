@@ -1,6 +1,6 @@
 """Makes a short record of a session out of its own sentences: what it was about, what was decided, what stays open, and which files.
 
-Nothing is written anew and no model takes part: sentences are chosen by the words that they share with several turns, and by words that
+Nothing is rephrased and no model takes part: sentences are chosen by the words that they share with several turns, and by words that
 speak of a decision or of something open. The same turns always give the same record. Sentences are told apart in every script; decisions
 and open matters by words of eleven languages, of which the text holds the beginnings so that endings do not matter.
 """
@@ -8,9 +8,10 @@ and open matters by words of eleven languages, of which the text holds the begin
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from infinite_memory.contracts.native.serializers import cut_text
@@ -32,7 +33,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _ITEM = re.compile(r"^\s*(?:[-*+•>]|\d{1,3}[.)]|#{1,6})\s+")
 _NO_SENTENCE = re.compile(r"^\s*(?:\||[-=_*]{3,}|[{}\[\]();<>])")
 _END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])")
-_QUESTION = re.compile(r"[?？؟;][\"'”’)\]*_]*$")
+_QUESTION = re.compile(r"[?？؟][\"'”’)\]*_]*$")
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+")
 _EXTENSIONS = (
     "py|pyi|js|mjs|cjs|ts|jsx|tsx|vue|svelte|md|rst|txt|toml|ya?ml|json|jsonl|ini|cfg|conf|env|lock|xml|html|css|scss|sql|sh|bash|ps1|rs|go|java|"
@@ -98,6 +99,7 @@ class _Sentence(NamedTuple):
     turn: int
     number: int
     text: str
+    is_question: bool
     words: frozenset[str]
 
 
@@ -109,8 +111,13 @@ def make_digest(turns: Sequence[Said]) -> Digest | None:
     about = _topics(sentences, turns)
     if not about:
         return None
-    decided = _first_of([one for one in reversed(sentences) if _decides(one.text)], MAX_DECIDED)
-    remaining = _first_of([one for one in reversed(sentences) if _stays_open(one, turns)], MAX_OPEN)
+    decided = _first_of([one for one in reversed(sentences) if _decides(one)], MAX_DECIDED)
+    speakers = {turn.speaker for turn in turns}
+    last_of_others = {
+        speaker: max((number for number, turn in enumerate(turns) if turn.speaker != speaker), default=-1)
+        for speaker in speakers
+    }
+    remaining = _first_of([one for one in reversed(sentences) if _stays_open(one, turns, last_of_others)], MAX_OPEN)
     files = _files(turns)
     lines, sources, shown = [], dict[int, None](), set[str]()
     for label, chosen in ((DECIDED, decided), (OPEN, remaining), (ABOUT, about)):
@@ -143,7 +150,8 @@ def _sentences(turn: int, text: str) -> list[_Sentence]:
     for number, said in enumerate(split_sentences(text)):
         words = tokenize(said)
         if len(words) >= MIN_WORDS:
-            made.append(_Sentence(turn, number, cut_text(" ".join(said.split()), MAX_SENTENCE_CHARS), _stems(words)))
+            shown = cut_text(" ".join(said.split()), MAX_SENTENCE_CHARS)
+            made.append(_Sentence(turn, number, shown, _QUESTION.search(said) is not None, _stems(words)))
     return made
 
 
@@ -160,9 +168,9 @@ def _topics(sentences: Sequence[_Sentence], turns: Sequence[Said]) -> list[_Sent
     A word that stands in nearly every turn tells no more than one that stands in a single one (*SumBasic*, Nenkova and Vanderwende
     2005, with the share of turns in place of the share of words, so that words of a language without a stop list weigh little).
     """
-    spread = Counter(
-        word for turn in range(len(turns)) for word in {w for one in sentences if one.turn == turn for w in one.words}
-    )
+    spread: Counter[str] = Counter()
+    for _, said in itertools.groupby(sentences, key=lambda one: one.turn):
+        spread.update(frozenset().union(*(one.words for one in said)))
     total = len(turns) + 1
     weights = {word: count / total * (1 - count / total) for word, count in spread.items()}
     first = next((one for one in sentences if turns[one.turn].speaker == USER), None)
@@ -184,15 +192,18 @@ def _topics(sentences: Sequence[_Sentence], turns: Sequence[Said]) -> list[_Sent
     return chosen
 
 
-def _decides(text: str) -> bool:
-    return _QUESTION.search(text) is None and _DECISION.search(text) is not None
+def _decides(one: _Sentence) -> bool:
+    return not one.is_question and _DECISION.search(one.text) is not None
 
 
-def _stays_open(one: _Sentence, turns: Sequence[Said]) -> bool:
-    """True for a question that nobody answered, and for what the last turns say is still to be done."""
-    answered = any(turn.speaker != turns[one.turn].speaker for turn in turns[one.turn + 1 :])
-    if _QUESTION.search(one.text):
-        return not answered
+def _stays_open(one: _Sentence, turns: Sequence[Said], last_of_others: Mapping[str | None, int]) -> bool:
+    """True for a question that nobody answered, and for what the last turns say is still to be done.
+
+    Args:
+        last_of_others: For each speaker, the number of the last turn of somebody else.
+    """
+    if one.is_question:
+        return last_of_others[turns[one.turn].speaker] <= one.turn
     is_last = one.turn >= len(turns) - LAST_TURNS
     return is_last and turns[one.turn].speaker in (USER, ASSISTANT) and _REMAINING.search(one.text) is not None
 

@@ -2,8 +2,8 @@
 
 A digest has the type ``digest``, so `prune` leaves it when the turns it was made of are old; from then on it is the session's record, and
 what is said in the session later gets a digest of its own. Its id is made of the session and its text: making it again changes nothing,
-and one that was forgotten stays forgotten. It quotes: where a turn that it has a sentence of was forgotten, and not pruned, it is removed
-for good and made again of what is left.
+and one that was forgotten stays forgotten. It quotes: where a turn that it has a sentence of was changed or forgotten, and not pruned, it
+is removed for good and made again of what is left.
 """
 
 from __future__ import annotations
@@ -54,44 +54,56 @@ class Digests:
         if scope is None:
             return False
         conversation = without_surrogates(session_id)
-        existing = await self._list(Filter(conversation_id=conversation, type=DIGEST))
+        existing = [one for one in await self._list(Filter(conversation_id=conversation, type=DIGEST)) if _is_ours(one)]
         turns = [one for one in await self._list(Filter(conversation_id=conversation)) if one.type != DIGEST]
         unsound = await find_unsound(self._engine, existing, self._purged_before)
-        await self._remove(unsound)
-        existing = [one for one in existing if one not in unsound]
-        kept = [one for one in existing if turns and _begin(one) < turns[0].occurred_at]
+        kept = [one for one in existing if one not in unsound and turns and _begin(one) < turns[0].occurred_at]
+        replaced = [one for one in existing if one not in kept]
         covered = max((_end(one) for one in kept), default=None)
         turns = [one for one in turns if covered is None or one.occurred_at > covered]
         said = [Said(one.memory_id, one.speaker, one.text, one.occurred_at) for one in turns]
         digest = await asyncio.to_thread(make_digest, said)
         if digest is None:
+            await self._remove(unsound)
             return False
-        key = f"hook-digest/{self._project.root}/{session_id}/{digest.text}"
-        ids = await self._engine.memories.make_ids(key)
-        is_new = await self._store(scope, ids, NewMemory(
+        same = next((one for one in replaced if one.text == digest.text and one not in unsound), None)
+        if same is not None:
+            await self._remove([one for one in replaced if one is not same])
+            return False
+        is_new = await self._store(scope, f"{session_id}/{digest.text}", replaced, NewMemory(
             text=digest.text, scope=scope.name, source=self._source, tags=(DIGEST,), type=DIGEST, conversation_id=conversation,
             occurred_at=turns[-1].occurred_at,
             metadata={"from": turns[0].occurred_at.isoformat(), "to": turns[-1].occurred_at.isoformat(), "sources": list(digest.sources)},
         ))  # fmt: skip
-        await self._remove([one for one in existing if one not in kept and one.memory_id not in ids])
+        await self._remove(replaced if is_new else unsound)
         return is_new
 
-    async def check(self) -> None:
-        """Remove and make again the digests of the project that quote what was forgotten. Errors as in `refresh`."""
-        digests = (await self._list(Filter(type=DIGEST)))[-MAX_CHECKED:]
+    async def check(self, *, remakes: bool = True) -> None:
+        """Remove the digests of the project that quote what was forgotten or changed, and make them again. Errors as in `refresh`.
+
+        What is made again is removed after that, so that a check which is cut short is made up for by the next.
+        """
+        digests = [one for one in await self._list(Filter(type=DIGEST)) if _is_ours(one)][-MAX_CHECKED:]
         unsound = await find_unsound(self._engine, digests, self._purged_before)
-        await self._remove(unsound)
-        for session_id in dict.fromkeys(one.conversation_id for one in unsound if one.conversation_id):
+        await self._remove([one for one in unsound if not (remakes and one.conversation_id)])
+        for session_id in dict.fromkeys(one.conversation_id for one in unsound if remakes and one.conversation_id):
             await self.refresh(session_id)
 
-    async def _store(self, scope: Scope, ids: Sequence[MemoryId], new: NewMemory) -> bool:
-        """Store a digest under the first of its ids, unless it was stored before, be it forgotten since."""
+    async def _store(self, scope: Scope, key: str, replaced: Sequence[MemoryRecord], new: NewMemory) -> bool:
+        """Store a digest, unless one of that key was stored before and is gone without being *replaced* now: it was forgotten.
+
+        The session may come back to a text that it had earlier, so an id is also made of the digests that are replaced.
+        """
+        prefix = f"hook-digest/{self._project.root}/"
+        plain = await self._engine.memories.make_ids(prefix + key)
+        follows = "/".join(sorted(one.memory_id for one in replaced))
+        ids = await self._engine.memories.make_ids(f"{prefix}{key}/{follows}") if replaced else plain
         [noted] = await asyncio.to_thread(self._ledger.noted, [ids])
         if noted or await self._engine.memories.find_taken(scope, ids):
             return False
         with contextlib.suppress(AlreadyExistsError):
             await self._engine.memories.store(dataclasses.replace(new, memory_id=ids[0]))
-        await asyncio.to_thread(self._ledger.note, [ids[0]])
+        await asyncio.to_thread(self._ledger.note, [ids[0], plain[0]] if replaced else [ids[0]])
         return True
 
     async def _remove(self, digests: Iterable[MemoryRecord]) -> None:
@@ -111,7 +123,7 @@ class Digests:
 async def find_unsound(
     engine: Engine, digests: Sequence[MemoryRecord], purged_before: dt.datetime | None
 ) -> list[MemoryRecord]:
-    """Return the digests that quote a memory which is not there any more, but for those that `prune` put away.
+    """Return the digests that quote a memory which was changed since or is not there any more, unless `prune` hid it.
 
     Args:
         purged_before: What was said before may have been pruned and removed for good since (`retention.purge_pruned_days`); None: nothing.
@@ -120,10 +132,12 @@ async def find_unsound(
     found = await engine.memories.find(sorted(quoted), deleted=None) if quoted else {}
     sound = {one for one, memory in found.items() if memory.deleted_at is None or memory.is_pruned}
     hidden = found.keys() - sound
+    changed_at = {one: found[one].updated_at for one in sound if found[one].deleted_at is None}
     return [
         digest
         for digest in digests
         if not hidden.isdisjoint(_sources(digest))
+        or any(changed_at.get(one, digest.created_at) > digest.created_at for one in _sources(digest))
         or not (sound.issuperset(_sources(digest)) or (purged_before is not None and _end(digest) < purged_before))
     ]
 
@@ -150,6 +164,11 @@ def is_quiet(transcript: str) -> bool:
         return time.time() - Path(transcript).stat().st_mtime > QUIET_S
     except (OSError, ValueError):
         return True
+
+
+def _is_ours(memory: MemoryRecord) -> bool:
+    """True if a memory of the type of digests was made here, and by nobody else."""
+    return DIGEST in memory.tag_keys and isinstance(memory.metadata.get("sources"), list | tuple)
 
 
 def _sources(digest: MemoryRecord) -> tuple[MemoryId, ...]:

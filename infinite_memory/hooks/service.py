@@ -203,14 +203,17 @@ class HookService:
         try:
             project: Project = await asyncio.to_thread(find_project, cwd if reading is None else reading.cwd)
             config = await asyncio.to_thread(self._config, {"environ": {} if reading is None else reading.environ})
-            if not (project.captures and config.capture.enabled and config.capture.digests):
+            remakes = project.captures and config.capture.enabled and config.capture.digests
+            if reading is not None and not remakes:
+                reading.digested = reading.offset  # there is nothing to make of what was read so far
+                await asyncio.to_thread(self._sessions.save_reading, reading)
                 return
             engine = await self._engine()
             project = dataclasses.replace(project, scope=await find_scope(engine, project))
             ledger = self._sessions.ledger(project.root)
             digests = Digests(engine, project, ledger, client, purged_before(config))
             if reading is None:
-                await digests.check()
+                await digests.check(remakes=remakes)
             else:
                 await digests.refresh(reading.session_id)
                 reading.digested = reading.offset

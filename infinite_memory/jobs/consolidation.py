@@ -251,7 +251,7 @@ async def _written(model: ChatModel, summary: MemoryRecord, talk: Sequence[Memor
 
 def _is_kept(memory: MemoryRecord) -> bool:
     """True if a memory is never pruned."""
-    return NEVER_PRUNED in memory.tag_keys or memory.type == DIGEST
+    return NEVER_PRUNED in memory.tag_keys or (memory.type == DIGEST and DIGEST in memory.tag_keys)
 
 
 def _surplus(memories: Sequence[MemoryRecord], most: int | None, most_mb: float | None) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.hook_sessions import HookSession, digests, new_session, stored, wait_for
+from tests.hook_sessions import HookSession, digests, new_session, scope_of, stored, wait_for
 from tests.processes import Installation, need_parts, until
 
 Json = dict[str, Any]
@@ -124,6 +124,41 @@ def test_a_digest_does_not_outlive_what_was_forgotten(memory: Installation) -> N
         lambda: (found := digests(memory, session)) and "Good, we will use" not in found[0]["text"],
         "the digest is made again without it",
     )
+
+
+def test_a_digest_comes_back_to_an_earlier_text_when_what_was_said_since_is_forgotten(memory: Installation) -> None:
+    session = held(memory, "back")
+    [first] = digests(memory, session)
+    session.say(
+        "Let us decide on the cache as well: we will use Redis for the shop.", "Redis is set up for the shop now."
+    )
+    session.run(memory, "SessionEnd")
+    until(lambda: [one["text"] for one in digests(memory, session)] != [first["text"]], "the digest is made again")
+    until(lambda: len(digests(memory, session)) == 1, "the digest before is gone")
+    for turn in stored(memory, session)[4:]:
+        memory.call("delete_memory", target={"memory_id": turn["memory_id"]}, forget_mode="hard")
+    new_session(memory, "back").run(memory, "SessionStart")
+    until(lambda: [one["text"] for one in digests(memory, session)] == [first["text"]], "the first text is back")
+
+
+def test_a_digest_says_no_more_what_was_edited_out_of_a_turn(memory: Installation) -> None:
+    session = held(memory, "edited")
+    [turn] = [one for one in stored(memory, session) if one["text"].startswith("Good, we will use")]
+    text = "Good, we will use MariaDB for the shop."
+    assert memory.call("update_memory", memory_id=turn["memory_id"], content=text)["status"] == "OK"
+    assert "PostgreSQL for the shop." not in context_of(new_session(memory, "edited").run(memory, "SessionStart"))
+    until(lambda: [f"Decided: {text}" in one["text"] for one in digests(memory, session)] == [True], "it is made again")
+
+
+def test_a_memory_of_somebody_elses_that_is_called_a_digest_is_left_alone(memory: Installation) -> None:
+    session = new_session(memory, "foreign")
+    memory.call("store_memory", content="my own notes", metadata={
+        "scope": scope_of(session), "type": "digest", "conversation_id": session.session_id})  # fmt: skip
+    for prompt, answer in TALK:
+        session.say(prompt, answer)
+    session.run(memory, "SessionEnd")
+    until(lambda: digests(memory, session), "the digest is made")
+    assert "my own notes" in [one["text"] for one in stored(memory, session)]
 
 
 def test_a_digest_that_was_forgotten_does_not_come_back(memory: Installation) -> None:

@@ -92,7 +92,7 @@ class LaravelServer(ContractServer[LaravelCall]):
                             if event.memory_id in visible:
                                 listener(LaravelChange(event))
             finally:
-                running.clear()  # in the turn that saw nothing waiting: what comes next begins anew
+                running.clear()  # in the turn that saw nothing waiting, so that the next event starts a task again
 
         def told(event: Event) -> None:
             if event.memory_id is not None and (event.scope is None or fold(event.scope) == fold(SCOPE)):
@@ -100,7 +100,13 @@ class LaravelServer(ContractServer[LaravelCall]):
                 if not running:
                     running.add(asyncio.ensure_future(tell()))
 
-        return self._watch.subscribe(told)
+        unsubscribe = self._watch.subscribe(told)
+
+        def stop() -> None:
+            unsubscribe()
+            waiting.clear()
+
+        return stop
 
     async def _visible_ids(self, memory_ids: Sequence[MemoryId]) -> set[MemoryId]:
         """Return those of the changed memories, or of what is left of them, that the caller may see."""

@@ -116,6 +116,21 @@ def test_a_question_that_was_answered_is_not_open_and_none_is_a_decision() -> No
     assert lines_of(digest, "Decided") == []
 
 
+def test_a_long_question_is_one_though_its_end_is_not_shown() -> None:
+    long = "Should we go with PostgreSQL for the shop, " + "which would have to run beside the other servers, " * 6
+    digest = digest_of("The shop wants a database of some kind.", "The shop has one server now.", f"{long}or not?")
+    assert lines_of(digest, "Decided") == []
+    assert [line.startswith("Should we go with") for line in lines_of(digest, "Open")] == [True]
+
+
+def test_a_semicolon_asks_nothing() -> None:
+    digest = digest_of(
+        "We decided to use PostgreSQL for the shop;", "The shop calls parse_widget(data, options, flags);"
+    )
+    assert lines_of(digest, "Open") == []
+    assert lines_of(digest, "Decided") == ["We decided to use PostgreSQL for the shop;"]
+
+
 def test_code_tables_and_addresses_are_no_sentences_and_no_files() -> None:
     assert split_sentences(
         "```py\nwe decided on nothing at all here\n```\n| a | b |\n---\n# The heading of it\nOne. Two!"
