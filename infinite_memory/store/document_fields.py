@@ -23,7 +23,7 @@ MAX_REVISION = 1 << 62
 """Half of what 64 bits hold: a revision must be able to rise."""
 
 MAX_DEPTH = 64
-"""Levels of metadata and structured content; see `documents.encode_value`."""
+"""Levels of metadata and structured content; see `mongo.mapping.encode_value`."""
 
 MAX_TAGS = 65_536
 MAX_DIM = 65_536

@@ -1,7 +1,7 @@
 """From where assistants may import: the folders of the setting ``import.folders``, and nothing outside them.
 
 Whoever asks over MCP, HTTP or the action loop may have been misled, so that a path outside is refused by its words alone, before
-anything is looked at: the answer is the same whether or not something is there. Inside, no link is followed (`importers.sources`). The
+anything is looked at: the answer is the same whether or not something is there. Inside, no link is followed (`formats.sources`). The
 command line is free to name any path, for its user can read it anyway.
 """
 

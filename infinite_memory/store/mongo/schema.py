@@ -1,7 +1,7 @@
 """What the database looks like, which version of it the data has, and how older data is brought up to date.
 
     scopes        a scope: name, name_key (folded, unique), description, created_at, archived_at, indexes, dropping
-    mem_<scope>   the memories of one scope, see `documents`
+    mem_<scope>   the memories of one scope, see `mapping`
     revisions     earlier versions of memories: {memory_id, scope_id, revision, document}
     facts, links  the graph beside the memories, each with scope_id
     uses          how often a memory was an answer, by its id: {scope_id, count, used_at}

@@ -1,4 +1,4 @@
-"""Our own exports, read back: JSON Lines whole, Markdown as far as it tells; CSV is in `tables`."""
+"""Our own exports, read back: JSON Lines whole, Markdown as far as it tells; CSV is in `csv`."""
 
 from __future__ import annotations
 
