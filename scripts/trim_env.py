@@ -82,10 +82,14 @@ def _version(program: Path) -> bytes | None:
 
 
 def _remove(path: Path) -> int:
-    files = [path] if path.is_file() else [entry for entry in path.rglob("*") if entry.is_file()]
-    size = sum(entry.lstat().st_size for entry in files)
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    """Remove a file or folder; return how many bytes that were, 0 where it cannot be removed: it costs room and nothing else."""
+    try:
+        files = [path] if path.is_file() else [entry for entry in path.rglob("*") if entry.is_file()]
+        size = sum(entry.lstat().st_size for entry in files)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return 0
     return size

@@ -98,18 +98,34 @@ def connect(options: argparse.Namespace) -> int:
 
 
 def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, user: Path) -> int:
-    """Install the plugin of Claude Code, or take it out again. It brings the server, so the server's own entry goes."""
+    """Install the plugin of Claude Code, or take it out again.
+
+    It brings the server, so the server's own entry goes, and what its owner has in it (``env``, ``timeout``) is taken over.
+    """
     folder, settings = plugin.plugin_folder(os.environ, user), plugin.settings_file(os.environ, user)
     if options.remove:
-        was_there = remove_claude_plugin(os.environ, user)
+        was_there = remove_claude_plugin(os.environ, user, dry_run=options.print)
+        what = "would be" if options.print else "was"
         print(
-            f"the plugin was taken out of {settings}"
+            f"the plugin {what} taken out of {settings}, and {folder} removed"
             if was_there
             else f"{target.title} does not have the plugin: {settings}"
         )
         return 0
-    command, arguments = _command()
-    files = plugin.render_plugin(command, arguments, entry, entry.get("env", {}).get("INFINITE_MEMORY_HOME"))
+    plugin.check_folder(folder)
+    servers = _read(target.file)
+    try:
+        existing = find_entry(servers or "", target.key, NAME, is_toml=False)
+        without = _edited(target, servers or "", None)
+    except ValueError as exc:
+        raise ConfigError(f"{target.file}: {exc}; nothing was changed") from None
+    try:
+        entry = merged(existing or plugin.read_server(folder), entry)
+    except (OSError, ValueError) as exc:
+        raise ConfigError(f"{folder / plugin.SERVERS}: {exc}; nothing was changed") from None
+    environ = entry.get("env")
+    home = environ.get("INFINITE_MEMORY_HOME") if isinstance(environ, dict) else None
+    files = plugin.render_plugin(*_command(), entry, home if isinstance(home, str) else None)
     before = _read(settings)
     try:
         after = plugin.enabled(before or "", folder)
@@ -123,8 +139,9 @@ def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, us
     except OSError as exc:
         raise ConfigError(f"{folder} cannot be written: {exc.strerror or exc}") from None
     backup = _replace(settings, before, after) if after != (before or "") else None
-    if disconnect(target):
-        print(f"the plugin brings the server: its entry was taken out of {target.file}")
+    if without != (servers or ""):
+        copy = _replace(target.file, servers, without)
+        print(f"the plugin brings the server: its entry was taken out of {target.file}\nthe file as it was: {copy}")
     print(
         f"the plugin is in {folder}, and turned on in {settings}"
         + (f"\nthe file as it was: {backup}" if backup else "")

@@ -3,7 +3,8 @@
 The package holds the plugin as a marketplace of one plugin (`infinite_memory/claude_plugin`). `connect claude-code --plugin` writes a
 copy into the client's folder in which the commands are absolute, because clients start processes with a PATH of their own, and names
 that folder in the user's settings (``extraKnownMarketplaces``, ``enabledPlugins``). At its next start the client takes the plugin from
-there: nothing is downloaded. The version carries a hash of the files, for a client takes a changed plugin only under another version.
+there: nothing is downloaded. The version carries a hash of the files, for a client takes a changed plugin only under another version;
+the manifest, which holds it, is written last. Only files of those names are ever written or removed, and only in the folder itself.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from infinite_memory import __version__
-from infinite_memory.cli.config_edit import remove_json_entry, set_json_entry
+from infinite_memory.cli.config_edit import find_entry, remove_json_entry, set_json_entry
+from infinite_memory.errors import ConfigError
 
 Json = dict[str, Any]
 
@@ -25,6 +28,9 @@ NAME = "infinite-memory"
 PLUGIN_ID = f"{NAME}@{NAME}"
 FILES = Path(__file__).resolve().parent.parent / "claude_plugin"
 MANIFEST = ".claude-plugin/plugin.json"
+MARKETPLACE = ".claude-plugin/marketplace.json"
+SERVERS = ".mcp.json"
+FORMER_FILES: tuple[str, ...] = ()  # what earlier versions shipped and this one does not
 DIGEST_CHARS = 8
 
 
@@ -52,16 +58,13 @@ def render_plugin(command: str, arguments: Sequence[str], server: Json, home: st
         home: The home of the memory where the user named one; hooks and commands are told of it.
     """
     named = ["--home", home] if home else []
-    files = {}
-    for path in sorted(FILES.rglob("*")):
-        if path.is_file():
-            files[path.relative_to(FILES).as_posix()] = path.read_text("utf-8")
+    files = {name: (FILES / name).read_text("utf-8") for name in _shipped()}
     hooks = json.loads(files["hooks/hooks.json"])
     for groups in hooks["hooks"].values():
         for hook in (one for group in groups for one in group["hooks"]):
             hook["command"], hook["args"] = command, [*arguments, *hook["args"], *named]
     files["hooks/hooks.json"] = _written(hooks)
-    files[".mcp.json"] = _written({"mcpServers": {NAME: server}})
+    files[SERVERS] = _written({"mcpServers": {NAME: server}})
     whole = shlex.join([command, *arguments, "capture"])
     for name in [name for name in files if name.startswith("commands/")]:
         text = files[name].replace(f"Bash({NAME} capture *)", f"Bash({whole} *)")
@@ -74,22 +77,67 @@ def render_plugin(command: str, arguments: Sequence[str], server: Json, home: st
     return files
 
 
-def write_plugin(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the plugin's files, and remove those of an earlier version.
+def check_folder(folder: Path) -> None:
+    """Do nothing where the plugin may be written into *folder*.
 
     Raises:
+        ConfigError: it holds files of somebody else's and no plugin of ours, or it or a folder of the plugin in it is a link.
+    """
+    for one in (folder, *_folders(folder)):
+        if one.is_symlink():
+            raise ConfigError(f"{one} is a link to a folder elsewhere, where nothing is written; nothing was changed")
+    begun = {_beside(folder / name) for name in _shipped()}
+    try:
+        has_files = any((path.is_symlink() or not path.is_dir()) and path not in begun for path in folder.rglob("*"))
+    except OSError as exc:
+        raise ConfigError(f"{folder} cannot be read: {exc.strerror or exc}; nothing was changed") from None
+    if has_files and not _is_ours(folder):
+        raise ConfigError(f"{folder} holds files and is no plugin of ours: move it away; nothing was changed")
+
+
+def read_server(folder: Path) -> Any:
+    """Return the entry of the MCP server in the plugin that was written before; None where there is none.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it cannot be understood.
+    """
+    if not has_plugin(folder):
+        return None
+    try:
+        text = (folder / SERVERS).read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    return find_entry(text, "mcpServers", NAME, is_toml=False)
+
+
+def write_plugin(folder: Path, files: Mapping[str, str]) -> None:
+    """Write the plugin's files, and remove those of an earlier version. The server's ``env`` may hold keys: only the user reads them.
+
+    Raises:
+        ConfigError: the folder is somebody else's (`check_folder`).
         OSError: one of them cannot be written.
     """
-    known = _known(folder)
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.tmp")
-        beside.write_text(text, encoding="utf-8", newline="\n")
-        beside.replace(path)
-    for path in known:
-        if path.relative_to(folder).as_posix() not in files:
-            path.unlink(missing_ok=True)
+    check_folder(folder)
+    for name in (MARKETPLACE, *(one for one in files if one not in (MARKETPLACE, MANIFEST))):
+        _write(folder / name, files[name])
+    for name in FORMER_FILES:
+        (folder / name).unlink(missing_ok=True)
+    _write(folder / MANIFEST, files[MANIFEST])
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = _beside(path)
+    beside.unlink(missing_ok=True)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    beside.replace(path)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
 
 
 def remove_plugin(folder: Path) -> bool:
@@ -129,14 +177,38 @@ def disabled(settings: str) -> str:
     return remove_json_entry(settings, "extraKnownMarketplaces", NAME)
 
 
+def _shipped() -> list[str]:
+    """List the files of the plugin in the package, by their path in its folder."""
+    return sorted(path.relative_to(FILES).as_posix() for path in FILES.rglob("*") if path.is_file())
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted({(folder / name).parent for name in (*_shipped(), *FORMER_FILES)} - {folder})
+
+
+def _is_ours(folder: Path) -> bool:
+    """True if the manifest in *folder* is ours, or the marketplace, which is written first and alone tells of a run cut short."""
+    for name in (MANIFEST, MARKETPLACE):
+        try:
+            if json.loads((folder / name).read_text("utf-8")).get("name") == NAME:
+                return True
+        except (OSError, ValueError, AttributeError):
+            continue
+    return False
+
+
 def _known(folder: Path) -> list[Path]:
-    """List the files in *folder* that a plugin of ours consists of; none where the manifest is not ours."""
-    try:
-        is_ours = json.loads((folder / MANIFEST).read_text("utf-8")).get("name") == NAME
-    except (OSError, ValueError, AttributeError):
+    """List the files in *folder* that a plugin of ours consists of, the manifest last; none where it is not ours or lies elsewhere."""
+    if folder.is_symlink() or (folder / MANIFEST).parent.is_symlink() or not _is_ours(folder):
         return []
-    names = [path for pattern in ("hooks/hooks.json", "commands/*.md", ".mcp.json") for path in folder.glob(pattern)]
-    return [*names, folder / ".claude-plugin" / "marketplace.json", folder / MANIFEST] if is_ours else []
+    names = [
+        *FORMER_FILES,
+        *(name for name in _shipped() if name not in (MANIFEST, MARKETPLACE)),
+        MARKETPLACE,
+        MANIFEST,
+    ]
+    paths = [folder / name for name in names if not (folder / name).parent.is_symlink()]
+    return [path for path in paths if path.is_symlink() or path.is_file()]
 
 
 def _written(value: Json) -> str:

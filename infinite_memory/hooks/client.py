@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         signal.setitimer(signal.ITIMER_REAL, DEADLINE_S)
     home, event, client = None, "unknown", CLAUDE_CODE
     try:
-        options = dict(zip(arguments[1::2], arguments[2::2], strict=False))
+        options = _options(arguments[1:])
         if "--home" in options:
             os.environ[HOME_VARIABLE] = options["--home"]
         if options.get("--client") in CLIENTS:
@@ -68,6 +68,17 @@ def run(arguments: Sequence[str]) -> int:
         if home is not None:
             record_event(home, client, event, f"{type(exc).__name__}: {exc}"[:300])
     return 0
+
+
+def _options(arguments: Sequence[str]) -> dict[str, str]:
+    """Return the values of ``--home`` and ``--client``, written as one argument with ``=`` or as two."""
+    options: dict[str, str] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if name in ("--home", "--client") and (given := value if equals else next(rest, None)) is not None:
+            options[name] = given
+    return options
 
 
 def _read_input() -> Json:

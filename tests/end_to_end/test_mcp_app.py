@@ -32,7 +32,7 @@ HOST = """<!DOCTYPE html><title>Host</title>
 const frame = document.getElementById("sandbox"), port = location.port;
 const post = (message) => frame.contentWindow.postMessage({ jsonrpc: "2.0", ...message }, "*");
 window.seen = [];
-window.start = (html, call) => {
+window.start = (html, call, toolInfo) => {
   frame.src = `http://localhost:${port}/sandbox.html`;
   window.addEventListener("message", async ({ data, source }) => {
     if (source !== frame.contentWindow) return;
@@ -42,7 +42,7 @@ window.start = (html, call) => {
     const variables = { "--color-background-primary": "rgb(1, 2, 3)" };
     if (data.method === "ui/initialize") post({ id: data.id, result: {
       protocolVersion: "2026-01-26", hostInfo: { name: "test", version: "1" }, hostCapabilities: { serverTools: {} },
-      hostContext: { theme: "dark", styles: { variables } } } });
+      hostContext: { theme: "dark", styles: { variables }, toolInfo } } });
     if (data.method === "ui/notifications/initialized") {
       const reply = await window.relay("tools/call", call);
       post({ method: "ui/notifications/tool-input", params: { arguments: call.arguments } });
@@ -103,8 +103,14 @@ def shown(installation: Installation) -> Client:
 
 
 @pytest.fixture
-def host(tmp_path: Path, shown: Client) -> Iterator[Page]:
-    """A host page that shows the app for a search for the violin teacher."""
+def call() -> Json:
+    """The call whose result is shown."""
+    return {"name": "retrieve_memory", "arguments": {"query": "violin teacher"}}
+
+
+@pytest.fixture
+def host(tmp_path: Path, shown: Client, call: Json) -> Iterator[Page]:
+    """A host page that shows the app for *call*."""
     (tmp_path / "host.html").write_text(HOST)
     (tmp_path / "sandbox.html").write_text(SANDBOX)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(tmp_path)))
@@ -116,8 +122,8 @@ def host(tmp_path: Path, shown: Client) -> Iterator[Page]:
             page.expose_function("relay", lambda method, params: shown.rpc(next(numbers), method, **params))
             page.goto(f"http://127.0.0.1:{server.server_port}/host.html")
             [content] = shown.rpc(next(numbers), "resources/read", uri=APP_URI)["result"]["contents"]
-            call = {"name": "retrieve_memory", "arguments": {"query": "violin teacher"}}
-            page.evaluate("([html, call]) => window.start(html, call)", [content["text"], call])
+            told = {"tool": {"name": call["name"], "inputSchema": {"type": "object"}}}
+            page.evaluate("(given) => window.start(...given)", [content["text"], call, told])
             yield page
     finally:
         server.shutdown()
@@ -179,3 +185,46 @@ def test_the_timeline_opens_and_a_month_shows_its_memories(host: Page) -> None:
     expect(view.get_by_role("button", name="April")).to_have_text("April0")
     view.get_by_role("button", name="June").click()
     expect(view.get_by_role("list", name="Memories").get_by_role("button")).to_have_text([HOSTILE])
+
+
+def test_the_year_before_is_not_asked_for_until_there_is_a_year(host: Page) -> None:
+    view = get_view(host)
+    view.get_by_text("Ada Quill").wait_for()
+    host.evaluate(
+        """() => { const relay = window.relay, gate = new Promise((open) => { window.open_gate = open; });
+          window.relay = async (...given) => { await gate; return relay(...given); }; }"""
+    )
+    view.get_by_role("button", name="Timeline").click()
+    view.get_by_role("button", name="The year before").click()
+    view.get_by_role("button", name="The year after").click()
+    host.evaluate("window.open_gate()")
+    expect(view.get_by_role("button", name="March")).to_have_text("March1")
+    expect(view.locator("#year")).to_have_text("2025")
+    view.get_by_role("button", name="The year before").click()
+    expect(view.locator("#year")).to_have_text("2024")
+
+
+@pytest.mark.parametrize("call", [{"name": "recall_memory_by_time", "arguments": {"time_query": "2025", "limit": 1}}])
+def test_more_goes_on_from_the_result_of_the_tool(host: Page) -> None:
+    view = get_view(host)
+    texts = view.get_by_role("list", name="Memories").get_by_role("button")
+    expect(texts).to_have_count(1)
+    more = view.get_by_role("button", name="More")
+    result = host.evaluate(
+        "async () => (await window.relay('tools/call', "
+        "{ name: 'recall_memory_by_time', arguments: { time_query: '2025' } })).result"
+    )
+    expect(more).to_be_visible()
+    host.evaluate("(params) => post({ method: 'ui/notifications/tool-result', params })", result)
+    expect(texts).to_have_count(2)
+    expect(more).to_be_hidden()
+
+
+@pytest.mark.parametrize("call", [{"name": "recall_memory_by_time", "arguments": {"time_query": "2025", "limit": 1}}])
+def test_more_appends_the_next_page_of_the_tools_result(host: Page) -> None:
+    view = get_view(host)
+    view.get_by_role("button", name="More").click()
+    texts = view.get_by_role("list", name="Memories").get_by_role("button")
+    expect(texts).to_have_count(2)
+    expect(texts.filter(has_text="Ada Quill")).to_have_count(1)
+    expect(view.get_by_role("button", name="More")).to_be_hidden()

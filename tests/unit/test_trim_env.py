@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -52,3 +53,29 @@ def test_an_environment_keeps_what_is_loaded(tmp_path: Path) -> None:
     assert trim_env.trim(tmp_path) == 4 * len(removed)
     assert sorted(str(file.relative_to(packages)) for file in packages.rglob("*") if file.is_file()) == sorted(kept)
     assert trim_env.trim(tmp_path) == 0
+
+
+def test_what_cannot_be_removed_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may remove anything, so the test takes the rights of another user; it works from inside, for it may not come in."""
+    packages = tmp_path / "lib" / "python3.12" / "site-packages"
+    kept, removed = (
+        packages / "onnxruntime" / "capi" / "libonnxruntime.so.1",
+        packages / "pip" / "__pycache__" / "a.pyc",
+    )
+    for file in (kept, removed):
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"1234")
+    for folder in (tmp_path, *(path for path in tmp_path.rglob("*") if path.is_dir())):
+        folder.chmod(0o777)
+    kept.parent.chmod(0o555)
+    monkeypatch.chdir(tmp_path)
+    user = os.geteuid()
+    try:
+        if user == 0:
+            os.seteuid(65534)
+        assert trim_env.trim(Path()) == 4
+    finally:
+        os.seteuid(user)
+        kept.parent.chmod(0o755)
+    assert kept.exists()
+    assert not removed.exists()

@@ -83,7 +83,7 @@ def test_another_command_is_another_version() -> None:
 
 
 def test_the_plugin_takes_the_place_of_the_entry_and_goes_with_uninstall(
-    user: Path, capsys: pytest.CaptureFixture[str]
+    user: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = user / ".claude" / "settings.json"
     settings.parent.mkdir()
@@ -96,6 +96,7 @@ def test_the_plugin_takes_the_place_of_the_entry_and_goes_with_uninstall(
     assert settings.stat().st_mode & 0o777 == 0o600
     folder = user / ".claude" / "infinite-memory"
     (folder / "commands" / "gone.md").write_text("of an earlier version")
+    monkeypatch.setattr(plugin, "FORMER_FILES", ("commands/gone.md", "former/never.md"))
     assert main(["connect", "claude-code", "--plugin"]) == 0
     assert {file.name for file in (folder / "commands").iterdir()} == COMMANDS
     assert main(["uninstall", "--dry-run"]) == 0
@@ -144,3 +145,110 @@ def test_printing_the_plugin_writes_nothing_and_other_clients_have_none(
     assert list(user.iterdir()) == []
     assert main(["connect", "cursor", "--plugin"]) == 2
     assert "Cursor" in capsys.readouterr().err
+
+
+def test_the_plugin_takes_over_what_the_entry_had(
+    user: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("INFINITE_MEMORY_HOME")
+    home = str(user / "another home")
+    environ = {"INFINITE_MEMORY_HOME": home, "INFINITE_MEMORY_MONGODB__URI": "mongodb://user:secret@host"}
+    before = json.dumps({"mcpServers": {"infinite-memory": {"command": "old", "env": environ, "timeout": 9}, "b": {}}})
+    (user / ".claude.json").write_text(before)
+    assert main(["connect", "claude-code", "--plugin"]) == 0
+    said = capsys.readouterr().out
+    [copy] = user.glob(".claude.json.before-infinite-memory-*")
+    assert copy.read_text() == before
+    assert str(copy) in said
+    assert read(user / ".claude.json") == {"mcpServers": {"b": {}}}
+    folder = user / ".claude" / "infinite-memory"
+    for _ in range(2):  # the second time from the plugin's own entry
+        server = read(folder / ".mcp.json")["mcpServers"]["infinite-memory"]
+        assert (server["env"], server["timeout"]) == (environ, 9)
+        assert server["command"] != "old"
+        assert (folder / ".mcp.json").stat().st_mode & 0o077 == 0
+        for groups in read(folder / "hooks" / "hooks.json")["hooks"].values():
+            assert groups[0]["hooks"][0]["args"][-2:] == ["--home", home]
+        assert f"--home '{home}'" in (folder / "commands" / "pause.md").read_text("utf-8")
+        version = read(folder / plugin.MANIFEST)["version"]
+        assert main(["connect", "claude-code", "--plugin"]) == 0
+        assert read(folder / plugin.MANIFEST)["version"] == version
+    monkeypatch.setenv("INFINITE_MEMORY_HOME", str(user / "third"))
+    assert main(["connect", "claude-code", "--plugin"]) == 0
+    server = read(folder / ".mcp.json")["mcpServers"]["infinite-memory"]
+    assert server["env"] == environ | {"INFINITE_MEMORY_HOME": str(user / "third")}
+
+
+@pytest.mark.parametrize("name", [".claude.json", ".claude/infinite-memory/.mcp.json"])
+def test_an_entry_that_cannot_be_understood_is_not_given_up(
+    user: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert main(["connect", "claude-code", "--plugin"]) == 0
+    (user / name).write_text("[1]")
+    before = {path: path.read_bytes() for path in user.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert main(["connect", "claude-code", "--plugin", "--scope", "Other"]) == 2
+    assert f"{name}: " in (said := capsys.readouterr().err)
+    assert "nothing was changed" in said
+    assert {path: path.read_bytes() for path in user.rglob("*") if path.is_file()} == before
+
+
+def test_printing_a_removal_removes_nothing(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["connect", "claude-code", "--plugin"]) == 0
+    before = {path: path.read_bytes() for path in user.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert main(["connect", "claude-code", "--plugin", "--remove", "--print"]) == 0
+    assert "would be taken out" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in user.rglob("*") if path.is_file()} == before
+
+
+def test_a_command_file_of_the_users_own_stays(user: Path) -> None:
+    assert main(["connect", "claude-code", "--plugin"]) == 0
+    mine = user / ".claude" / "infinite-memory" / "commands" / "mine.md"
+    mine.write_text("mine")
+    assert main(["connect", "claude-code", "--plugin"]) == 0
+    assert mine.read_text() == "mine"
+    assert main(["connect", "claude-code", "--plugin", "--remove"]) == 0
+    assert [path for path in mine.parents[1].rglob("*") if path.is_file()] == [mine]
+
+
+def test_a_folder_of_somebody_elses_is_not_written_into(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = user / ".claude" / "infinite-memory"
+    (folder / "commands").mkdir(parents=True)
+    (folder / "commands" / "search.md").write_text("mine")
+    assert main(["connect", "claude-code", "--plugin"]) == 2
+    assert str(folder) in capsys.readouterr().err
+    assert [path for path in user.rglob("*") if path.is_file()] == [folder / "commands" / "search.md"]
+    assert (folder / "commands" / "search.md").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["", "commands", ".claude-plugin"])
+def test_a_link_is_not_followed_out_of_the_folder(user: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """The files behind the link are the plugin's own, so only that it is a link keeps them."""
+    assert main(["connect", "claude-code", "--plugin"]) == 0
+    place = user / ".claude" / "infinite-memory" / name
+    place.rename(user / "elsewhere")
+    place.symlink_to(user / "elsewhere", target_is_directory=True)
+    before = {path: path.read_bytes() for path in (user / "elsewhere").rglob("*") if path.is_file()}
+    assert main(["connect", "claude-code", "--plugin", "--scope", "Other"]) == 2
+    assert str(place) in capsys.readouterr().err
+    assert main(["connect", "claude-code", "--plugin", "--remove"]) == 0
+    assert {path: path.read_bytes() for path in (user / "elsewhere").rglob("*") if path.is_file()} == before
+
+
+def test_a_run_that_was_cut_short_announces_no_new_version_and_can_be_repeated(user: Path) -> None:
+    folder = user / ".claude" / "infinite-memory"
+    obstacle = folder / "hooks" / ".hooks.json.tmp"  # a folder where the file should come: a real failure in mid-run
+    obstacle.mkdir(parents=True)
+    assert main(["connect", "claude-code", "--plugin"]) == 2
+    assert not (folder / plugin.MANIFEST).exists()
+    assert (folder / ".mcp.json").exists()
+    obstacle.rmdir()
+    assert main(["connect", "claude-code", "--plugin"]) == 0
+    before = (folder / plugin.MANIFEST).read_text()
+    obstacle.mkdir()
+    assert main(["connect", "claude-code", "--plugin", "--scope", "Other"]) == 2
+    assert (folder / plugin.MANIFEST).read_text() == before
+    obstacle.rmdir()
+    assert main(["connect", "claude-code", "--plugin", "--scope", "Other"]) == 0
+    assert (folder / plugin.MANIFEST).read_text() != before

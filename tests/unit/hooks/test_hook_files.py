@@ -198,3 +198,18 @@ def test_the_hook_imports_a_handful_of_our_modules_and_no_package(tmp_path: Path
     }  # fmt: skip
     assert [name for name, file in loaded.items() if "site-packages" in file] == []
     assert HEAVY.isdisjoint(loaded)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_home_and_client_are_taken_in_either_form(tmp_path: Path, joined: bool) -> None:
+    """What is no event is recorded as a failure, in the home and of the client that were named."""
+    home, other = tmp_path / "home", tmp_path / "other"
+    arguments = (
+        ["Stop", "--client=codex", f"--home={home}"] if joined else ["Stop", "--client", "codex", "--home", str(home)]
+    )
+    program = f"from infinite_memory.hooks import client; client.run({arguments!r})"
+    environ = os.environ | {"PYTHONPATH": str(ROOT), "INFINITE_MEMORY_HOME": str(other)}
+    subprocess.run([sys.executable, "-c", program], env=environ, input=b"not an event", check=True)
+    [told] = files.last_events(home)
+    assert (told["client"], told["event"]) == ("codex", "Stop")
+    assert not other.exists()
