@@ -46,6 +46,7 @@ def reading_of(tokenizer: Tokenizer, text: str) -> Reading:
     if _is_plain(text):
         return READ
     encoding = tokenizer.encode(text, add_special_tokens=False)
+    tokens, offsets = encoding.tokens, encoding.offsets  # each look at them makes whole lists
     spells = tokenizer.get_vocab_size() <= MANY_LANGUAGES
     words: dict[int, list[int]] = defaultdict(list)
     for index, word in enumerate(encoding.word_ids):
@@ -53,8 +54,8 @@ def reading_of(tokenizer: Tokenizer, text: str) -> Reading:
             words[word].append(index)
     read, unread = 0, []
     for indexes in words.values():
-        whole = text[encoding.offsets[indexes[0]][0] : encoding.offsets[indexes[-1]][1]]
-        pieces = [encoding.tokens[index] for index in indexes]
+        whole = text[offsets[indexes[0]][0] : offsets[indexes[-1]][1]]
+        pieces = [tokens[index] for index in indexes]
         if _is_unread(whole, pieces, spells=spells):
             unread.append(whole)
         elif any(letter.isalpha() for letter in whole):

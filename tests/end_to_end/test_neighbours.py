@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -298,6 +299,21 @@ def use_up_rate(home: Installation, api: Api) -> None:
     assert refused(Api(api.web, None).ask("GET", "stats"))[0] == 429
     for one in (api, fresh):
         assert one.get("stats")
+
+
+def test_a_token_that_holds_all_connections_gives_way_to_others(tmp_path: Path) -> None:
+    settings = {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_HTTP__CONNECTIONS": "16"}
+    with Installation(tmp_path / "home", settings) as home, serving(home) as web, contextlib.ExitStack() as held:
+        api = owner(home, web)
+        greedy = make_token(home, web)
+        for _ in range(40):
+            link = http.client.HTTPConnection("127.0.0.1", web.base_url.port, timeout=60)
+            held.callback(link.close)
+            link.request("GET", "/api/v1/stats", headers={"Authorization": f"Bearer {greedy.token}"})
+            assert link.getresponse().read()
+        assert api.get("stats")
+        with httpx2.Client(base_url=web.base_url, timeout=60) as newcomer:
+            assert Api(newcomer, api.token).get("stats")
 
 
 def test_a_daemon_without_descriptors_writes_little_and_goes_on(home: Installation, api: Api) -> None:

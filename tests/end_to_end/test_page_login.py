@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, expect
 
+from infinite_memory.transports.http.page.app import MAX_STREAMS
 from tests.browser import Window, get_login, window
 from tests.http_client import make_token
 from tests.page_fixtures import browser, home, login, memory, person, store
@@ -33,6 +35,45 @@ def log_in(home: Installation, web: httpx2.Client) -> str:
     done = web.post("/page/login", data={"token": code}, headers={"Origin": origin})
     assert done.status_code == 303, done.text
     return web.get("/page/csrf").text
+
+
+def test_a_cookie_that_nobody_set_is_read_at_once(home: Installation, web: httpx2.Client) -> None:
+    """The standard library's reader of quoted cookies takes seconds for this one; `Installation` fails where the loop was held."""
+    name = f"im_session_{web.base_url.port}"
+    quoted = '"' + "\\\\" * 25_000 + '"'
+    assert web.get("/", headers={"Cookie": f"{name}={quoted}"}).status_code == 303
+    assert web.get("/", headers={"Cookie": f"other=1; {name}"}).status_code == 303
+
+
+def test_large_forms_hold_nobody_up(home: Installation, web: httpx2.Client) -> None:
+    csrf = log_in(home, web)
+    origin = str(web.base_url).rstrip("/")
+    headers = {"Origin": origin, "Content-Type": "application/x-www-form-urlencoded"}
+    for body in (
+        b"a=" + b"%41" * 1_300_000,
+        b"a=" + b"%0d%0a" * 600_000,
+        b"a=" + b"x" * 3_000_000 + b"&a=1" * 1900,
+    ):
+        assert web.post("/page/undo", content=body, headers=headers).status_code == 403  # it lacks the CSRF token
+    assert web.post("/page/undo", content=b"a=" + b"x" * 5_000_000, headers=headers).status_code == 400
+    assert csrf
+
+
+def test_one_token_cannot_take_all_connections_for_live_streams(home: Installation, web: httpx2.Client) -> None:
+    log_in(home, web)
+    with contextlib.ExitStack() as open_streams:
+        for _ in range(MAX_STREAMS):
+            stream = open_streams.enter_context(web.stream("GET", "/page/live"))
+            assert stream.status_code == 200
+        with web.stream("GET", "/page/live") as refused:
+            assert refused.status_code == 429
+        assert web.get("/page/csrf").status_code == 200
+    until(lambda: _may_stream(web), "the streams that were closed count no more")
+
+
+def _may_stream(web: httpx2.Client) -> bool:
+    with web.stream("GET", "/page/live") as stream:
+        return stream.status_code == 200
 
 
 def test_open_starts_a_browser_logged_in_and_shows_nobody_its_code(tmp_path: Path, browser: Browser) -> None:

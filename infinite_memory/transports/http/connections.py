@@ -56,13 +56,14 @@ class Connections:
         """Enter a connection; where there are too many, another is closed for it, or this one where none deserves it more."""
         self._open[connection] = None
         if len(self._open) > self.capacity:
-            victim = self._choose() or connection
+            victim = self._choose(connection) or connection
             self.remove(victim)
             victim.transport.abort()
 
-    def _choose(self) -> GuardedProtocol | None:
-        """Choose the oldest that has shown no token, else the oldest of a token that holds more than half of all."""
-        if (silent := next((one for one in self._open if one.token_id is None), None)) is not None:
+    def _choose(self, newcomer: GuardedProtocol) -> GuardedProtocol | None:
+        """Choose the oldest before *newcomer* that has shown no token, else the oldest of a token that holds more than half of all."""
+        silent = next((one for one in self._open if one.token_id is None and one is not newcomer), None)
+        if silent is not None:
             return silent
         token_id, count = Counter(one.token_id for one in self._open).most_common(1)[0]
         if count <= self.capacity // 2:

@@ -9,17 +9,17 @@ the form that `infinite-memory open` writes into a file: its one-time code is al
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import hmac
 import logging
 import urllib.parse
+from collections import Counter
 from collections.abc import Callable
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
+from infinite_memory.contracts.large_requests import in_thread
 from infinite_memory.errors import (
     AuthenticationError,
     ForbiddenError,
@@ -60,6 +60,8 @@ CODE_FORM = "/page/login/code"
 LIVE, UPLOAD, STATIC, CSRF = "/page/live", "/page/import/upload", "/page/static/", "/page/csrf"
 MAX_FIELDS = 2000
 LOGIN_BYTES = 16 * 1024  # of a form that comes without a login
+FORM_SHARE = 4  # of the bytes of a request, for any other form: a text is a sixteenth of them, each of its bytes written as three
+MAX_STREAMS = 16  # of live changes, for a token: a browser opens six at most
 MAX_NEXT = 2000
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -87,6 +89,7 @@ class PageApp:
     stopping: asyncio.Event
     port: int
     body_bytes: int
+    streams: Counter[str] = dataclasses.field(default_factory=Counter)
     finishing: Finishing = dataclasses.field(default_factory=Finishing)
     assets: Assets = dataclasses.field(default_factory=Assets)
     templates: Templates = dataclasses.field(init=False)
@@ -138,14 +141,26 @@ class PageApp:
             self.sessions.close(self._cookie(headers))
             return RedirectResponse(LOGIN, 303)
         if path == LIVE and method == "GET":
-            user = self._user(grant, session)
-            await stream_changes(self, session, await Queries.open(self.backend, grant, user), receive, send)
-            return None
+            return await self._stream(receive, send, session, grant)
         if path == UPLOAD and method == "POST":
             _check_csrf(session, headers.get("x-csrf-token", ""))
             _check_may(grant, Whose.FULL, writes=True)
             return await store_upload(self, scope, receive)
         return await self._show(scope, receive, session, grant)
+
+    async def _stream(self, receive: Receive, send: Send, session: Session, grant: TokenPermissions) -> Response | None:
+        """Send live changes; a token has `MAX_STREAMS` at a time, so that none takes the connections of all."""
+        if self.streams[grant.token_id] >= MAX_STREAMS:
+            return PlainTextResponse(f"this token has {MAX_STREAMS} live streams open", 429)
+        self.streams[grant.token_id] += 1
+        try:
+            queries = await Queries.open(self.backend, grant, self._user(grant, session))
+            await stream_changes(self, session, queries, receive, send)
+        finally:
+            self.streams[grant.token_id] -= 1
+            if not self.streams[grant.token_id]:
+                del self.streams[grant.token_id]
+        return None
 
     async def _show(self, scope: Scope, receive: Receive, session: Session, grant: TokenPermissions) -> Response:
         """Answer with the view that stands at an address."""
@@ -174,14 +189,14 @@ class PageApp:
 
     async def _read_form(self, receive: Receive, take_place: Any = None) -> dict[str, str]:
         """Return the fields of a form; who has no place for a large one sends a small one."""
-        most = LOGIN_BYTES if take_place is None else self.body_bytes
+        most = LOGIN_BYTES if take_place is None else max(LOGIN_BYTES, self.body_bytes // FORM_SHARE)
         try:
             body = await read_body(receive, most, take_place or _no_place)
         except ClientGoneError:
             raise InvalidRequestError("", "the form did not arrive whole") from None
         if body is None:
             raise InvalidRequestError("", f"the form is larger than {most:,} bytes")
-        return _parse(body)
+        return await in_thread(lambda: _parse(body)) if len(body) > LOGIN_BYTES else _parse(body)
 
     # logging in
 
@@ -229,10 +244,9 @@ class PageApp:
         return RedirectResponse(f"{LOGIN}?{urllib.parse.urlencode({'next': _local(following)})}", 303)
 
     def _cookie(self, headers: dict[str, str]) -> str:
-        with contextlib.suppress(CookieError):
-            morsel = SimpleCookie(headers.get("cookie", "")).get(self.cookie_name)
-            return morsel.value if morsel is not None else ""
-        return ""
+        """Return the key of the session that a browser shows; "" without one. Ours needs no quotes, whose reading may take seconds."""
+        pairs = (pair.partition("=") for pair in headers.get("cookie", "").split(";"))
+        return next((value.strip() for name, _, value in pairs if name.strip() == self.cookie_name), "")
 
     def _failed(self, exc: InfiniteMemoryError) -> Response:
         text = self.templates.render("failed.html", path="", problem=describe_problem(exc))
@@ -300,7 +314,7 @@ def _parse(body: bytes) -> dict[str, str]:
     Raises:
         InvalidRequestError: they are no UTF-8, or too many.
     """
-    fields: dict[str, str] = {}
+    fields: dict[str, list[str]] = {}
     try:
         pairs = urllib.parse.parse_qsl(
             body.decode("utf-8"), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"
@@ -308,9 +322,8 @@ def _parse(body: bytes) -> dict[str, str]:
     except ValueError as exc:
         raise InvalidRequestError("", "the form cannot be read") from exc
     for name, value in pairs:
-        text = value.replace("\r\n", "\n")  # a browser's ends of lines
-        fields[name] = f"{fields[name]}\n{text}" if name in fields else text
-    return fields
+        fields.setdefault(name, []).append(value.replace("\r\n", "\n"))  # a browser's ends of lines
+    return {name: "\n".join(values) for name, values in fields.items()}
 
 
 def _local(path: str) -> str:

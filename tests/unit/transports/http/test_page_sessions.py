@@ -87,6 +87,18 @@ def test_a_diff_shows_what_went_and_what_came() -> None:
     assert diff(long, long + "last\n") == [("same", long), ("ins", "last\n")]
 
 
+@pytest.mark.timeout(60)  # without a bound the first pair takes hours
+@pytest.mark.parametrize(
+    ("old", "new"), [("a " * 5000, "a b " * 2500), ("a\n" * 5000, "a\nb\n" * 2500), ("a", "b " * 200_000)]
+)
+def test_a_diff_of_a_hostile_text_takes_no_hours_and_loses_nothing(old: str, new: str) -> None:
+    from infinite_memory.transports.http.page.views.memory import diff
+
+    stretches = diff(old, new)
+    assert "".join(text for kind, text in stretches if kind != "del") == new
+    assert "".join(text for kind, text in stretches if kind != "ins") == old
+
+
 def test_marked_words_and_passages_make_up_the_whole_text() -> None:
     from infinite_memory.transports.http.page.views.search import mark
 

@@ -7,6 +7,7 @@ import difflib
 import itertools
 import re
 import urllib.parse
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -18,7 +19,7 @@ from infinite_memory.transports.http.page.sessions import Undo
 
 Json = dict[str, Any]
 
-MAX_DIFF_CHARS = 20_000  # a longer text is compared line by line
+MAX_COMPARED = 300  # words, or lines, that are compared with as many: a second at most, in a thread
 FIELDS = ("title", "speaker", "conversation_id", "source", "importance", "timestamp")
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 
@@ -244,15 +245,37 @@ def _said(value: Any) -> str:
 
 
 def diff(old: str, new: str) -> list[tuple[str, str]]:
-    """Return *new* and what went of *old* as stretches: ``same``, ``del`` or ``ins``; by words, of long texts by lines."""
-    is_long = len(old) + len(new) > MAX_DIFF_CHARS
-    before, after = (text.splitlines(keepends=True) if is_long else _WORDS.findall(text) for text in (old, new))
-    stretches: list[tuple[str, str]] = []
-    for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, before, after, autojunk=is_long).get_opcodes():
-        if kind == "equal":
-            stretches.append(("same", "".join(after[j1:j2])))
-            continue
-        stretches += [
-            (name, text) for name, text in (("del", "".join(before[i1:i2])), ("ins", "".join(after[j1:j2]))) if text
-        ]
-    return stretches
+    """Return *new* and what went of *old* as stretches: ``same``, ``del`` or ``ins``.
+
+    Compared by words between the first difference and the last, where these are `MAX_COMPARED` words at most; else by lines, within
+    the same bound; else that stretch is shown as replaced. Without a bound a hostile text takes hours: the time grows with the cube.
+    """
+    for split in (_WORDS.findall, _split_lines):
+        before, after = split(old), split(new)
+        start = _count_equal(before, after)
+        end = _count_equal(before[start:][::-1], after[start:][::-1])
+        changed_before, changed_after = before[start : len(before) - end], after[start : len(after) - end]
+        if max(len(changed_before), len(changed_after)) <= MAX_COMPARED:
+            matcher = difflib.SequenceMatcher(None, changed_before, changed_after, autojunk=False)
+            changes = matcher.get_opcodes()
+            break
+    else:
+        changes = [("replace", 0, len(changed_before), 0, len(changed_after))]
+    stretches = [("same", "".join(after[:start]))]
+    for kind, i1, i2, j1, j2 in changes:
+        removed, added = "".join(changed_before[i1:i2]), "".join(changed_after[j1:j2])
+        stretches += [("same", added)] if kind == "equal" else [("del", removed), ("ins", added)]
+    stretches.append(("same", "".join(after[len(after) - end :])))
+    return [(kind, text) for kind, text in stretches if text]
+
+
+def _split_lines(text: str) -> list[str]:
+    return text.splitlines(keepends=True)
+
+
+def _count_equal(before: Sequence[str], after: Sequence[str]) -> int:
+    """Count the first parts that are the same."""
+    return next(
+        (at for at, (old, new) in enumerate(zip(before, after, strict=False)) if old != new),
+        min(len(before), len(after)),
+    )
