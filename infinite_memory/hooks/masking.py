@@ -31,7 +31,7 @@ _FORMS = {
     "telegram-token": r"\b\d{8,10}:AA[A-Za-z0-9_-]{32,35}\b",
     "digitalocean-token": r"\bdo[opr]_v1_[0-9a-f]{64}\b",
     "azure-key": r"(?<=AccountKey=)[A-Za-z0-9+/]{40,}={0,2}",
-    "json-web-token": r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
+    "json-web-token": r"\beyJ[A-Za-z0-9_-]{8,800}+\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}",
     "url-password": r"(?<=://)[^\s:/@]*:[^\s@/]+(?=@)",
     "bearer-token": r"(?i:(?<=bearer )|(?<=basic ))[A-Za-z0-9._~+/-]{16,}={0,2}",
     "password": (

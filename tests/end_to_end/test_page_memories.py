@@ -50,6 +50,25 @@ def test_a_memory_is_mended_and_its_history_shows_what_changed(page: Page, perso
     expect(page.get_by_text("tags: house → house, heating")).to_be_visible()
 
 
+def test_what_a_browser_writes_otherwise_is_no_change(page: Page, person: Window, store: Store, memory: Client) -> None:
+    """A form ends lines its own way, trims, and lists tags between commas; what nobody touched stays as it is."""
+    memory_id = store(
+        "\nferry\r\ntimetable\rof winter", tags=["red, green"], metadata={"title": " Ferry ", "speaker": "Al\nb"}
+    )
+    before = memory.ask("get_memory", memory_id=memory_id)["memory"]
+    look_for(page, "ferry timetable")
+    page.get_by_role("link", name="ferry").first.click()
+    page.get_by_role("link", name="Edit").click()
+    page.locator("summary", has_text="More").click()
+    page.get_by_label("Importance").fill("7")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    after = memory.ask("get_memory", memory_id=memory_id)["memory"]
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    assert changed <= {"importance", "revision", "updated_at", "last_used_at", "use_count"}, changed
+    assert after["importance"] == 7
+
+
 def test_what_is_wrong_stands_beside_its_field_and_nothing_typed_is_lost(
     page: Page, person: Window, store: Store
 ) -> None:

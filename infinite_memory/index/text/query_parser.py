@@ -16,6 +16,7 @@ from infinite_memory.text.stemmer import stem_words
 from infinite_memory.text.stopwords import content_words
 from infinite_memory.text.tokenizer import find_codes, fold_word, is_emoji, tokenize
 
+MAX_LOOKUPS = 48  # words of a question for which others are looked up that they may have been meant for: the first ones
 MAX_TERMS = 48  # of a long question, the rarest words; more change nothing but the time it takes
 LOOKALIKE = {1: 0.8, 2: 0.6}  # what a word counts that is one or two slips away from the one asked for
 MAX_PHRASES = 32  # of a question; each is a search
@@ -54,15 +55,17 @@ class QueryParser:
         frequencies = {stem: self._counts.frequency(stem) for stem in stems}
         total = self._counts.total
         terms: dict[str, QueryTerm] = {}
-        max_score, corrected = 0.0, {}
+        max_score, corrected, lookups = 0.0, {}, 0
         for word, stem in zip(content, stems, strict=True):
             idf = inverse_document_frequency(frequencies[stem], total)
             max_score += idf
             if frequencies[stem]:
                 terms[stem] = QueryTerm(stem, idf)
-            if spelling is Spelling.ALL or (
-                spelling is Spelling.UNKNOWN and not frequencies[stem] and _may_be_misspelt(word)
+            if lookups < MAX_LOOKUPS and (
+                spelling is Spelling.ALL
+                or (spelling is Spelling.UNKNOWN and not frequencies[stem] and _may_be_misspelt(word))
             ):
+                lookups += 1
                 near = self._lookalikes(word, set(stems))
                 for term in near:
                     terms.setdefault(term[0].word, term[0])

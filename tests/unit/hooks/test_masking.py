@@ -114,3 +114,9 @@ def test_a_secret_that_the_cut_goes_through_is_masked_as_a_whole(before: int) ->
     draft = _draft(turn, Reading("s", "/t.jsonl", "/p"), Project(Path("/p"), "project /p"))
     assert "ghp_" not in draft.text
     assert len(draft.text) <= 100_000
+
+
+@pytest.mark.timeout(60)  # with the square of the length it takes hours
+@pytest.mark.parametrize("piece", ["eyJ-", "eyJaaaaaaaa.eyJ-", "token:", "://a:", "sk-", "password="])
+def test_a_hostile_text_is_masked_in_time_with_its_length(piece: str) -> None:
+    mask(piece * (2_000_000 // len(piece)))

@@ -72,11 +72,10 @@ async def edit(visit: Visit) -> Response:
             f"was changed meanwhile; it now says {memory['text']!r}. Save again to replace that by what stands here",
         )
     changes: Json = {}
-    if (content := visit.form.get("content", "")) != memory["text"]:
+    if (content := visit.form.get("content", "")) != _sent_by_area(memory["text"]):
         changes["content"] = content
-    tags = [tag.strip() for tag in visit.form.get("tags", "").split(",") if tag.strip()]
-    if tags != list(memory["tags"]):
-        changes["tags"] = tags
+    if visit.text("tags") != _sent_by_line(", ".join(memory["tags"])):
+        changes["tags"] = [tag.strip() for tag in visit.text("tags").split(",") if tag.strip()]
     metadata = _changed_metadata(visit, memory)
     if metadata:
         changes["metadata"] = metadata
@@ -94,12 +93,22 @@ def _changed_metadata(visit: Visit, memory: Json) -> Json:
     changes: Json = {}
     for name in FIELDS:
         value, old = visit.text(name), memory.get(name)
-        if value == ("" if old is None else str(old)):
+        if value == ("" if old is None else _sent_by_line(str(old))):
             continue
         if not value:
             raise InvalidRequestError(name, "cannot be emptied, only changed")
         changes[name] = value
     return changes
+
+
+def _sent_by_area(text: str) -> str:
+    """Return what a browser sends back of a text that nobody touched, as `app` reads it: ends of lines are line feeds."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _sent_by_line(value: str) -> str:
+    """Return what a browser sends back of a value in one line, as `Visit.text` reads it: without ends of lines, trimmed."""
+    return value.replace("\r", "").replace("\n", "").strip()
 
 
 async def show_move(visit: Visit) -> Response:
