@@ -52,7 +52,7 @@ def find_project(cwd: str) -> Project:
     if marked is not None:
         try:
             settings = tomllib.loads(_read_small(marked / PROJECT_FILE))
-        except (OSError, ValueError):  # what cannot be read may have said no
+        except (OSError, ValueError, RecursionError):  # what cannot be read may have said no
             settings = {"capture": {"enabled": False}, "recall": {"enabled": False}}
     root = _repository(repository or marked or folder)
     return Project(root, _scope_name(root), *(_is_enabled(settings, name) for name in ("capture", "recall")))

@@ -118,6 +118,7 @@ def test_a_folder_that_only_says_it_is_a_worktree_is_a_project_of_its_own(tmp_pa
         ("capture = 1\n", False, True),
         ('[capture]\nenabled = "yes"\n', False, True),
         ("not toml", False, False),
+        ("a = " + "[" * 20_000, False, False),
         ('[capture]\nscope = "Private"\n', True, True),
     ],
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,8 +85,14 @@ class PageSessions:
         key = secrets.token_urlsafe(32)
         session = self._sessions[_digest(key)] = Session(token, seen_at=self._clock())
         if len(self._sessions) > MAX_SESSIONS:
-            self._sessions.pop(min(self._sessions, key=lambda one: self._sessions[one].seen_at))
+            self._sessions.pop(self._choose())
         return key, session
+
+    def _choose(self) -> str:
+        """Choose the session that ends for a new one: of the token that has most, that which rested longest. None logs out another."""
+        [(token, _)] = Counter(session.token for session in self._sessions.values()).most_common(1)
+        own = [digest for digest, session in self._sessions.items() if session.token == token]
+        return min(own, key=lambda digest: self._sessions[digest].seen_at)
 
     def find(self, key: str) -> Session | None:
         """Return the session that a cookie names; None where there is none, or it was not used for too long."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,13 +29,18 @@ def to_file_name(name: str) -> str:
     return plain or "upload"
 
 
-def free_path(folder: Path, name: str) -> Path:
-    """Return a path in *folder* that is not taken."""
+def put_into_place(partial: Path, folder: Path, name: str) -> Path:
+    """Give a file that arrived its name in *folder*, with a number where that is taken; return its path."""
     path, number = folder / name, 1
-    while path.exists():
-        number += 1
-        path = folder / f"{Path(name).stem}-{number}{Path(name).suffix}"
-    return path
+    while True:
+        try:
+            path.open("xb").close()  # so that of two files of one name none takes the other's place
+        except FileExistsError:
+            number += 1
+            path = folder / f"{Path(name).stem}-{number}{Path(name).suffix}"
+        else:
+            partial.replace(path)
+            return path
 
 
 async def store_upload(app: PageApp, scope: Scope, receive: Receive) -> Response:
@@ -46,8 +52,8 @@ async def store_upload(app: PageApp, scope: Scope, receive: Receive) -> Response
     named = urllib.parse.parse_qs(scope["query_string"].decode("latin-1")).get("name", [""])[0]
     folder = ImportFolders.of(app.services.config.import_.folders, app.services.home).folders[0]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = free_path(folder, to_file_name(named))
-    partial = path.with_name(f".{path.name}.part")
+    name = to_file_name(named)
+    partial = folder / f".{secrets.token_hex(8)}.part"
     size = 0
     try:
         with partial.open("xb") as file:
@@ -63,11 +69,9 @@ async def store_upload(app: PageApp, scope: Scope, receive: Receive) -> Response
                 await asyncio.to_thread(file.write, part.get("body", b""))
                 if not part.get("more_body", False):
                     break
-        await asyncio.to_thread(partial.rename, path)
+        path = await asyncio.to_thread(put_into_place, partial, folder, name)
     except TimeoutError:
         raise InvalidRequestError("file", "did not arrive whole") from None
-    except FileExistsError:
-        raise InvalidRequestError("file", "of that name is arriving already") from None
     finally:
         partial.unlink(missing_ok=True)
     return JSONResponse({"file": path.name})

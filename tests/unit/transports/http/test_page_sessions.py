@@ -64,6 +64,16 @@ def test_of_too_many_sessions_the_one_that_rested_longest_goes(clock: Clock) -> 
     assert sessions.find(first) is not None
 
 
+def test_logging_in_often_with_one_token_logs_nobody_else_out(clock: Clock) -> None:
+    sessions = PageSessions(clock)
+    owner, _ = sessions.open("owner")
+    for _ in range(2 * MAX_SESSIONS):
+        clock.now += 1
+        newest, _ = sessions.open("bound")
+    assert sessions.find(owner) is not None
+    assert sessions.find(newest) is not None
+
+
 def test_the_newest_offers_of_undoing_are_kept(clock: Clock) -> None:
     _, session = PageSessions(clock).open("token")
     for number in range(MAX_UNDO + 5):
