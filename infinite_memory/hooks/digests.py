@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import datetime as dt
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from infinite_memory.config import Config
@@ -128,8 +128,19 @@ async def find_unsound(
     Args:
         purged_before: What was said before may have been pruned and removed for good since (`retention.purge_pruned_days`); None: nothing.
     """
+    return _unsound(digests, await _find_quoted(engine, digests), purged_before)
+
+
+async def _find_quoted(engine: Engine, digests: Sequence[MemoryRecord]) -> Mapping[MemoryId, MemoryRecord]:
+    """Return the memories that digests quote, live or hidden; those that are gone are left out."""
     quoted = {one for digest in digests for one in _sources(digest)}
-    found = await engine.memories.find(sorted(quoted), deleted=None) if quoted else {}
+    return await engine.memories.find(sorted(quoted), deleted=None) if quoted else {}
+
+
+def _unsound(
+    digests: Sequence[MemoryRecord], found: Mapping[MemoryId, MemoryRecord], purged_before: dt.datetime | None
+) -> list[MemoryRecord]:
+    """Return those of `find_unsound`; *found* is what `_find_quoted` gave."""
     sound = {one for one, memory in found.items() if memory.deleted_at is None or memory.is_pruned}
     hidden = found.keys() - sound
     changed_at = {one: found[one].updated_at for one in sound if found[one].deleted_at is None}
@@ -146,9 +157,9 @@ async def find_in_place_of_turns(
     engine: Engine, digests: Sequence[MemoryRecord], purged_before: dt.datetime | None
 ) -> list[MemoryRecord]:
     """Return the digests that are not unsound and quote no turn that is still there, for such a turn is found itself."""
-    quoted = {one for digest in digests for one in _sources(digest)}
-    live = (await engine.memories.find(sorted(quoted))).keys() if quoted else set[MemoryId]()
-    unsound = await find_unsound(engine, digests, purged_before)
+    found = await _find_quoted(engine, digests)
+    live = {memory_id for memory_id, memory in found.items() if memory.deleted_at is None}
+    unsound = _unsound(digests, found, purged_before)
     return [digest for digest in digests if digest not in unsound and live.isdisjoint(_sources(digest))]
 
 

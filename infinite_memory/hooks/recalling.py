@@ -151,7 +151,7 @@ def _last_sessions(turns: Iterable[MemoryRecord], digests: Sequence[MemoryRecord
             talks.setdefault(one.conversation_id, []).append(one)
     for talk in list(talks.values())[:SESSIONS]:
         when = f"- [session, {format_relative(talk[0].occurred_at, asking.now, asking.zone)}]"
-        records = [one for one in digests if one in talk]
+        records = [one for one in talk if one.type == DIGEST]
         if records:
             said = " / ".join(one.text for one in reversed(records))
             yield records, f"{when} {_short(said.replace(chr(10), ' | '), MAX_LINE_CHARS)}"
