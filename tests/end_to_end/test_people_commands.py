@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
 import signal
 import stat
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.processes import Installation, until
+from tests.terminal import run_on_terminal
 
 Json = dict[str, Any]
 
@@ -35,27 +34,10 @@ def columns(output: str) -> list[list[str]]:
 
 
 def on_a_terminal(shared: Installation, *arguments: str, answer: str = "") -> tuple[int, str]:
-    """Run a command on a terminal of its own, where *answer* is typed; returns exit code and all that was shown."""
-    ours, theirs = pty.openpty()
-    done = subprocess.Popen(
-        [sys.executable, "-m", "infinite_memory", *arguments],
-        env=shared.environ | {"TERM": "xterm-256color", "COLUMNS": "120"}, stdin=theirs, stdout=theirs, stderr=theirs,
-        cwd=shared.home.parent,
-    )  # fmt: skip
-    os.close(theirs)
-    if answer:
-        os.write(ours, answer.encode())
-    shown = b""
-    while True:
-        try:
-            chunk = os.read(ours, 65536)
-        except OSError:
-            break
-        if not chunk:
-            break
-        shown += chunk
-    os.close(ours)
-    return done.wait(), shown.decode("utf-8", "surrogateescape")
+    """Run a command on a terminal, where *answer* is typed; returns exit code and all that was shown."""
+    command = [sys.executable, "-m", "infinite_memory", *arguments]
+    environ = shared.environ | {"TERM": "xterm-256color", "COLUMNS": "120"}
+    return run_on_terminal(command, environ, typed=answer, cwd=shared.home.parent)
 
 
 def test_a_memory_is_stored_found_shown_and_changed(shared: Installation) -> None:

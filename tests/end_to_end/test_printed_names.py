@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import subprocess
 import sys
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.processes import Installation
+from tests.terminal import run_on_terminal
 
 Json = dict[str, Any]
 
@@ -47,25 +46,10 @@ def odd(installation: Installation) -> Installation:
 
 
 def on_a_terminal(installation: Installation, *arguments: str) -> str:
-    """Run a command on a terminal of its own; returns all that was shown."""
-    ours, theirs = pty.openpty()
-    done = subprocess.Popen(
-        [sys.executable, "-m", "infinite_memory", *arguments], env=installation.environ | {"TERM": "dumb", "COLUMNS": "200"},
-        stdin=theirs, stdout=theirs, stderr=theirs, cwd=installation.home.parent,
-    )  # fmt: skip
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            chunk = os.read(ours, 65536)
-        except OSError:
-            break
-        if not chunk:
-            break
-        shown += chunk
-    done.wait()
-    os.close(ours)
-    return shown.decode("utf-8", "surrogateescape")
+    """Run a command on a terminal; returns all that was shown."""
+    command = [sys.executable, "-m", "infinite_memory", *arguments]
+    environ = installation.environ | {"TERM": "dumb", "COLUMNS": "200"}
+    return run_on_terminal(command, environ, cwd=installation.home.parent)[1]
 
 
 def test_what_is_shown_of_an_odd_name_is_harmless_and_stays_on_its_line(odd: Installation) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 
 from infinite_memory.backup.service import verify_file
 from tests.processes import ROOT, Installation, need_parts
+from tests.terminal import run_on_terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the scripts are for POSIX shells")
 
@@ -36,30 +36,9 @@ def script(home: Installation, name: str, *arguments: str, **environ: str) -> su
 
 
 def on_a_terminal(home: Installation, typed: str, *arguments: str) -> tuple[int, str]:
-    """Run `scripts/scopes` on a terminal of its own; gives the exit code and all that was shown."""
-    import pty
-
-    ours, theirs = pty.openpty()
-    try:
-        environ = {"INFINITE_MEMORY_HOME": str(home.home), "TERM": "xterm", "COLUMNS": "100"}
-        process = subprocess.Popen(
-            [str(ROOT / "scripts" / "scopes"), *arguments], env=environ, stdin=theirs, stdout=theirs, stderr=theirs,
-            start_new_session=True,
-        )  # fmt: skip
-        os.write(ours, typed.encode())
-        os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                piece = os.read(ours, 4096)
-            except OSError:  # the other end was closed
-                break
-            if not piece:
-                break
-            shown += piece
-        return process.wait(timeout=SETUP_S), shown.decode()
-    finally:
-        os.close(ours)
+    """Run `scripts/scopes` on a terminal; gives the exit code and all that was shown."""
+    environ = {"INFINITE_MEMORY_HOME": str(home.home), "TERM": "xterm", "COLUMNS": "100"}
+    return run_on_terminal([str(ROOT / "scripts" / "scopes"), *arguments], environ, typed=typed, timeout_s=SETUP_S)
 
 
 def test_a_backup_from_cron(home: Installation) -> None:
