@@ -25,9 +25,8 @@ from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
 
 TEA = NewMemory("tea at four", "Global", "test://1", type="note", structured={"text": "tea at four"})
-ROUNDS = 200
+ROUNDS = 400  # twice what a quiet machine needs: a busy moment may fall on one side
 LARGEST_RATIO = 1.3
-MEASUREMENTS = 5  # at most: a busy moment may fall on one side
 
 
 async def store_for(engine: Engine, user: str, *texts: str) -> list[MemoryId]:
@@ -152,11 +151,9 @@ def test_the_id_of_somebody_elses_memory_takes_as_long_as_one_of_nobodys(
                 scope_ids = [(await memory.engine.scopes.get(name)).scope_id for name in ("scope 1", "scope 2")]
                 view = memory.engine.restricted(get_scopes_visibility(scope_ids))
             missing = memory.services.store.new_id()
-            measured = []
-            while not measured or (measured[-1] >= LARGEST_RATIO and len(measured) < MEASUREMENTS):
-                theirs, nobodys = await medians(lambda: ask(view, foreign), lambda: ask(view, missing))
-                measured.append(max(theirs, nobodys) / min(theirs, nobodys))
-            assert measured[-1] < LARGEST_RATIO, measured  # what costs more by itself does so each time
+            theirs, nobodys = await medians(lambda: ask(view, foreign), lambda: ask(view, missing))
+            ratio = max(theirs, nobodys) / min(theirs, nobodys)
+            assert ratio < LARGEST_RATIO, (theirs, nobodys)
             assert (await memory.engine.memories.get(foreign)).text.startswith("a secret")
 
     run(work())
