@@ -55,7 +55,7 @@ from infinite_memory.store.document_fields import is_int
 from infinite_memory.store.facts import Facts
 from infinite_memory.store.links import Links
 from infinite_memory.store.mongo import change_feed as changes
-from infinite_memory.store.mongo import compaction, mapping, row_documents, schema
+from infinite_memory.store.mongo import compaction, mapping, moves, row_documents, schema
 from infinite_memory.store.mongo.api_tokens import MongoApiTokens, bind_to_ids
 from infinite_memory.store.mongo.client import Connection, UriSource
 from infinite_memory.store.mongo.copies import MongoCopies
@@ -72,7 +72,7 @@ from infinite_memory.store.mongo.memory_writes import (
 )
 from infinite_memory.store.mongo.owners import MongoOwners
 from infinite_memory.store.mongo.repairs import MongoRepairs
-from infinite_memory.store.mongo.restore_steps import finish_interrupted
+from infinite_memory.store.mongo.restore_steps import finish_interrupted, put_into_place
 from infinite_memory.store.mongo.scopes import Scopes
 from infinite_memory.store.mongo.stale_transactions import end_abandoned
 from infinite_memory.store.mongo.usage import MongoUses
@@ -299,6 +299,24 @@ class MongoStore(Store):
             raise
         return done
 
+    async def move(self, memory: MemoryRecord, target: ScopeId) -> None:
+        if not self._is_polled:
+            async with self._connection.operation(factor=2) as database:
+                await moves.move_in_transaction(database, memory, target)
+            return
+        async with self._connection.exclusive():
+            async with self._connection.operation() as database:
+                await moves.check_movable(database, memory, target)
+            await put_into_place(self._connection, ObjectId(), [moves.make_step(memory, target)], polled=True)
+
+    async def find_moved(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
+        async with self._connection.operation() as database:
+            return await moves.find_moved(database, memory_ids)
+
+    async def find_same_text(self, scope_id: ScopeId, content_hash: str) -> list[MemoryId]:
+        async with self._connection.operation(factor=4) as database:
+            return await moves.find_same_text(database, scope_id, content_hash)
+
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
         change = {
             "$set": {"embedding": mapping.embedding_to_document(embedding)},
@@ -417,11 +435,10 @@ class MongoStore(Store):
             found = (
                 database[schema.REVISIONS].find({"memory_id": mapping.find_object_id(memory_id)}).sort("revision", 1)
             )
-            return [
-                mapping.from_document(one["document"], ScopeId(str(one["scope_id"])))
-                async for one in found
-                if self.set_aside.accepts(DocumentKind.REVISION, schema.REVISIONS, one)
-            ]
+            accepts = self.set_aside.accepts
+            return moves.read_versions(
+                [one async for one in found if accepts(DocumentKind.REVISION, schema.REVISIONS, one)]
+            )
 
     # reading everything
 
