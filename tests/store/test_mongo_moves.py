@@ -172,7 +172,7 @@ def test_what_is_written_while_a_move_is_finished_late_is_not_lost(place: Place)
                 for _ in range(2):
                     now = await store.replace(dataclasses.replace(now, text=text), revise=True)
                 async with store._connection.operation() as database:
-                    await moves.carry_out(database, step)
+                    await moves.apply_step(database, step)
                 assert await where(store, memory.memory_id) == ["Target"]
                 [found] = (await store.fetch({memory.memory_id: target.scope_id}, vectors=True)).values()
                 assert found.text == text

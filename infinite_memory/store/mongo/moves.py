@@ -80,7 +80,7 @@ async def move_in_transaction(database: Database, memory: MemoryRecord, target: 
     await in_transaction(database.client, work)
 
 
-async def carry_out(database: Database, step: Step) -> None:
+async def apply_step(database: Database, step: Step) -> None:
     """Do the step, or what an interruption left of it, on a server without transactions."""
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
     key = {"_id": step["memory"]}

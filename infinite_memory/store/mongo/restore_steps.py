@@ -136,7 +136,7 @@ async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> 
         elif step["do"] == "pour":
             await _pour(database, step["from"], step["to"], step["mark"])
         elif step["do"] == "move":
-            await moves.carry_out(database, step)
+            await moves.apply_step(database, step)
         elif step["do"] == "rescope":
             for shared in schema.BELONGING:
                 await database[shared].update_many({"scope_id": step["from"]}, {"$set": {"scope_id": step["to"]}})
