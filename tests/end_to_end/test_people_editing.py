@@ -26,11 +26,11 @@ def write_editor(folder: Path, *lines: str) -> str:
     return f"{sys.executable} {script}"
 
 
-def kept_texts(shared: Installation) -> dict[str, str]:
+def kept_texts(shared: Installation) -> dict[str, bytes]:
     """Read the files in which typed texts were kept, by their names; they are the owner's alone."""
     files = sorted(shared.home.glob("unsaved-memory-*.txt"))
     assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
-    return {file.name: file.read_text("utf-8") for file in files}
+    return {file.name: file.read_bytes() for file in files}
 
 
 def test_memories_move_and_come_back(shared: Installation) -> None:
@@ -72,7 +72,7 @@ def test_what_somebody_else_changed_while_the_editor_was_open_is_not_overwritten
     assert "changed meanwhile" in shown
     assert shared.call("get_memory", memory_id=memory_id)["memory"]["text"] == f"It {ELSEWHERE}"
     name = f"unsaved-memory-{memory_id}.txt"
-    assert kept_texts(shared)[name] == "It is in the barn\n"
+    assert kept_texts(shared)[name] == b"It is in the barn\n"
     assert str(shared.home / name) in shown
     done = shared.command("edit", memory_id, "-", input=(shared.home / name).read_text())
     assert done.returncode == 0
@@ -83,17 +83,17 @@ def test_what_was_typed_is_kept_where_it_cannot_be_saved(shared: Installation, t
     memory_id = shared.call("store_memory", content="The kettle is blue")["memory_id"]
     empty = write_editor(tmp_path, "file.write_text('   \\n')")
     code, shown = on_a_terminal(shared, "edit", memory_id, editor=empty)  # the daemon takes no blank text
-    assert (code, kept_texts(shared)[f"unsaved-memory-{memory_id}.txt"]) == (1, "   \n")
+    assert (code, kept_texts(shared)[f"unsaved-memory-{memory_id}.txt"]) == (1, b"   \n")
     failing = write_editor(tmp_path, "file.write_text('half of it')", "sys.exit(3)")
     code, shown = on_a_terminal(shared, "edit", memory_id, editor=failing)
     assert code == 2
     assert "ended with exit code 3; nothing was changed; what you wrote is in" in shown
-    assert kept_texts(shared)[f"unsaved-memory-{memory_id}-2.txt"] == "half of it"
+    assert kept_texts(shared)[f"unsaved-memory-{memory_id}-2.txt"] == b"half of it"
     latin = write_editor(tmp_path, "file.write_bytes('größe'.encode('latin-1'))")
     code, shown = on_a_terminal(shared, "edit", memory_id, editor=latin)
     assert code == 2
-    assert (shared.home / f"unsaved-memory-{memory_id}-3.txt").read_bytes() == "größe".encode("latin-1")
+    assert kept_texts(shared)[f"unsaved-memory-{memory_id}-3.txt"] == "größe".encode("latin-1")
     done = shared.command("edit", "0" * 24, "-", input="a text from a pipe\n")
     assert done.returncode == 1
-    assert kept_texts(shared)[f"unsaved-memory-{'0' * 24}.txt"] == "a text from a pipe"
+    assert kept_texts(shared)[f"unsaved-memory-{'0' * 24}.txt"] == b"a text from a pipe"
     assert shared.call("get_memory", memory_id=memory_id)["memory"]["text"] == "The kettle is blue"
