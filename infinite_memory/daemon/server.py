@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinite_memory import __version__
 from infinite_memory.bootstrap import Application, check_model, new_session, prepare_process
-from infinite_memory.config import Config, HttpSettings, known_settings, load_config
+from infinite_memory.config import Config, known_settings, load_config
 from infinite_memory.contracts.fields import ValidationContext
 from infinite_memory.contracts.registry import NATIVE, ROUTES, list_specs
 from infinite_memory.contracts.session import ClientSession, no_progress
@@ -37,6 +37,7 @@ from infinite_memory.llm.factory import configured_model
 from infinite_memory.logging_setup import bound_printed, open_log, reopen_log, show_crashes
 from infinite_memory.loop_watchdog import find_watchdog, run_watched
 from infinite_memory.paths import Home, unusable
+from infinite_memory.settings import HttpSettings
 from infinite_memory.store import descriptors
 from infinite_memory.transports.http.api.services import RestParts
 from infinite_memory.transports.http.owner_token import OwnerToken

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from infinite_memory.clock import Clock
-from infinite_memory.config import Config, LimitsSettings
+from infinite_memory.config import Config
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import (
     EmbeddingError,
@@ -32,6 +32,7 @@ from infinite_memory.errors import (
 )
 from infinite_memory.index.embedding_backlog import embedded_text
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId, fold
+from infinite_memory.settings import LimitsSettings
 from infinite_memory.store.base import Store
 from infinite_memory.store.scope_cache import GLOBAL, ScopeCache, check_name
 from infinite_memory.tasks import cancel_and_wait

@@ -25,7 +25,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from infinite_memory import proofs
-from infinite_memory.config import HttpSettings
 from infinite_memory.contracts.mcp import INVALID_REQUEST, PARSE_ERROR, Json, RpcError
 from infinite_memory.errors import (
     ForbiddenError,
@@ -34,6 +33,7 @@ from infinite_memory.errors import (
     RateLimitError,
     StoreUnavailableError,
 )
+from infinite_memory.settings import HttpSettings
 from infinite_memory.transports.http.api.errors import error_form, failure
 from infinite_memory.transports.http.api.services import RestParts
 from infinite_memory.transports.http.api.tokens import OWNER, TokenPermissions
