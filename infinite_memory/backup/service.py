@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory import __version__
-from infinite_memory.backup.archive import BackupReader, BackupWriter, Part, Summary, read_head
+from infinite_memory.backup.archive import BackupReader, BackupWriter, read_head
+from infinite_memory.backup.archive_format import Part, Summary
 from infinite_memory.backup.encryption import Cipher, Secret, find_secret, new_lock
 from infinite_memory.backup.folder import (
     SUFFIX,

@@ -58,7 +58,8 @@ from infinite_memory.transports.http.listeners import (
 from infinite_memory.transports.http.owner_token import OwnerToken
 from infinite_memory.transports.http.page.services import PageServices
 from infinite_memory.transports.http.page.sessions import PageSessions
-from infinite_memory.transports.jsonrpc import RpcContract, check_shape, get_id
+from infinite_memory.transports.jsonrpc import RpcContract
+from infinite_memory.transports.jsonrpc_messages import check_shape, get_id
 from infinite_memory.transports.lines import read_line
 from infinite_memory.transports.strict_json import parse_value
 
