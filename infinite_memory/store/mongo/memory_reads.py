@@ -120,17 +120,6 @@ class MemoryReader:
             hidden |= part
         return hidden
 
-    async def get_revisions(self, memory_id: MemoryId) -> list[MemoryRecord]:
-        async with self._connection.operation() as database:
-            found = (
-                database[schema.REVISIONS].find({"memory_id": mapping.find_object_id(memory_id)}).sort("revision", 1)
-            )
-            return [
-                mapping.from_document(one["document"], ScopeId(str(one["scope_id"])))
-                async for one in found
-                if self._connection.set_aside.accepts(DocumentKind.REVISION, schema.REVISIONS, one)
-            ]
-
     # reading everything
 
     async def stream(self, scope_ids: Collection[ScopeId] | None = None) -> AsyncIterator[MemoryRecord]:

@@ -23,13 +23,22 @@ from infinite_memory.models import (
     fold,
 )
 from infinite_memory.store.api_tokens import ApiTokens
-from infinite_memory.store.base import Change, ChangeKind, Located, Store, StoreCompaction, StoreInfo, Version
+from infinite_memory.store.base import (
+    Change,
+    ChangeKind,
+    Located,
+    RevisionPage,
+    Store,
+    StoreCompaction,
+    StoreInfo,
+    Version,
+)
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.document_checks import DocumentKind
 from infinite_memory.store.facts import Facts
 from infinite_memory.store.links import Links
 from infinite_memory.store.mongo import change_feed as changes
-from infinite_memory.store.mongo import compaction, mapping, schema
+from infinite_memory.store.mongo import compaction, mapping, revisions, schema
 from infinite_memory.store.mongo.api_tokens import MongoApiTokens, bind_to_ids
 from infinite_memory.store.mongo.client import Connection, UriSource
 from infinite_memory.store.mongo.copies import MongoCopies
@@ -234,8 +243,8 @@ class MongoStore(Store):
     ) -> dict[MemoryId, ScopeId]:
         return await self._reader.deleted_ids(scope_ids, before, pruned=pruned)
 
-    async def get_revisions(self, memory_id: MemoryId) -> list[MemoryRecord]:
-        return await self._reader.get_revisions(memory_id)
+    async def get_revisions(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
+        return await revisions.get_revisions(self._connection, self.set_aside, memory_id, before)
 
     def stream(self, scope_ids: Collection[ScopeId] | None = None) -> AsyncIterator[MemoryRecord]:
         return self._reader.stream(scope_ids)
