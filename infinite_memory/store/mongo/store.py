@@ -44,6 +44,7 @@ from infinite_memory.store.base import (
     Change,
     ChangeKind,
     Located,
+    RevisionPage,
     Store,
     StoreCompaction,
     StoreInfo,
@@ -55,7 +56,7 @@ from infinite_memory.store.document_fields import is_int
 from infinite_memory.store.facts import Facts
 from infinite_memory.store.links import Links
 from infinite_memory.store.mongo import change_feed as changes
-from infinite_memory.store.mongo import compaction, mapping, row_documents, schema
+from infinite_memory.store.mongo import compaction, mapping, revisions, row_documents, schema
 from infinite_memory.store.mongo.api_tokens import MongoApiTokens, bind_to_ids
 from infinite_memory.store.mongo.client import Connection, UriSource
 from infinite_memory.store.mongo.copies import MongoCopies
@@ -412,16 +413,8 @@ class MongoStore(Store):
             hidden |= part
         return hidden
 
-    async def get_revisions(self, memory_id: MemoryId) -> list[MemoryRecord]:
-        async with self._connection.operation() as database:
-            found = (
-                database[schema.REVISIONS].find({"memory_id": mapping.find_object_id(memory_id)}).sort("revision", 1)
-            )
-            return [
-                mapping.from_document(one["document"], ScopeId(str(one["scope_id"])))
-                async for one in found
-                if self.set_aside.accepts(DocumentKind.REVISION, schema.REVISIONS, one)
-            ]
+    async def get_revisions(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
+        return await revisions.get_revisions(self._connection, self.set_aside, memory_id, before)
 
     # reading everything
 
