@@ -54,7 +54,7 @@ async def check_moved(store: MongoStore, memory: MemoryRecord, target: Scope) ->
     assert moved.embedding.vectors.tolist() == memory.embedding.vectors.tolist()
     same = dataclasses.replace(moved, embedding=memory.embedding)
     assert same == dataclasses.replace(memory, scope_id=target.scope_id, revision=memory.revision + 1)
-    versions = await store.get_revisions(memory.memory_id)
+    versions = (await store.get_revisions(memory.memory_id)).revisions
     assert [(one.text, one.revision, one.scope_id) for one in versions] == [
         ("before", 1, memory.scope_id), ("tea", 2, memory.scope_id)
     ]  # fmt: skip
@@ -75,7 +75,7 @@ def test_a_memory_moves_with_all_that_is_its_own_and_goes_with_its_new_scope(pla
             assert await store.find_moved([other.memory_id]) == {}
             await store.drop_scope(target.scope_id)
             assert await where(store, memory.memory_id) == []
-            assert await store.get_revisions(memory.memory_id) == []
+            assert (await store.get_revisions(memory.memory_id)).revisions == ()
             assert await store.links.of([other.memory_id]) == []
             assert await store.find_moved([memory.memory_id]) == {}
 
@@ -91,10 +91,13 @@ def test_a_memory_that_moves_on_and_back_tells_where_it_was(place: Place) -> Non
                 await store.move(memory, scope.scope_id)
                 memory = dataclasses.replace(memory, scope_id=scope.scope_id, revision=memory.revision + 1)
             await store.move(memory, (await global_scope(store)).scope_id)
-            versions = await store.get_revisions(memory.memory_id)
+            versions = (await store.get_revisions(memory.memory_id)).revisions
             names = {scope.scope_id: scope.name for scope in await store.list_scopes()}
             assert [names[one.scope_id] for one in versions] == ["Global", "Global", "Target", "Third"]
             assert await where(store, memory.memory_id) == ["Global"]
+            for number in range(1, 5):  # a page that begins later knows where it was, too
+                page = await store.get_revisions(memory.memory_id, number)
+                assert [one.scope_id for one in page.revisions] == [one.scope_id for one in versions[: number - 1]]
 
     run(test())
 
@@ -112,7 +115,7 @@ def test_what_changed_or_went_is_not_moved(place: Place) -> None:
             with pytest.raises(ScopeNotFoundError):
                 await store.move(memory, target.scope_id)
             assert await where(store, memory.memory_id) == ["Global"]
-            assert [one.revision for one in await store.get_revisions(memory.memory_id)] == [1]
+            assert [one.revision for one in (await store.get_revisions(memory.memory_id)).revisions] == [1]
 
     run(test())
 
@@ -151,7 +154,7 @@ def test_a_move_that_dies_in_the_middle_is_finished_or_has_not_begun(
                 await check_moved(store, memory, target)
             else:
                 assert await where(store, memory.memory_id) == ["Global"]
-                assert [one.revision for one in await store.get_revisions(memory.memory_id)] == [1]
+                assert [one.revision for one in (await store.get_revisions(memory.memory_id)).revisions] == [1]
             async with store._connection.operation() as database:
                 assert await database[schema.META].count_documents({"_id": {"$regex": "^restore"}}) == 0
 

@@ -9,7 +9,7 @@ is taken although the scope it came from has no memory of it any more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bson import ObjectId
@@ -127,13 +127,3 @@ async def find_same_text(database: Database, scope_id: ScopeId, content_hash: st
     query = {"live": True, "content_hash": content_hash}
     found = database[schema.collection_name(mapping.object_id(scope_id))].find(query, {"_id": 1}).limit(_FEW)
     return [MemoryId(str(one["_id"])) async for one in found]
-
-
-def read_versions(entries: Sequence[Mapping[str, Any]]) -> list[MemoryRecord]:
-    """Return the versions of one memory, oldest first, each in the scope where it was then."""
-    versions: list[MemoryRecord] = []
-    scope: Any = None
-    for entry in reversed(entries):
-        scope = entry.get("moved_from") or scope or entry["scope_id"]
-        versions.append(mapping.from_document(entry["document"], ScopeId(str(scope))))
-    return versions[::-1]

@@ -59,7 +59,7 @@ def test_moving_into_its_own_scope_changes_nothing(open_memory: Open) -> None:
             one = MemoryId(await memory.store("tea"))
             moved = await memory.engine.memories.move(one, "GLOBAL")
             assert (moved.is_moved, moved.memory.revision) == (False, 1)
-            assert await memory.engine.memories.history(one) == []
+            assert (await memory.engine.memories.history(one)).revisions == ()
 
     run(work())
 
@@ -125,7 +125,7 @@ def test_who_does_not_see_either_scope_is_told_what_is_told_of_a_missing_one(ope
             assert await refusal(both, stored["Secret"], "Secret") == await refusal(both, missing, "Secret")
             assert (await both.memories.move(stored["A"], "B")).is_moved
             await whole.memories.move(stored["Secret"], "A")
-            [version] = await both.memories.history(stored["Secret"])
+            [version] = (await both.memories.history(stored["Secret"])).revisions
             assert both.scopes.find_by_id(version.scope_id) == await whole.scopes.get("A")  # and not where it was
 
     run(work())
