@@ -37,8 +37,8 @@ from infinite_memory.store.copies import Copies
 from infinite_memory.store.document_checks import DocumentKind
 from infinite_memory.store.facts import Facts
 from infinite_memory.store.links import Links
-from infinite_memory.store.mongo import change_feed as changes, moves
-from infinite_memory.store.mongo import compaction, mapping, revisions, schema
+from infinite_memory.store.mongo import change_feed as changes
+from infinite_memory.store.mongo import compaction, mapping, moves, revisions, schema
 from infinite_memory.store.mongo.api_tokens import MongoApiTokens, bind_to_ids
 from infinite_memory.store.mongo.client import Connection, UriSource
 from infinite_memory.store.mongo.copies import MongoCopies
