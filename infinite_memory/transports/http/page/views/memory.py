@@ -84,7 +84,7 @@ async def edit(visit: Visit) -> Response:
         try:
             await visit.queries.run("update_memory", changes, expected_revision=memory["revision"])
         except MemoryChangedError:  # between the reading above and now
-            raise _changed_meanwhile(visit, (await _read(visit))[0]) from None
+            raise _changed_meanwhile(visit, (await _read(visit))["memory"]) from None
     return visit.go(address(memory["memory_id"]), "Saved." if changes else "Nothing was changed.")
 
 
