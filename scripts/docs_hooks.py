@@ -30,13 +30,15 @@ def root_pages() -> dict[str, tuple[str, str]]:
     glossary, _, later = glossary.partition("\n## ")
     changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
     newest = re.split(r"^(?=## )", changes, flags=re.MULTILINE)[1]
+    breaking = "".join(re.split(r"^(?=### )", newest, flags=re.MULTILINE)[:2])
+    upgrade = "What to know before you upgrade to the newest version; CHANGELOG.md in the repository has the rest."
     purpose = "What is promised about safety; behind each promise stands the test that holds it."
     return {
         "security/index.md": ("SECURITY.md", f"{first}## What is not promised\n{last}"),
         "security/promises.md": ("SECURITY.md", f"# What is promised\n\n{purpose}\n{promises.replace('### ', '## ')}"),
         "contributing/index.md": ("CONTRIBUTING.md", f"{work}## {later}"),
         "contributing/glossary.md": ("CONTRIBUTING.md", f"# Glossary\n\nThe words of the code, and what they replaced.\n{glossary}"),
-        "contributing/changes.md": ("CHANGELOG.md", f"# Changes\n\nWhat is new for those who use it, newest version first.\n\n{newest}"),
+        "contributing/changes.md": ("CHANGELOG.md", f"# Changes\n\n{upgrade}\n\n{breaking}"),
     }  # fmt: skip
 
 
@@ -59,10 +61,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def _relinked(text: str, source: str, origin: str, pages: dict[str, tuple[str, str]]) -> str:
     def relink(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(origin), match[2]))
-        if target.startswith("docs/"):
-            path = target.removeprefix("docs/")
-        else:
-            path = _page_of(target, match[3].strip("#)"), pages)
+        inside = target.startswith("docs/")
+        path = target.removeprefix("docs/") if inside else _page_of(target, match[3].strip("#)"), pages)
         return f"{match[1]}{posixpath.relpath(path, posixpath.dirname(source) or '.')}{match[3]}" if path else match[0]
 
     return LINK.sub(relink, text)

@@ -1,7 +1,7 @@
 """Writes the reference in ``docs/reference`` and the tables of requests and formats from the program itself; a test holds them to it.
 
-``python scripts/make_reference.py`` writes; with ``--check`` it names what is not current. Examples come from tests/data/docs/requests.json,
-whose replies `scripts/make_reference_examples.py` records.
+``python scripts/make_reference.py`` writes; with ``--check`` it names what is not current. Examples come from
+tests/data/docs/requests.json, whose replies `scripts/make_reference_examples.py` records.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def kind_of(schema: dict[str, Any]) -> str:
     if kinds == ["array"] and "items" in schema:
         return f"list of {kind_of(schema['items'])}"
     low, high = schema.get("minimum"), schema.get("maximum")
-    return named if low is None and high is None else f"{named}, {'' if low is None else f'{low:,}'} to {'' if high is None else f'{high:,}'}"  # fmt: skip
+    if low is None and high is None:
+        return named
+    return f"{named}, {'' if low is None else f'{low:,}'} to {'' if high is None else f'{high:,}'}"
 
 
 def about_of(schema: dict[str, Any]) -> str:
@@ -89,15 +91,10 @@ def about_of(schema: dict[str, Any]) -> str:
 def field_table(fields: Sequence[Field], page: str) -> list[str]:
     """Return the table of fields, or a sentence where there are none."""
     rows = []
+    link = "#the-filter" if page == FILTER_PAGE else f"{'../' * page.count('/')}{FILTER_PAGE}#the-filter"
     for path, kind, required, about in flattened(object_schema(fields)):
-        if path.rpartition(".")[2] == "filter":
-            depth = "../" * page.count("/")
-            about += (
-                f" ([its fields]({depth}{FILTER_PAGE}#the-filter))"
-                if page != FILTER_PAGE
-                else " ([its fields](#the-filter))"
-            )
-        rows.append(f"| {f'**`{path}`**' if required else f'`{path}`'} | {kind} | {about} |")
+        of_filter = f" ([its fields]({link}))" if path.rpartition(".")[2] == "filter" else ""
+        rows.append(f"| {f'**`{path}`**' if required else f'`{path}`'} | {kind} | {about}{of_filter} |")
     return ["| field | takes | meaning |", "| --- | --- | --- |", *rows, ""] if rows else ["It has no fields.", ""]
 
 
@@ -108,7 +105,8 @@ def request_page(name: str) -> str:
     """Build a page of requests."""
     title, *commands = REQUESTS[name]
     page = f"reference/requests-{name}.md"
-    lines = [f"# {title}", "", f"Every field of {', '.join(f'`{one}`' for one in commands)}, with examples and the replies they got. {MADE}.", ""]  # fmt: skip
+    named = ", ".join(f"`{one}`" for one in commands)
+    lines = [f"# {title}", "", f"Every field of {named}, with examples and the replies they got. {MADE}.", ""]
     for command in commands:
         found = TABLE.find(command)
         assert found
@@ -188,7 +186,7 @@ def settings_page() -> str:
         f"Every setting, its default and its variable. {MADE}.", "",
         "Set them in `config.toml` of the home (`[mongodb]`, `uri = \"...\"`), by a variable"
         " (`INFINITE_MEMORY_MONGODB__URI`), or by a flag (`--set mongodb.uri=...`); the later wins. `infinite-memory config` shows what"
-        " holds, and who set it. *Session* marks what belongs to one client; the others are the daemon's and count from its next start.", "",
+        " holds, and who set it. *Session* marks what belongs to one client; the others are the daemon's, from its next start on.", "",
     ]  # fmt: skip
     section = ""
     for one in known_settings().values():
@@ -214,9 +212,9 @@ def errors_page() -> str:
     lines = [
         "# Errors", "",
         f"What an error is called in each way in. {MADE}.", "",
-        "A reply by lines is `{\"status\": \"ERROR\", \"error\": \"content: is blank; ...\", \"error_code\": \"INVALID_REQUEST\"}`; the text begins"
-        " with the field that is wrong. Codes are a promise, texts are not. HTTP's own names are in [HTTP routes](../http-routes.md#errors), the"
-        " exceptions of Python in [Python SDK](../sdk.md#what-comes-back-and-what-is-raised). `-32002` and the others of JSON-RPC itself are in"
+        "A reply by lines has `status` `ERROR`, the text in `error` and the code in `error_code`; the text begins with the field that is"
+        " wrong. Codes are a promise, texts are not. HTTP's own names are in [HTTP routes](../http-routes.md#errors), the exceptions of"
+        " Python in [Python SDK](../sdk.md#what-comes-back-and-what-is-raised). `-32002` and the others of JSON-RPC itself are in"
         " [MCP](../mcp.md#the-protocol).", "",
         "| error | when | lines | JSON-RPC | AgentMem | Laravel | HTTP |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -263,7 +261,8 @@ def http_page(name: str) -> str:
 def route_section(route: Route, page: str) -> list[str]:
     """Describe one route: meaning, where its fields stand, fields, replies."""
     places = [("Query string", route.query), ("JSON object", route.body or ())]
-    lines = [f"## {route.method} {route.path}", "", f"{route.about} Replies: {', '.join(f'{status} `{form}`' for status, form in route.gives.items())}.", ""]  # fmt: skip
+    replies = ", ".join(f"{status} `{form}`" for status, form in route.gives.items())
+    lines = [f"## {route.method} {route.path}", "", f"{route.about} Replies: {replies}.", ""]
     for place, fields in places:
         if fields:
             lines += [f"{place}:", "", *field_table(fields, page)]

@@ -20,8 +20,7 @@ from tests.processes import ROOT, Installation
 
 FILE = ROOT / "tests" / "data" / "docs" / "requests.json"
 STAMP = "2026-11-29T10-47-06Z"
-_NAME = re.compile(r"\b[0-9a-f]{24}\b")
-_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
+_NAME = re.compile(r"\b[0-9a-f]{24}\b|\b(?:backup|export)_\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
 _NOW = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.(?!000)\d{3}Z")
 
 
@@ -35,12 +34,12 @@ def record(examples: list[dict[str, Any]], home: Path) -> None:
         client = installation.serve()
         for example in examples:
             request = json.dumps(example["request"], ensure_ascii=False)
-            request = _STAMP.sub(lambda match: actual.get(match[0], match[0]), _NAME.sub(lambda match: actual.get(match[0], match[0]), request))  # fmt: skip
-            client.send(json.loads(request))
+            client.send(json.loads(_NAME.sub(lambda match: actual.get(match[0], match[0]), request)))
             reply = json.dumps(client.reply(), ensure_ascii=False).replace(str(home), SHOWN_HOME)
-            for name in _NAME.findall(reply) + _STAMP.findall(reply):
+            for name in _NAME.findall(reply):
                 if name not in shown:
-                    shown[name] = STAMP if "-" in name else f"6b0c02a73812a6dfa42e55{len(shown):02x}"
+                    kind = name.partition("_")[0]
+                    shown[name] = f"{kind}_{STAMP}" if "_" in name else f"6b0c02a73812a6dfa42e55{len(shown):02x}"
                     actual[shown[name]] = name
             for name, stands in shown.items():
                 reply = reply.replace(name, stands)

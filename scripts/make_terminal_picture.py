@@ -39,7 +39,10 @@ _ID = re.compile(r"[\w-]*terminal-\d+")
 def session() -> Text:
     """Run the commands and return what a person sees."""
     text = Text()
-    with tempfile.TemporaryDirectory() as folder, Installation(Path(folder) / "home", {"TERM": "xterm-256color"}) as home:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Installation(Path(folder) / "home", {"TERM": "xterm-256color"}) as home,
+    ):
         home.command("setup", "--quiet")
         home.call("health_check")
         for line in COMMANDS:

@@ -136,8 +136,9 @@ def languages() -> dict[str, str]:
         lines = [f"# {letters_title(letters)}\n", head, "| language | phrases |", "| --- | --- |", *rows]
         made[f"time/languages-{letters.lower()}.md"] = "\n".join(lines) + "\n"
     names = {entry["code"]: entry["language"] for entry in entries}
-    purpose = "# Inflected forms, and texts without a time\n\nWhat is tested of languages that inflect their words of time, and of texts that hold none."
-    made["time/inflected.md"] = "\n\n".join([purpose, inflected(names), timeless(names)]) + "\n"
+    title = "# Inflected forms, and texts without a time"
+    purpose = "What is tested of languages that inflect their words of time, and of texts that hold none."
+    made["time/inflected.md"] = "\n\n".join([title, purpose, inflected(names), timeless(names)]) + "\n"
     return made
 
 

@@ -15,9 +15,11 @@ SHOWN_HOME = "~/.local/share/infinite-memory"
 TOLERANCE = 0.02
 """Confidences move in the last digits with processor and library."""
 
-_BOUND = re.compile(r"\b[0-9a-f]{24}\b|\b\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ|\bim_[A-Za-z0-9_-]{20,}")
-_INSTANT_NOW = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.(?!000)\d{3}Z?")
-_FIGURE = re.compile(r"\d+[.,]\d+|\.\d+")
+_NAME = r"\b[0-9a-f]{24}\b|\b(?:backup|export)_\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ(?:-\d)?"
+_NOW = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.(?!000)\d{3}Z?"
+_FIGURE = r"\d*\.\d+"
+_BOUND = re.compile(_NAME)
+_PART = re.compile(rf"(?P<name>{_NAME})|(?P<now>{_NOW})|(?P<figure>{_FIGURE})|(?P<more>\.\.\.)")
 _VOLATILE = frozenset(
     {"when", "created_at", "updated_at", "size_bytes", "db_size_mb", "checksum", "next_cursor", "version", "last_used_at"}
 )  # fmt: skip
@@ -78,15 +80,18 @@ def _list_differences(shown: list[Any], actual: list[Any], names: Names, path: s
 
 
 def is_text_alike(shown: str, actual: str, names: Names) -> bool:
-    """True if a text is as the document shows it."""
-    actual = names.without_home(actual)
-    pattern = re.escape(_plain(shown)).replace(re.escape(MORE), "(?:.|\n)*?")
-    if not re.fullmatch(pattern, _plain(actual)):
-        return False
-    bound, found = _BOUND.findall(shown), _BOUND.findall(actual)
-    return MORE in shown or all(names.bind(*pair) for pair in zip(bound, found, strict=True))
+    """True if a text is as the document shows it; figures with a point only have to be figures."""
+    match = re.fullmatch(_to_pattern(shown), names.without_home(actual))
+    return match is not None and all(
+        names.bind(*pair) for pair in zip(_BOUND.findall(shown), match.groups(), strict=True)
+    )
 
 
-def _plain(text: str) -> str:
-    text = _BOUND.sub("<name>", _INSTANT_NOW.sub("<now>", text))
-    return text if re.fullmatch(r"\d[\d.]*", text) else _FIGURE.sub("<figure>", text)
+def _to_pattern(shown: str) -> str:
+    pattern, end = [], 0
+    for part in _PART.finditer(shown):
+        pattern.append(re.escape(shown[end : part.start()]))
+        stands = {"name": f"({_NAME})", "now": _NOW, "figure": _FIGURE, "more": "(?:.|\n)*?"}
+        pattern.append(stands[str(part.lastgroup)])
+        end = part.end()
+    return "".join([*pattern, re.escape(shown[end:])])

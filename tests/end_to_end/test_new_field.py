@@ -1,4 +1,4 @@
-"""A memory field is a row of ``FIELDS``: the diff that `docs/extending.md` shows, applied to a copy of the package, is a field that works."""
+"""A memory field is a row of ``FIELDS``: the diff of `docs/extending.md`, applied to a copy of the package, is a field that works."""
 
 from __future__ import annotations
 
