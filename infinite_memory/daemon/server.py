@@ -419,7 +419,7 @@ class Daemon:
     async def status(self) -> dict[str, Any]:
         """Tell what `daemon status` shows."""
         engine = self.app.built_engine()
-        state = engine.stats.state() if engine is not None else None
+        state = await engine.stats.state() if engine is not None else None
         status: dict[str, Any] = {
             "pid": os.getpid(),
             "mongod_pid": self.app.mongod.pid if self.app.mongod is not None else None,

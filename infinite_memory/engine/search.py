@@ -237,7 +237,8 @@ class Searcher:
     async def maybe_in_thread(self, sidecar: VectorIndex, work: Callable[[], T], *, at_once: bool = True) -> T:
         """Run *work*, in a thread where there are many memories, or where it is not *at_once* done."""
         is_whole = sidecar is not self._index.partial  # of a part nobody knows yet how large the whole is
-        if at_once and is_whole and sum(sidecar.count_by_scope().values()) < IN_THREAD:
+        is_near = at_once and is_whole and not sidecar.is_remote
+        if is_near and sum(sidecar.count_by_scope().values()) < IN_THREAD:
             return work()
         return await asyncio.get_running_loop().run_in_executor(None, work)
 

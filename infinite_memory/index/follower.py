@@ -23,7 +23,7 @@ from infinite_memory.errors import (
     StoreError,
 )
 from infinite_memory.gc_tuning import keep_what_is_here
-from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.base import VectorIndex, call
 from infinite_memory.index.feed import gather_changes
 from infinite_memory.index.loading import IndexLoader
 from infinite_memory.index.readiness import IndexReadiness
@@ -151,7 +151,7 @@ class StoreFollower:
             self._writer.partial = sidecar
             self._readiness.worded.open()
         await self.fill(sidecar)
-        if sum(sidecar.count_by_scope().values()) <= SAVED_FIRST:
+        if sum((await call(sidecar, sidecar.count_by_scope)).values()) <= SAVED_FIRST:
             await self._save_first(sidecar, token)
             return sidecar, token
         self._save_policy.changed()
