@@ -56,6 +56,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     show = commands.add_parser("show", parents=[shared], help="show one memory, whole")
     show.add_argument("memory_id", metavar="ID", help="its id, as search shows it")
     show.add_argument("--history", action="store_true", help="also what it said before it was changed")
+    show.add_argument("--before", metavar="REVISION", help="with --history: only versions before this one")
 
     edit = commands.add_parser("edit", parents=[shared, about], help="change a memory; what it said before is kept")
     edit.add_argument("memory_id", metavar="ID", help="its id, as search shows it")
@@ -118,7 +119,10 @@ def recall(options: argparse.Namespace) -> int:
 
 def show(options: argparse.Namespace) -> int:
     """Show one memory, whole."""
-    reply = daemon_requests.ask(options, {"action": "get_memory", "memory_id": options.memory_id})
+    if options.before is not None and not options.history:
+        raise ConfigError("--before goes with --history")
+    page = {} if options.before is None else {"before_revision": options.before}
+    reply = daemon_requests.ask(options, {"action": "get_memory", "memory_id": options.memory_id} | page)
     if options.json or reply["status"] != "OK":
         return daemon_requests.report(reply)
     _print_memory(reply["memory"])
@@ -126,7 +130,13 @@ def show(options: argparse.Namespace) -> int:
         print()
         _print_memory(old)
     if reply["revisions"] and not options.history:
-        tables.note(f"it was changed {len(reply['revisions']):,} times; --history shows what it said before")
+        changes = len(reply["revisions"]) + reply.get("older_revisions", 0)
+        tables.note(f"it was changed {changes:,} times; --history shows what it said before")
+    if options.history and "older_revisions" in reply:
+        first = reply["revisions"][0]["revision"]
+        tables.note(
+            f"{reply['older_revisions']:,} versions before revision {first:,} are not shown; --before {first} shows them"
+        )
     return 0
 
 

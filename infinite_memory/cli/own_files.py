@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from infinite_memory.backup.archive import MAGIC
+from infinite_memory.backup.archive_format import MAGIC
 from infinite_memory.backup.folder import NAME, PART_NAME, SUFFIX, open_regular
 from infinite_memory.cli import open_page
 from infinite_memory.embedding.manifest import is_exported

@@ -8,12 +8,12 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from infinite_memory.clock import Clock, system_clock
-from infinite_memory.config import LimitsSettings, ModelSettings
 from infinite_memory.contracts.fields import Fields, ValidationContext
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.events import Events
 from infinite_memory.engine.types import Progress
 from infinite_memory.jobs.administration import Administration
+from infinite_memory.settings import LimitsSettings, ModelSettings
 
 OpenEngine = Callable[[], Awaitable[Engine]]
 """Asked for the engine when a request first needs it, so that a handshake and bad input wait for nothing."""

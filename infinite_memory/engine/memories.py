@@ -34,7 +34,7 @@ from infinite_memory.index.base import call
 from infinite_memory.index.embedding_backlog import embedded_text
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, TimeRange
-from infinite_memory.store.base import Store
+from infinite_memory.store.base import RevisionPage, Store
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.store.usage import Use
 
@@ -233,15 +233,17 @@ class Memories:
         """Return the ids that a memory of *content* may have, a new one's first; see `IdKeys.ids`."""
         return (await self._index.id_keys.get()).ids(content)
 
-    async def history(self, memory_id: MemoryId) -> list[MemoryRecord]:
-        """List the earlier versions of a memory, oldest first.
+    async def history(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
+        """Return the latest of a memory's earlier versions (*before* a revision, None: of all), oldest first.
+
+        A page holds a hundred versions and a million characters of text at most.
 
         Raises:
             MemoryNotFoundError: it is none that the caller sees.
         """
         if not self._access.sees_everything:
             await self.get(memory_id)
-        return await self._store.get_revisions(memory_id)
+        return await self._store.get_revisions(memory_id, before)
 
     async def list_page(
         self, where: ScopedFilter, limit: int, cursor: str | None = None, *, newest_first: bool = True

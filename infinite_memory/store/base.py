@@ -66,6 +66,14 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class RevisionPage:
+    """Earlier versions of a memory, oldest first. ``older`` is how many there are before the first of them."""
+
+    revisions: tuple[MemoryRecord, ...]
+    older: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoreInfo:
     """What the database says of itself. ``deployment``: "replica set", "sharded" or "standalone"."""
 
@@ -257,8 +265,8 @@ class Store(Protocol):
             pruned: Only those that were hidden as pruned, or only the others; None is both.
         """
 
-    async def get_revisions(self, memory_id: MemoryId) -> list[MemoryRecord]:
-        """List the earlier versions of a memory, oldest first, without vectors."""
+    async def get_revisions(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
+        """List the latest of a memory's earlier versions (*before* a revision, None: of all), without vectors."""
 
     # reading everything
 

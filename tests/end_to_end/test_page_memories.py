@@ -50,6 +50,20 @@ def test_a_memory_is_mended_and_its_history_shows_what_changed(page: Page, perso
     expect(page.get_by_text("tags: house → house, heating")).to_be_visible()
 
 
+def test_a_long_history_is_read_page_by_page(page: Page, person: Window, store: Store, memory: Client) -> None:
+    memory_id = store("the tide table, version 1")
+    for number in range(2, 105):
+        memory.ask("update_memory", memory_id=memory_id, content=f"the tide table, version {number}")
+    look_for(page, "tide table")
+    page.get_by_role("link", name="tide table").first.click()
+    versions = page.locator(".history > li")
+    expect(versions).to_have_count(101)
+    page.get_by_role("link", name="3 older versions").click()
+    expect(versions).to_have_count(3)
+    expect(versions.last).to_contain_text("the tide table, version 1")
+    person.check_accessible()
+
+
 def test_what_a_browser_writes_otherwise_is_no_change(page: Page, person: Window, store: Store, memory: Client) -> None:
     """A form ends lines its own way, trims, and lists tags between commas; what nobody touched stays as it is."""
     memory_id = store(

@@ -8,6 +8,7 @@ from typing import Any
 
 from infinite_memory.contracts.agentmem.table import SCOPE
 from infinite_memory.contracts.fields import Json, parse_fields
+from infinite_memory.contracts.native.store import BEFORE_FIELD, older_revisions
 from infinite_memory.contracts.native.table import FILTER_FIELDS, IdField
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
 from infinite_memory.models import MemoryId
@@ -107,11 +108,9 @@ async def history(request: ApiRequest) -> tuple[int, Json]:
     """Tell what a memory says, and what it said before it was changed."""
     engine = await request.engine()
     memory = await engine.memories.get(_checked_id(request, _id(request)))
-    earlier = await engine.memories.history(memory.memory_id)
-    return 200, {
-        "memory": whole_form(engine, memory),
-        "revisions": [earlier_form(engine, one) for one in earlier],
-    }
+    page = await engine.memories.history(memory.memory_id, _before_revision(request))
+    revisions = [earlier_form(engine, revision) for revision in page.revisions]
+    return 200, {"memory": whole_form(engine, memory), "revisions": revisions} | older_revisions(page)
 
 
 async def restore(request: ApiRequest) -> tuple[int, Json]:
@@ -139,6 +138,12 @@ async def _read(request: ApiRequest, memory_id: str) -> Json:
 
 def _checked_id(request: ApiRequest, memory_id: str) -> MemoryId:
     return MemoryId(parse_fields((_ID,), {"memory_id": memory_id}, "", request.checking).text("memory_id"))
+
+
+def _before_revision(request: ApiRequest) -> int | None:
+    provided = {name: value for name, value in request.fields.items() if name == BEFORE_FIELD.name}
+    fields = parse_fields((BEFORE_FIELD,), provided, "", request.checking)
+    return fields.integer(BEFORE_FIELD.name) if BEFORE_FIELD.name in fields else None
 
 
 def _id(request: ApiRequest) -> str:

@@ -72,7 +72,8 @@ SCHEMAS: Json = {
     "StoredMemory": _form({**_MEMORY, **_AT_WHICH, "outcome": _TEXT}, {**_MORE, **_DONE}),
     "MemoryList": _form({"memories": _list_of("Memory"), **_PAGE}, _TOLD),
     "SearchResults": _form({"results": _list_of("Memory"), **_PAGE}, _TOLD),
-    "History": _form({"memory": {"$ref": "#/components/schemas/Memory"}, "revisions": _list_of("Memory")}, _WARNED),
+    "History": _form({"memory": {"$ref": "#/components/schemas/Memory"}, "revisions": _list_of("Memory")},
+                     {"older_revisions": _COUNT, "note": _TEXT, **_WARNED}),
     "Forgotten": _form(
         {"deleted_count": _COUNT, "memory_ids": _TEXTS, "forget_mode": _TEXT},
         {"dry_run": _FLAG, "would_delete": _COUNT, "note": _TEXT, **_WARNED,

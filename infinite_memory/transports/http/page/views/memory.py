@@ -32,21 +32,25 @@ def address(memory_id: str, beside: str = "") -> str:
 @page("GET", "/page/memories/{memory_id}", whose=Whose.ANY)
 async def show_memory(visit: Visit) -> Response:
     """Show a memory with its history and what is around it."""
-    memory, revisions = await _read(visit)
+    reply = await _read(visit)
+    memory, versions = reply["memory"], reply["revisions"]
+    if "before" not in visit.query:
+        versions = [*versions, memory]
     queries = visit.queries
     before, after = await queries.find_neighbours(memory)
     links = await queries.find_links(memory["memory_id"])
     subjects = [*memory["tags"], *(memory[name] for name in ("speaker", "title") if memory.get(name))]
     facts = await queries.find_facts(memory["scope"], subjects)
     return visit.render(
-        "memory.html", memory=memory, versions=await _compare(memory, revisions), before=before, after=after, links=links,
+        "memory.html", memory=memory, versions=await _compare(versions), older=reply.get("older_revisions", 0),
+        before=before, after=after, links=links,
         facts=facts, use=await queries.find_use(memory["memory_id"]), zone=queries.zone,
     )  # fmt: skip
 
 
 async def show_edit(visit: Visit) -> Response:
     """Show the form that changes a memory; what was typed stays where something was wrong with it."""
-    memory, _ = await _read(visit)
+    memory = (await _read(visit))["memory"]
     fields = {name: memory.get(name) for name in FIELDS}
     values = {"content": memory["text"], "tags": ", ".join(memory["tags"])} | {
         name: "" if value is None else str(value) for name, value in fields.items()
@@ -64,7 +68,7 @@ async def edit(visit: Visit) -> Response:
     Raises:
         InvalidRequestError: a field is wrong, or it was changed meanwhile.
     """
-    memory, _ = await _read(visit)
+    memory = (await _read(visit))["memory"]
     if visit.form.get("revision") != str(memory["revision"]):
         visit.form["revision"] = str(memory["revision"])
         raise InvalidRequestError(
@@ -113,7 +117,7 @@ def _sent_by_line(value: str) -> str:
 
 async def show_move(visit: Visit) -> Response:
     """Show where a memory can be moved to."""
-    memory, _ = await _read(visit)
+    memory = (await _read(visit))["memory"]
     scopes = [name for name in await visit.queries.scope_names() if name != memory["scope"]]
     return visit.render("move.html", memory=memory, scopes=scopes)
 
@@ -139,9 +143,11 @@ async def move(visit: Visit) -> Response:
 
 async def show_forget(visit: Visit) -> Response:
     """Show what would be forgotten."""
-    memory, revisions = await _read(visit)
+    reply = await _read(visit)
+    memory = reply["memory"]
+    revisions = len(reply["revisions"]) + reply.get("older_revisions", 0)
     links = await visit.queries.find_links(memory["memory_id"])
-    return visit.render("forget.html", memory=memory, revisions=len(revisions), links=len(links))
+    return visit.render("forget.html", memory=memory, revisions=revisions, links=len(links))
 
 
 page("GET", "/page/memories/{memory_id}/forget", whose=Whose.ANY, writes=True)(show_forget)
@@ -150,7 +156,7 @@ page("GET", "/page/memories/{memory_id}/forget", whose=Whose.ANY, writes=True)(s
 @page("POST", "/page/memories/{memory_id}/forget", whose=Whose.ANY, again=show_forget)
 async def forget(visit: Visit) -> Response:
     """Forget a memory, softly unless the form says for good."""
-    memory, _ = await _read(visit)
+    memory = (await _read(visit))["memory"]
     hard = visit.text("mode") == "hard"
     if hard and visit.text("sure") != "yes":
         raise InvalidRequestError("sure", "tick the box: what is removed for good cannot be brought back")
@@ -220,14 +226,15 @@ async def undo(visit: Visit) -> Response:
     return visit.go("/" if only is None else address(only), f"Brought back: {entry.text}.")
 
 
-async def _read(visit: Visit) -> tuple[Json, list[Json]]:
-    reply = await visit.queries.run("get_memory", {"memory_id": visit.params["memory_id"]})
-    return reply["memory"], reply["revisions"]
+async def _read(visit: Visit) -> Json:
+    page = {"before_revision": before} if (before := visit.text("before")) else {}
+    return await visit.queries.run("get_memory", {"memory_id": visit.params["memory_id"]} | page)
 
 
-async def _compare(memory: Json, revisions: list[Json]) -> list[Json]:
-    """Return the versions of a memory, newest first, each with what differs from the one before."""
-    versions = [*revisions, memory]
+async def _compare(versions: list[Json]) -> list[Json]:
+    """Return versions of a memory, newest first, each with what differs from the one before."""
+    if not versions:
+        return []
     return await asyncio.to_thread(
         lambda: (
             [
