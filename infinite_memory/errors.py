@@ -285,7 +285,14 @@ class SidecarNotReadyError(SidecarError):
 
 
 class IndexUnavailableError(SidecarNotReadyError):
-    """The server of the index cannot be reached, or refuses us. What is stored meanwhile is entered once it answers."""
+    """The server of the index cannot be reached, or refuses us. What is stored meanwhile is entered once it answers.
+
+    ``is_gone``: the server answers, but the index in use is not there any more; it is opened again.
+    """
+
+    def __init__(self, problem: str, *, is_gone: bool = False) -> None:
+        super().__init__(problem)
+        self.is_gone = is_gone
 
 
 class BackupError(InfiniteMemoryError):

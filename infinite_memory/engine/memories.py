@@ -270,7 +270,7 @@ class Memories:
         sidecar = await self._index.for_words()
         _, narrow = await self._access.resolve(where)
         if sidecar is self._index.partial and (words := self._index.words) is not None:
-            return words.count(narrow)  # the words know all of them while the rest is being rebuilt
+            return words.count(narrow)  # the words know all of them while the rest is being rebuilt, or away
         return await call(sidecar, lambda: sidecar.count(narrow))
 
     async def count_by_time(self, where: ScopedFilter, edges: Sequence[dt.datetime]) -> list[int]:

@@ -107,7 +107,7 @@ class Searcher:
         patience_s = PATIENCE_S if mode is Mode.HYBRID else 0.0
         sidecar = await (index.sidecar() if mode is Mode.SEMANTIC else index.for_words(patience_s))
         if is_partial := sidecar is index.partial:
-            notes.append("the index is being rebuilt: found by words alone")
+            notes.append(f"{index.why_partial}: found by words alone")
         scopes, narrow = await self._access.resolve(where)
         text = self._index.words
         if text is None and mode in (Mode.TEXT, Mode.FUZZY):

@@ -200,6 +200,10 @@ class VectorIndexFiles(Protocol):
     Files are one way: a server keeps what is written by itself, and `save` then notes the change token.
     """
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other daemons use the same index, so that one of them builds it."""
+
     def create(self, space: str, dim: int) -> VectorIndex:
         """Return an empty index for vectors of one space; what was saved stays until the next `save`."""
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from infinite_memory.embedding.service import EmbeddingService, Priority
-from infinite_memory.errors import EmbeddingError, StoreError
+from infinite_memory.errors import EmbeddingError, SidecarError, StoreError
 from infinite_memory.index.base import VectorIndex, call
 from infinite_memory.models import MemoryId, MemoryRecord
 from infinite_memory.store.base import Located, Store
@@ -74,7 +74,7 @@ class EmbeddingBacklog:
                 while await self._embed_some():
                     pass
                 self.problem = None
-            except (EmbeddingError, StoreError) as exc:
+            except (EmbeddingError, StoreError, SidecarError) as exc:
                 self.problem = str(exc)
                 log.warning("embedding what is pending is put off: %s", exc, extra={"event": "pending_put_off"})
                 self._wake_later()

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from infinite_memory.errors import StoreError
+from infinite_memory.errors import SidecarError, StoreError
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.base import Located, Store
 from infinite_memory.store.copies import MEMORIES_PREFIX
@@ -58,7 +58,7 @@ class Soundness:
             stored = await self._store.count_live()
             if any(counts.get(scope_id, 0) != count for scope_id, count in stored.items()):
                 await self._compare()
-        except StoreError as exc:
+        except (StoreError, SidecarError) as exc:
             log.info("documents were not looked at: %s", exc, extra={"event": "documents_not_checked"})
 
     async def look(self, *, everything: bool = False) -> None:

@@ -12,11 +12,12 @@ import logging
 from collections.abc import Callable, Sequence
 
 from infinite_memory.embedding.service import EmbeddingService
-from infinite_memory.errors import SidecarError, SidecarNotReadyError, StoreError
+from infinite_memory.errors import IndexUnavailableError, SidecarError, SidecarNotReadyError, StoreError
 from infinite_memory.index.base import TextIndex, VectorIndex, VectorIndexFiles, call
 from infinite_memory.index.embedding_backlog import EmbeddingBacklog
-from infinite_memory.index.follower import StoreFollower
+from infinite_memory.index.follower import NO_MEMORY, StoreFollower
 from infinite_memory.index.loading import IndexLoader
+from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.index.readiness import IndexReadiness
 from infinite_memory.index.reconcile import Checked
 from infinite_memory.index.save_policy import SavePolicy
@@ -51,6 +52,7 @@ class IndexSync:
         self._backlog = EmbeddingBacklog(store, embeddings, self.sidecar, self._read_again)
         self._soundness = Soundness(store, self._writer.count_by_scope, self.check, self._read_again)
         self._rebuilding = asyncio.Lock()
+        self._offline: OfflineIndex | None = None
         self._backlog_task: asyncio.Task[None] | None = None
         self._excluding: set[asyncio.Task[None]] = set()
         self._words.level_with = lambda: self._follower.token
@@ -104,8 +106,14 @@ class IndexSync:
 
     @property
     def partial(self) -> VectorIndex | None:
-        """The index that is rebuilt at a start, while the words alone can be searched; None at other times."""
-        return self._writer.partial
+        """What stands for the index while the words alone can be searched: one that is rebuilt at a start, or whose server is away."""
+        return self._writer.partial or self._offline
+
+    @property
+    def why_partial(self) -> str:
+        """Why the words alone can be searched."""
+        partial = self.partial
+        return partial.reason if isinstance(partial, OfflineIndex) else "the index is being rebuilt"
 
     @property
     def words(self) -> TextIndex | None:
@@ -144,8 +152,22 @@ class IndexSync:
         if self._writer.partial is None and self._writer.current is None:
             await self._readiness.worded.passed(self._readiness.wait_s)
         if self._writer.current is None:
-            await self._readiness.opened.passed(min(patience_s, self._readiness.wait_s))
-        return self._writer.partial or await self.sidecar()
+            try:
+                await self._readiness.opened.passed(min(patience_s, self._readiness.wait_s))
+            except IndexUnavailableError:
+                if self._writer.partial is None:
+                    raise
+        if (current := self._writer.current) is not None and current.is_remote:
+            self._offline = await self._find_offline(current)
+        return self.partial or await self.sidecar()
+
+    async def _find_offline(self, index: VectorIndex) -> OfflineIndex | None:
+        """Return what stands for an index whose server does not answer; None for one that does."""
+        try:
+            await call(index, lambda: index.get_revisions([NO_MEMORY]))
+        except IndexUnavailableError as exc:
+            return self._offline if self._offline and self._offline.reason == str(exc) else OfflineIndex(str(exc))
+        return None
 
     async def count(self) -> int | None:
         """Count the memories that the sidecar knows; None before it is there."""

@@ -13,8 +13,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.errors import IndexUnavailableError, InfiniteMemoryError
 from infinite_memory.index.base import VectorIndex, call
+from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.index.readiness import Readiness
 from infinite_memory.index.recent_ids import RecentIds
 from infinite_memory.index.save_policy import SavePolicy
@@ -54,9 +55,10 @@ class IndexWriter:
         memory_ids = [memory.memory_id for memory in memories]
         self.removals.discard(memory_ids)
         self._writes.add(memory_ids)
+        offline: OfflineIndex | None = None
         for index in (self.next, self.current):
             if index is not None:
-                await _upsert(index, memories)
+                offline = await _try_upsert(index, memories) or offline
         if self.current is None:
             self._early |= {memory.memory_id: memory for memory in memories}
             while len(self._early) > EARLY_CAPACITY:  # a bulk of them is left to the feed
@@ -65,7 +67,7 @@ class IndexWriter:
                 with contextlib.suppress(InfiniteMemoryError):  # it is written, and found later
                     await self._opened.passed(remaining_s)
         else:
-            await self._text.on_upserted(self.current, memories)
+            await self._text.on_upserted(offline or self.current, memories)
             self._save_policy.changed()
             self.on_entered(memories)
 
@@ -92,10 +94,15 @@ class IndexWriter:
         if (following := self.next) is not None:
             await call(following, lambda: following.remove(located))
         if self.current is not None:
-            await self.remove(self.current, located)
+            try:
+                await self.remove(self.current, located)
+                if again := self._writes.since(began, located):
+                    await self.reload(self.current, {memory_id: located[memory_id] for memory_id in again})
+            except (
+                IndexUnavailableError
+            ) as exc:  # the feed tells it again; until then hits of it are dropped when they are read
+                await self._text.removed(OfflineIndex(str(exc)), list(located))
             self._save_policy.changed()
-            if again := self._writes.since(began, located):
-                await self.reload(self.current, {memory_id: located[memory_id] for memory_id in again})
 
     async def scope_removed(self, scope_id: ScopeId) -> None:
         """Take out a whole scope that this process just dropped."""
@@ -103,7 +110,8 @@ class IndexWriter:
         if (following := self.next) is not None:
             await call(following, lambda: following.remove_scope(scope_id))
         if self.current is not None:
-            await self.remove_scope(self.current, scope_id)
+            with contextlib.suppress(IndexUnavailableError):  # the feed tells it again
+                await self.remove_scope(self.current, scope_id)
 
     async def exclude_unreadable(self, document: SetAsideDocument) -> None:
         """Take out a memory that turned out to be none that can be read."""
@@ -172,14 +180,23 @@ class IndexWriter:
 
     async def remove_scope(self, index: VectorIndex, scope_id: ScopeId) -> None:
         """Take a scope out of *index* and of the words."""
-        await call(index, lambda: index.remove_scope(scope_id))
         self._text.scope_removed(scope_id)
+        await call(index, lambda: index.remove_scope(scope_id))
         self._save_policy.changed()
 
     async def count_by_scope(self) -> Mapping[ScopeId, int]:
         """Count the memories of each scope in the index in use; none before there is one."""
         index = self.current
         return await call(index, index.count_by_scope) if index is not None else {}
+
+
+async def _try_upsert(index: VectorIndex, memories: Sequence[MemoryRecord]) -> OfflineIndex | None:
+    """Enter memories; where the server of *index* does not answer, return what stands for it: the feed tells of them again."""
+    try:
+        await _upsert(index, memories)
+    except IndexUnavailableError as exc:
+        return OfflineIndex(str(exc), memories)
+    return None
 
 
 async def _upsert(index: VectorIndex, memories: Sequence[MemoryRecord]) -> None:

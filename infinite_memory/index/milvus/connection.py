@@ -14,7 +14,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from infinite_memory.errors import IndexUnavailableError, SidecarDamagedError, SidecarError
+from infinite_memory.errors import IndexUnavailableError, SidecarError
+from infinite_memory.redaction import hide
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
@@ -53,8 +54,8 @@ class Connection:
         """Give the client and the time that a call may take; what the call raises becomes ours.
 
         Raises:
-            IndexUnavailableError: the server cannot be reached, does not answer in time, or refuses the token.
-            SidecarDamagedError: the collection is gone.
+            IndexUnavailableError: the server cannot be reached, does not answer in time, refuses the token, or has the
+                collection no more.
             SidecarError: the server refuses the call.
         """
         if time.monotonic() < self._silent_until:
@@ -84,7 +85,9 @@ class Connection:
         said = exc.message if isinstance(exc, MilvusException) else str(exc)
         lowered = str(said).lower()
         if getattr(exc, "code", None) == ErrorCode.COLLECTION_NOT_FOUND or "collection not found" in lowered:
-            return SidecarDamagedError("the collection of the index is not in Milvus any more")
+            return IndexUnavailableError(
+                "the index was replaced on the Milvus server, and is opened again", is_gone=True
+            )
         if any(word in lowered for word in ("unauthenticated", "auth check failure", "permission deny")):
             return IndexUnavailableError("Milvus refuses the token: check index.token")
         if any(word in lowered for word in ("deadline", "timeout", "timed out", "unavailable", "connect", "not ready")):
@@ -96,8 +99,6 @@ class Connection:
     @property
     def address(self) -> str:
         """Where the server is, without what is secret."""
-        from infinite_memory.redaction import hide
-
         return hide(self._uri)
 
     # rows

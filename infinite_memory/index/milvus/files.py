@@ -10,6 +10,7 @@ import base64
 import logging
 import secrets
 import time
+from typing import ClassVar
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError
 from infinite_memory.index.base import VectorIndex
@@ -27,6 +28,8 @@ ABANDONED_S = 7 * 86_400  # an index that nobody finished in so long, nobody wil
 
 class MilvusIndexFiles:
     """The indexes on one server whose names begin alike."""
+
+    is_shared: ClassVar[bool] = True
 
     def __init__(self, uri: str, token: str | None, *, timeout_s: float, name: str = NAME) -> None:
         self._connection = Connection(uri, token, timeout_s)

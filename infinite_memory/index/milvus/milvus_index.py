@@ -218,7 +218,7 @@ class MilvusIndex:
     def count_conversations(self, where: Filter) -> int:
         """Count the distinct conversation ids, ignoring case, of memories that pass *where*; reads that field of all of them."""
         expression = f'{self._expression(where)} and {CONVERSATION} != ""'
-        pages = self._rows.iterate(expression, [CONVERSATION])
+        pages = self._rows.iterate(expression, [CONVERSATION], MAX_ROWS)
         return len({row[CONVERSATION] for page in pages for row in page})
 
     # memories by id

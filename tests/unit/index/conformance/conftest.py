@@ -15,7 +15,11 @@ from infinite_memory.index.text.files import TantivyTextFiles
 from infinite_memory.index.vector.files import FaissIndexFiles
 from tests.milvus_server import MilvusServer
 
-VECTOR_INDEXES = ("faiss", "milvus-lite", "milvus")
+LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
+MILVUS_URI = os.environ.get("INFINITE_MEMORY_TEST_MILVUS_URI")
+
+VECTOR_INDEXES = ("faiss", "milvus-lite", *(("milvus",) if LONG or MILVUS_URI else ()))
+"""The standalone server takes three seconds for each index that is made, so it is asked in long runs alone, or where one is named."""
 TEXT_INDEXES: dict[str, Callable[[Path], TextFiles]] = {"tantivy": TantivyTextFiles}
 """What opens the files of an implementation that has its data in a folder."""
 
@@ -23,8 +27,8 @@ TEXT_INDEXES: dict[str, Callable[[Path], TextFiles]] = {"tantivy": TantivyTextFi
 @pytest.fixture(scope="session")
 def milvus_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return where a Milvus server runs: the one that a variable names, or one that is started."""
-    if uri := os.environ.get("INFINITE_MEMORY_TEST__MILVUS_URI"):
-        yield uri
+    if MILVUS_URI:
+        yield MILVUS_URI
         return
     server = MilvusServer(tmp_path_factory.mktemp("milvus"))
     server.start()
