@@ -279,9 +279,13 @@ class StoreFollower:
         """Look again at what changed some time ago: a slower daemon may have written an older state over it since."""
         due = self._rechecks.due()
         revisions = await call(sidecar, lambda: sidecar.get_revisions(due or [NO_MEMORY]))
-        if late := {
-            one: change.scope_id for one, change in due.items() if change.scope_id and _is_late(change, revisions)
-        }:
+        located = await call(sidecar, lambda: sidecar.locate(due)) if due else {}
+        late = {
+            one: change.scope_id
+            for one, change in due.items()
+            if change.scope_id and _is_late(change, revisions.get(one), located.get(one))
+        }
+        if late:
             log.info("%d memories are looked at again", len(late), extra={"event": "index_overwritten"})
             await self._writer.reload(sidecar, late)
 
@@ -363,13 +367,11 @@ class Rechecks:
         return due
 
 
-def _is_late(change: Change, revisions: Mapping[MemoryId, int]) -> bool:
-    """True if the index has a memory that was removed, or lacks the revision that was told."""
-    assert change.memory_id is not None
-    known = revisions.get(change.memory_id)
+def _is_late(change: Change, revision: int | None, scope_id: ScopeId | None) -> bool:
+    """True if the index has a memory where it was removed, or lacks the revision that was told; these it has it at."""
     if change.kind is ChangeKind.REMOVED:
-        return known is not None
-    return known is None or known < change.revision
+        return revision is not None and scope_id == change.scope_id
+    return revision is None or revision < change.revision
 
 
 async def _nothing() -> None:
