@@ -13,7 +13,12 @@ from pathlib import Path
 
 START_S = 280.0
 TOKEN = "root:Milvus"  # of a server that wants one
-SETTINGS = {"proxy.timeTickInterval": 20, "common.session.ttl": 5, "queryCoord.checkInterval": 50, "queryCoord.distPullInterval": 50}
+SETTINGS = {
+    "proxy.timeTickInterval": 20,
+    "common.session.ttl": 5,
+    "queryCoord.checkInterval": 50,
+    "queryCoord.distPullInterval": 50,
+}
 """How often, in ms, the server lets reads see what was written before, and looks for collections to load: by default ten and
 twenty times as seldom, which every test would wait for."""
 
