@@ -75,6 +75,7 @@ class MilvusServer:
             time.sleep(0.5)
 
     def _answers(self) -> bool:
+        from grpc import RpcError
         from pymilvus import MilvusClient
         from pymilvus.exceptions import MilvusException
 
@@ -82,7 +83,7 @@ class MilvusServer:
             client = MilvusClient(uri=self.uri, timeout=5, token=TOKEN if self._wants_token else "")
             client.list_collections(timeout=5)
             client.close()
-        except MilvusException:
+        except (MilvusException, RpcError):  # the library lets some of the latter through
             return False
         return True
 

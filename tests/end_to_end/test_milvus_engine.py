@@ -52,6 +52,12 @@ def store(client: Client, text: str, **fields: Any) -> str:
     return memory_id
 
 
+def found_by_meaning(client: Client) -> int:
+    """Count what is found where no word is alike; 0 while meaning cannot be asked."""
+    reply = client.ask("retrieve_memory", query=HIDDEN_WORDS)
+    return 0 if reply["status"] != "OK" or reply.get("note") else len(reply["results"])
+
+
 def test_memories_are_stored_found_filtered_changed_and_forgotten(milvus: MilvusServer, tmp_path: Path) -> None:
     with Installation(tmp_path / "home", place(milvus, fresh_database())) as one:
         client = one.serve()
@@ -93,11 +99,11 @@ def test_two_daemons_share_one_index(milvus: MilvusServer, tmp_path: Path) -> No
 def test_without_the_server_memories_are_stored_and_found_by_words_and_it_catches_up(
     milvus: MilvusServer, tmp_path: Path
 ) -> None:
-    with Installation(tmp_path / "home", place(milvus, fresh_database(), INFINITE_MEMORY_INDEX__TIMEOUT_S="2")) as one:
+    with Installation(tmp_path / "home", place(milvus, fresh_database(), INFINITE_MEMORY_INDEX__TIMEOUT_S="5")) as one:
         client = one.serve()
         store(client, "Ada has green tea for breakfast")
-        until(lambda: texts(client.ask("retrieve_memory", query=HIDDEN_WORDS)) != [], "it is found by meaning")
-        milvus.kill()
+        until(lambda: found_by_meaning(client) == 1, "it is found by meaning")
+        milvus.stop()
         store(client, "Bert has black coffee for breakfast")
         reply = client.ask("retrieve_memory", query="breakfast")
         assert sorted(texts(reply)) == ["Ada has green tea for breakfast", "Bert has black coffee for breakfast"]
@@ -107,12 +113,7 @@ def test_without_the_server_memories_are_stored_and_found_by_words_and_it_catche
         assert "index.uri" in refused["error"]
         assert TOKEN not in str(refused)
         milvus.start()
-
-        def has_caught_up() -> bool:
-            reply = client.ask("retrieve_memory", query=HIDDEN_WORDS)
-            return reply["status"] == "OK" and "note" not in reply and len(reply["results"]) == 2
-
-        until(has_caught_up, "both are found by meaning", 180)
+        until(lambda: found_by_meaning(client) == 2, "both are found by meaning", 180)
         assert client.ask("list_memories", scope="ALL")["total"] == 2
 
 

@@ -37,7 +37,7 @@ class Connection:
     def __init__(self, uri: str, token: str | None, timeout_s: float) -> None:
         self._uri, self._token, self._timeout_s = uri, token, timeout_s
         self._client: MilvusClient | None = None
-        self._connecting = threading.Lock()
+        self._connecting, self._admitting = threading.Lock(), threading.Lock()
         self._silent_until = 0.0
         self._silence = ""
         self.is_closed = False
@@ -58,14 +58,23 @@ class Connection:
                 collection no more.
             SidecarError: the server refuses the call.
         """
-        if time.monotonic() < self._silent_until:
-            raise IndexUnavailableError(self._silence)
+        self._admit()
         try:
             yield self._connected(), timeout_s or self._timeout_s
+            self._silence = ""
         except (SidecarError, AssertionError):
             raise
         except Exception as exc:  # pymilvus raises its own errors, grpc's, and plain ones
             raise self._translated(exc) from exc
+
+    def _admit(self) -> None:
+        """Let one call at a time find out whether a silent server answers again; others fail at once."""
+        with self._admitting:
+            now = time.monotonic()
+            if self._silence and now < self._silent_until:
+                raise IndexUnavailableError(self._silence)
+            if self._silence:
+                self._silent_until = now + self._timeout_s
 
     def _connected(self) -> MilvusClient:
         with self._connecting:

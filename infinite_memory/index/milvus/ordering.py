@@ -31,8 +31,10 @@ AGES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 """Where ages are parted, in half-lives: within a part, the youngest bounds all weights."""
 
 
-def first_by_time(rows: Collection, expression: str, field: str, limit: int, *, newest_first: bool) -> list[Row]:
-    """Return the first *limit* rows that pass by *field*, then by id, both falling where *newest_first*."""
+def first_by_time(
+    rows: Collection, expression: str, field: str, limit: int, *, newest_first: bool, fetched: int = FETCHED
+) -> list[Row]:
+    """Return the first *limit* rows that pass by *field*, then by id, both falling where *newest_first*; at most *fetched* at once."""
     if limit <= 0:
         return []
 
@@ -40,9 +42,9 @@ def first_by_time(rows: Collection, expression: str, field: str, limit: int, *, 
         return row[field], row[MEMORY]
 
     fields = [MEMORY, field]
-    if rows.count(expression) <= FETCHED:
+    if rows.count(expression) <= fetched:
         return sorted(rows.query(expression, fields), key=order, reverse=newest_first)[:limit]
-    near, edge = _split(rows, expression, field, limit, newest_first=newest_first)
+    near, edge = _split(rows, expression, field, limit, fetched, newest_first=newest_first)
     found = sorted(rows.query(near, fields), key=order, reverse=newest_first) if near else []
     if len(found) >= limit or edge is None:
         return found[:limit]
@@ -53,7 +55,7 @@ def first_by_time(rows: Collection, expression: str, field: str, limit: int, *, 
 
 
 def _split(
-    rows: Collection, expression: str, field: str, limit: int, *, newest_first: bool
+    rows: Collection, expression: str, field: str, limit: int, fetched: int, *, newest_first: bool
 ) -> tuple[str | None, str | None]:
     """Return what passes few enough rows at the beginning of the order, and where those are too few the next time there is."""
 
@@ -64,7 +66,7 @@ def _split(
     while abs(many - none) > 1:
         middle = (none + many) // 2
         count = rows.count(before(middle))
-        if limit <= count <= FETCHED:
+        if limit <= count <= fetched:
             return before(middle), None
         if count < limit:
             none = middle
@@ -73,18 +75,20 @@ def _split(
     return before(none), f"{expression} and {field} == {many if newest_first else none}"
 
 
-def first_by_weight(rows: Collection, expression: str, limit: int, decay: ImportanceDecay) -> list[MemoryId]:
+def first_by_weight(
+    rows: Collection, expression: str, limit: int, decay: ImportanceDecay, fetched: int = FETCHED
+) -> list[MemoryId]:
     """Return the ids of the first *limit* rows that pass by falling weight, equal weights by newer first, then by falling id."""
     if limit <= 0:
         return []
     fields = [MEMORY, CREATED, IMPORTANCE]
-    if rows.count(expression) <= FETCHED:
+    if rows.count(expression) <= fetched:
         return [one for _, _, one in sorted(_weighed(rows.query(expression, fields), decay), reverse=True)[:limit]]
     low, high = 0.0, 1.0
     for _ in range(30):
         bound = (low + high) / 2
         near = f"{expression} and ({_at_least(bound, decay)})"
-        if rows.count(near) > FETCHED:
+        if rows.count(near) > fetched:
             low = bound
             continue
         found = sorted(_weighed(rows.query(near, fields), decay), reverse=True)
