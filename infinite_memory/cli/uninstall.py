@@ -110,13 +110,12 @@ def _find_units(environ: Mapping[str, str]) -> list[tuple[Path, list[str]]]:
 
 def _disconnect(*, dry_run: bool) -> Iterator[str]:
     """Take our entry out of every client's configuration; yields what failed."""
-    from infinite_memory.cli.connect import CLIENTS, disconnect, find_target, remove_claude_plugin
+    from infinite_memory.cli.connect import CLIENTS, disconnect, remove_claude_plugin
 
     for client in CLIENTS:
-        target = find_target(client, os.environ, sys.platform, Path.home())
         try:
-            if disconnect(target, dry_run=dry_run):
-                print(f"{'would take' if dry_run else 'took'} the entry out of {target.file} ({target.title})")
+            for file in disconnect(client, os.environ, Path.home(), dry_run=dry_run):
+                print(f"{'would take' if dry_run else 'took'} the entry out of {file} ({client})")
         except ConfigError as exc:
             yield str(exc)
     try:

@@ -21,7 +21,7 @@ MAX_BYTES = 4 << 20  # of a file of ours; a larger one is not read
 CARRIED = ("INFINITE_MEMORY_CAPTURE__", "INFINITE_MEMORY_HOOKS__")
 """How the variables begin that a client's events carry: they count for that client alone, not for the daemon it may start."""
 
-CLIENTS = (CLAUDE_CODE, CODEX) = "claude-code", "codex"
+CLIENTS = (CLAUDE_CODE, CODEX, CURSOR, GEMINI) = "claude-code", "codex", "cursor", "gemini"
 """The assistants whose hooks are understood; a memory's source is the one that it was captured from."""
 
 MALFORMED = ".malformed"  # ends the name of an event that was set aside

@@ -19,10 +19,11 @@ from zoneinfo import ZoneInfo
 from infinite_memory.contracts.native.serializers import cut_text
 from infinite_memory.contracts.timestamps import format_relative
 from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.quotations import DIGEST
 from infinite_memory.engine.types import ScopedFilter
 from infinite_memory.errors import ScopeNotFoundError, without_surrogates
 from infinite_memory.hooks.capture import REMEMBER, TURN
-from infinite_memory.hooks.digests import DIGEST, find_in_place_of_turns, find_unsound
+from infinite_memory.hooks.digests import find_in_place_of_turns, find_unsound
 from infinite_memory.hooks.relevance import asks, judge
 from infinite_memory.hooks.sessions import Recalled
 from infinite_memory.hooks.transcript import ASSISTANT, USER

@@ -115,6 +115,7 @@ INWARD = {
         "contracts.native.serializers",
         "contracts.timestamps",
         "engine",
+        "llm",
         "daemon.ipc",
         "clock",
         "models",
