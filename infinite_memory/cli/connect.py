@@ -37,6 +37,11 @@ NAME = "infinite-memory"
 CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode", "codex", "gemini", "windsurf")
 
 
+_LOOK_FIRST = """It tells Claude by itself to look into the memory. So that Claude does so more often, add to Settings, Profile:
+  Before you answer anything that may depend on earlier conversations, search my memory with retrieve_memory.
+  Store facts, preferences and decisions that will matter later, and say so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where a client keeps its servers, and what it calls itself. ``key`` is the member of the file that holds them."""
@@ -109,7 +114,7 @@ def connect(options: argparse.Namespace) -> int:
 def _hook_commands(client: str, entry: Json) -> dict[str, str]:
     environ = entry.get("env")
     home = environ.get("INFINITE_MEMORY_HOME") if isinstance(environ, dict) else None
-    command, arguments = _command()
+    command, arguments = find_command()
     return client_hooks.hook_commands(client, [command, *arguments], home, is_windows=os.name == "nt")
 
 
@@ -165,7 +170,7 @@ def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, us
         raise ConfigError(f"{folder / plugin.SERVERS}: {exc}; nothing was changed") from None
     environ = entry.get("env")
     home = environ.get("INFINITE_MEMORY_HOME") if isinstance(environ, dict) else None
-    files = plugin.render_plugin(*_command(), entry, home if isinstance(home, str) else None)
+    files = plugin.render_plugin(*find_command(), entry, home if isinstance(home, str) else None)
     before = _read(settings)
     try:
         after = plugin.enabled(before or "", folder)
@@ -234,7 +239,9 @@ def find_target(client: str, environ: Mapping[str, str], platform: str, user: Pa
     match client:
         case "claude-desktop":
             file = settings / "Claude" / "claude_desktop_config.json"
-            return Target("Claude Desktop", file, "mcpServers", "Quit Claude Desktop and start it again.")
+            return Target(
+                "Claude Desktop", file, "mcpServers", f"Quit Claude Desktop and start it again.\n{_LOOK_FIRST}"
+            )
         case "claude-code":
             folder = Path(environ["CLAUDE_CONFIG_DIR"]) if environ.get("CLAUDE_CONFIG_DIR") else user
             return Target(
@@ -284,7 +291,7 @@ def _settings_folder(environ: Mapping[str, str], platform: str, user: Path) -> P
 
 def server_entry(environ: Mapping[str, str], *, scope: str | None, tools: str | None, with_type: bool) -> Json:
     """Write the entry: an absolute command, because clients start servers with a PATH of their own."""
-    command, arguments = _command()
+    command, arguments = find_command()
     arguments += ["serve", *(["--scope", scope] if scope else []), *(["--tools", tools] if tools else [])]
     entry: Json = {"type": "stdio"} if with_type else {}
     entry |= {"command": command, "args": arguments}
@@ -293,7 +300,7 @@ def server_entry(environ: Mapping[str, str], *, scope: str | None, tools: str | 
     return entry
 
 
-def _command() -> tuple[str, list[str]]:
+def find_command() -> tuple[str, list[str]]:
     """Find what starts this installation: uvx where uv made it for one run, the script beside the interpreter, else the module."""
     if (run_once := uvx_command(Path(sys.prefix), os.environ)) is not None:
         return run_once

@@ -38,9 +38,7 @@ DAY_S = 86_400.0
 
 def run(arguments: Sequence[str]) -> int:
     """Handle one event; always 0."""
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-        signal.setitimer(signal.ITIMER_REAL, DEADLINE_S)
+    _end_in_time()
     home, event, client = None, "unknown", CLAUDE_CODE
     try:
         options = _options(arguments[1:])
@@ -64,6 +62,19 @@ def run(arguments: Sequence[str]) -> int:
         if home is not None:
             record_event(home, client, event, f"{type(exc).__name__}: {exc}"[:300])
     return 0
+
+
+def _end_in_time() -> None:
+    """End this process after `DEADLINE_S`, whatever it waits for: by a timer of the system, on Windows by a thread."""
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, DEADLINE_S)
+        return
+    import threading
+
+    timer = threading.Timer(DEADLINE_S, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
 
 
 def _options(arguments: Sequence[str]) -> dict[str, str]:
@@ -171,7 +182,9 @@ def _start_daemon() -> None:
     """Start the daemon and wait for nothing; it reads the spool when it is there."""
     import subprocess  # only who starts a daemon needs it
 
-    subprocess.Popen(
+    from infinite_memory.platform_processes import start_detached
+
+    start_detached(
         [sys.executable, "-P", "-m", "infinite_memory", "daemon", "start"],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

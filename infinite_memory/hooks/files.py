@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from infinite_memory.platform_files import replace_file
+
 Json = dict[str, Any]
 
 MAX_BYTES = 4 << 20  # of a file of ours; a larger one is not read
@@ -66,7 +68,7 @@ def write_json(path: Path, value: Json, *, durable: bool = False) -> None:
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        beside.replace(path)
+        replace_file(beside, path)
     except OSError:
         beside.unlink(missing_ok=True)
         raise
