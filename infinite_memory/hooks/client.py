@@ -61,7 +61,16 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as exc:  # a hook never fails the session
         if home is not None:
             record_event(home, client, event, f"{type(exc).__name__}: {exc}"[:300])
+    finally:
+        _stop_timer()
     return 0
+
+
+def _stop_timer() -> None:
+    """Let the interpreter end in peace: it gives signals their own effect back first, and the timer's would be another exit code."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
 
 def _end_in_time() -> None:

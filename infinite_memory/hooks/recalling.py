@@ -95,6 +95,8 @@ async def recall_for_prompt(
     for match in matches:
         if match.memory.memory_id not in shown:
             answer = await _answer_to(engine, match.memory)
+            if answer is None and match.memory.type == TURN and asks(match.memory):
+                continue  # a question that nobody answered is no answer to a prompt, however like it
             memories = (match.memory,) if answer is None else (match.memory, answer)
             lines.append((memories, _line(match.memory, asking, _best_part(match), answer)))
             shown |= {one.memory_id for one in memories}

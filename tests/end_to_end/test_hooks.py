@@ -231,7 +231,7 @@ def test_bad_input_fails_nothing_and_the_doctor_says_so(memory: Installation) ->
     session.run(memory, "Stop", session_id="s\ud800")
     assert [one["text"] for one in wait_for(memory, session, 1)] == ["a half \ufffd smile"]
     checks = json.loads(memory.command("doctor", "--json").stdout)["checks"]
-    [hooks] = [check for check in checks if check["check"] == "hooks"]
+    [hooks] = [check for check in checks if check["check"] == "hooks claude-code"]
     assert "unknown" in hooks["says"]
     assert "name that is known" in hooks["says"]
 

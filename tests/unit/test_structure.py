@@ -47,7 +47,7 @@ INWARD = {
     "redaction.py": (),
     "text": ("text", "models", "normalization"),
     "store": ("store", "clock", "models", "errors", "redaction", "config"),
-    "mongod": ("mongod", "paths", "errors"),
+    "mongod": ("mongod", "paths", "platform_files", "errors"),
     "embedding": ("embedding", "models", "errors", "paths", "daemon.ipc"),
     "index": ("index", "text", "store", "embedding", "gc_tuning", "tasks", "models", "errors"),
     "llm": ("llm", "config", "errors"),
@@ -122,6 +122,8 @@ INWARD = {
         "errors",
         "config",
         "paths",
+        "platform_files",
+        "platform_processes",
         "zones",
     ),
     "contracts": (
