@@ -236,6 +236,19 @@ def test_bad_input_fails_nothing_and_the_doctor_says_so(memory: Installation) ->
     assert "name that is known" in hooks["says"]
 
 
+def test_a_question_that_nobody_answered_is_not_put_beside_a_prompt(memory: Installation) -> None:
+    question = "Which colour has the roof of the tower in Lund?"
+    session = new_session(memory, "unanswered")
+    session.write(session.entry("user", question))
+    session.run(memory, "Stop")
+    wait_for(memory, session, 1)
+    assert new_session(memory, "unanswered").run(memory, "UserPromptSubmit", prompt=question) == ""
+    session.write(session.entry("assistant", [{"type": "text", "text": "The roof of the tower in Lund is green."}]))
+    session.run(memory, "Stop")
+    wait_for(memory, session, 2)
+    assert "is green" in new_session(memory, "unanswered").run(memory, "UserPromptSubmit", prompt=question)
+
+
 def test_two_sessions_at_once_lose_and_double_nothing(memory: Installation) -> None:
     sessions = [new_session(memory, "both") for _ in range(2)]
 
