@@ -19,9 +19,9 @@ import traceback
 from types import TracebackType
 from typing import Any
 
-from infinite_memory.config import MIB, LogSettings
 from infinite_memory.paths import Home
 from infinite_memory.redaction import redacted
+from infinite_memory.settings import MIB, LogSettings
 
 MAX_FILES = 3  # beside the one being written
 PRINTED_BYTES = 1 * MIB

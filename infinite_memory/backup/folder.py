@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from infinite_memory.backup.archive import MAGIC
+from infinite_memory.backup.archive_format import MAGIC
 from infinite_memory.errors import BackupError, BackupNotFoundError, truncated_repr
 
 SUFFIX = ".dump"

@@ -19,6 +19,7 @@ from infinite_memory.engine.graph import Graph
 from infinite_memory.engine.layered_recall import LayeredRecall
 from infinite_memory.engine.maintenance import Maintenance
 from infinite_memory.engine.memories import Memories
+from infinite_memory.engine.moving import Moves
 from infinite_memory.engine.owners import Owners, Tokens
 from infinite_memory.engine.quotations import Listeners, Quotations
 from infinite_memory.engine.recall import Recall
@@ -91,8 +92,9 @@ class Engine:
         upserts = Upserts(
             access=access, store=store, index=index, scopes=scopes, records=records, clock=clock, locks=services.locks
         )
+        moves = Moves(access=access, store=store, index=index, scopes=scopes, embeddings=embeddings)
         self.memories = Memories(
-            access=access, store=store, index=index, scopes=scopes, records=records, upserts=upserts,
+            access=access, store=store, index=index, scopes=scopes, records=records, upserts=upserts, moves=moves,
             quotations=quotations,
         )  # fmt: skip
         self.recall = Recall(

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.config import Config, ModelSettings, load_config
+from infinite_memory.config import Config, load_config
 from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
 from infinite_memory.hooks.capture import Capture
@@ -39,6 +39,7 @@ from infinite_memory.hooks.recalling import Asking, recall_for_prompt, recall_fo
 from infinite_memory.hooks.sessions import Reading, Sessions
 from infinite_memory.llm.factory import configured_model
 from infinite_memory.models import MemoryRecord
+from infinite_memory.settings import ModelSettings
 from infinite_memory.zones import find_zone
 
 log = logging.getLogger(__name__)

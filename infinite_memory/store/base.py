@@ -66,6 +66,14 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class RevisionPage:
+    """Earlier versions of a memory, oldest first. ``older`` is how many there are before the first of them."""
+
+    revisions: tuple[MemoryRecord, ...]
+    older: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoreInfo:
     """What the database says of itself. ``deployment``: "replica set", "sharded" or "standalone"."""
 
@@ -219,6 +227,23 @@ class Store(Protocol):
             MemoryNotFoundError, MemoryChangedError: as in `replace`.
         """
 
+    async def move(self, memory: MemoryRecord, target: ScopeId) -> None:
+        """Put a live memory that still has ``memory.revision`` into another scope; all of it happens or nothing, whoever dies meanwhile.
+
+        It keeps its id and times, the revision rises by one, and its versions, links and counts of use go along; the version before is
+        kept in ``revisions``, in the scope where it was.
+
+        Raises:
+            MemoryNotFoundError, MemoryChangedError: as in `replace`.
+            ScopeNotFoundError: *target* is gone.
+        """
+
+    async def find_moved(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
+        """Return where those of some memories are, live or hidden, that were moved ever; the others are left out."""
+
+    async def find_same_text(self, scope_id: ScopeId, content_hash: str) -> list[MemoryId]:
+        """List live memories of a scope by the hash of their text, a few at most; reads the whole scope where nothing else can tell."""
+
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
         """Put vectors to a memory that still has *revision* (which rises by one); False when it changed or is gone."""
 
@@ -257,8 +282,8 @@ class Store(Protocol):
             pruned: Only those that were hidden as pruned, or only the others; None is both.
         """
 
-    async def get_revisions(self, memory_id: MemoryId) -> list[MemoryRecord]:
-        """List the earlier versions of a memory, oldest first, without vectors."""
+    async def get_revisions(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
+        """List the latest of a memory's earlier versions (*before* a revision, None: of all), without vectors."""
 
     # reading everything
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from infinite_memory.time_expressions.lexemes import Lexeme
 from infinite_memory.time_expressions.lexicon import Language, Tag
-from infinite_memory.time_expressions.spans import FIRST_YEAR, LAST_YEAR, Date, Span
+from infinite_memory.time_expressions.spans import FIRST_YEAR, LAST_YEAR, Date, Span, settle
 
 _NOTHING = Lexeme("", 0, 0, False)
 _GLUING = frozenset(".:/,")
@@ -58,6 +58,10 @@ class Reader:
         self.depth = 0
         self._numbers: dict[int, Number | None] = {}
         self.durations: dict[int, Any] = {}  # what `duration` read at a place
+
+    def settled(self, found: Found) -> Span | None:
+        """Give the stretch that *found* means."""
+        return found.node if isinstance(found.node, Span) else settle(found.node, self.now)
 
     def period(self, place: int) -> Found | None:
         """Read any one stretch of time at *place*; the grammar provides it, rules that nest call it."""

@@ -79,6 +79,21 @@ results = memory.search("user preferences", user_id="user_123")
     assert run(served, f"{document}print(results[0].content)") == "User prefers dark mode\n"
 
 
+def test_a_history_of_many_versions_is_read_page_by_page(memory: Memory) -> None:
+    kept = memory.add("version 1", scope=f"Pages {id(memory)}")
+    for number in range(2, 106):
+        memory.update(kept.memory_id, f"version {number}")
+    latest = memory.history(kept.memory_id)
+    assert (latest.memory.content, latest.older) == ("version 105", 4)
+    assert [one.content for one in latest.revisions] == [f"version {number}" for number in range(5, 105)]
+    first = latest.revisions[0].revision
+    oldest = memory.history(kept.memory_id, before_revision=first)
+    assert [one.content for one in oldest.revisions] == [f"version {number}" for number in range(1, 5)]
+    assert oldest.older == 0
+    with pytest.raises(InvalidError, match="before_revision"):
+        memory.history(kept.memory_id, before_revision=0)
+
+
 def test_a_memory_lives_from_its_first_word_to_its_last(memory: Memory) -> None:
     name = f"Life {id(memory)}"
     kept = memory.add("The key is under the pot", scope=name, tags=["keys"], metadata={"title": "Key", "room": 3})

@@ -77,6 +77,7 @@ async def retrieve_memory(call: CommandContext) -> Reply:
         min_confidence=fields.find_number("min_confidence") or 0.0,
         mode=fields["mode"],
         explain=fields.flag("explain"),
+        counts_use=call.session.counts_use,
     )
     reply = _noted(_found(call, found), note or await _elsewhere(call, where, found))
     if "explain_id" in fields:

@@ -10,6 +10,7 @@ from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.field_types import (
     FlagField,
     InstantField,
+    IntegerField,
     ListField,
     NameField,
     NumberField,
@@ -25,11 +26,24 @@ from infinite_memory.contracts.native.table import TABLE, CommandContext, IdFiel
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.records import changed
 from infinite_memory.engine.types import MemoryUpdate, NewMemory, StoreResult
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, LimitExceededError, truncated_repr
+from infinite_memory.errors import (
+    InfiniteMemoryError,
+    InvalidRequestError,
+    LimitExceededError,
+    MemoryChangedError,
+    truncated_repr,
+)
 from infinite_memory.models import DETAILS, FIELDS, FieldType, MemoryRecord, fold
+from infinite_memory.store.base import RevisionPage
 from infinite_memory.store.scope_cache import check_name
 
 FEW_ENTRIES = 20  # of a bulk are checked without a thread
+BEFORE_FIELD = IntegerField(
+    name="before_revision",
+    about="Only versions before this revision, where a reply could not hold all",
+    low=1,
+    high=1 << 53,
+)
 
 
 class KindField(TextField):
@@ -157,6 +171,8 @@ async def update_memory(call: CommandContext) -> Reply:
     await check_fields(changes.metadata or {}, lambda: _check_metadata(changes.metadata or {}, call))
 
     def check(old: MemoryRecord) -> None:
+        if call.session.expected_revision not in (None, old.revision):
+            raise MemoryChangedError(old.memory_id)
         if changes.metadata is not None:
             _check_metadata(changed(old, changes).metadata, call)
 
@@ -167,13 +183,15 @@ async def update_memory(call: CommandContext) -> Reply:
 @TABLE.command(
     "get_memory",
     IdField(name="memory_id", about="Id of the memory", required=True),
+    BEFORE_FIELD,
     title="Read a memory", read_only=True, idempotent=True,
 )  # fmt: skip
 async def get_memory(call: CommandContext) -> Reply:
     """Read one memory by its id, whole, with what it said before it was changed."""
     memory = await call.engine.memories.get(memory_id(call.fields))
-    history = await call.engine.memories.history(memory.memory_id)
-    return {
+    before = call.fields.integer(BEFORE_FIELD.name) if BEFORE_FIELD.name in call.fields else None
+    history = await call.engine.memories.history(memory.memory_id, before)
+    reply = {
         "memory": serialize_memory(call.engine, memory)
         | {
             "created_at": format_instant(memory.created_at),
@@ -183,9 +201,19 @@ async def get_memory(call: CommandContext) -> Reply:
         "revisions": [
             serialize_memory(call.engine, old)
             | {"revision": old.revision, "updated_at": format_instant(old.updated_at)}
-            for old in history
+            for old in history.revisions
         ],
     }
+    return reply | older_revisions(history)
+
+
+def older_revisions(page: RevisionPage) -> Reply:
+    """Return what a reply says of the versions that did not fit into it: nothing, where all did."""
+    if not page.older:
+        return {}
+    first = page.revisions[0].revision
+    note = f"{page.older:,} versions before revision {first:,} are not shown; before_revision={first} lists them"
+    return {"older_revisions": page.older, "note": note}
 
 
 def _drafts(call: CommandContext, entries: Sequence[Any]) -> list[NewMemory | InfiniteMemoryError]:

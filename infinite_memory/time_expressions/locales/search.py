@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import NamedTuple
 
-from infinite_memory.time_expressions.locales import data
+from infinite_memory.time_expressions.locales import data, entries
 from infinite_memory.time_expressions.locales.ambiguous import AMBIGUOUS, NOT_ALONE, ORDINAL_WEEKDAYS, is_edge
 from infinite_memory.time_expressions.locales.detection import likeliest, likelihood
 from infinite_memory.time_expressions.locales.reader import Hit, LocaleReader
@@ -51,7 +51,7 @@ def search_locales(text: str, now: dt.datetime, instant: dt.datetime) -> LocaleH
     for code in _candidates(words):
         if is_long and hits and likelihood(text[:EXAMINED], code.split("-")[0]) is None:
             continue  # only the likely languages count below
-        hit = LocaleReader(data.locale(code), words, now, instant).best()
+        hit = LocaleReader(entries.locale(code), words, now, instant).best()
         if hit is not None:
             hits.append((code, hit))
     if not hits:
@@ -84,7 +84,7 @@ def _is_rest_of_number(hit: Hit, words: list[Word], text: str) -> bool:
     at = next((at for at, word in enumerate(words) if word.start >= hit.start), 0)
     if not at:
         return False
-    likely = [data.locale(code).numbers for code in likeliest(text[:EXAMINED]) if code in data.codes()]
+    likely = [entries.locale(code).numbers for code in likeliest(text[:EXAMINED]) if code in data.codes()]
     return any(words[at - 1].folded in numbers and words[at].folded in numbers for numbers in likely)
 
 
@@ -121,7 +121,7 @@ def _may_be_alone(hit: Hit) -> bool:
 
 def _candidates(words: list[Word]) -> list[str]:
     """Return the locales that have a time word which stands in the text, those with most of them first."""
-    index = data.index()
+    index = entries.index()
     counts: dict[str, int] = {}
     for word in words:
         if not word.folded:

@@ -25,7 +25,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from infinite_memory import proofs
-from infinite_memory.config import HttpSettings
 from infinite_memory.contracts.mcp import INVALID_REQUEST, PARSE_ERROR, Json, RpcError
 from infinite_memory.errors import (
     ForbiddenError,
@@ -34,6 +33,7 @@ from infinite_memory.errors import (
     RateLimitError,
     StoreUnavailableError,
 )
+from infinite_memory.settings import HttpSettings
 from infinite_memory.transports.http.api.errors import error_form, failure
 from infinite_memory.transports.http.api.services import RestParts
 from infinite_memory.transports.http.api.tokens import OWNER, TokenPermissions
@@ -58,7 +58,8 @@ from infinite_memory.transports.http.listeners import (
 from infinite_memory.transports.http.owner_token import OwnerToken
 from infinite_memory.transports.http.page.services import PageServices
 from infinite_memory.transports.http.page.sessions import PageSessions
-from infinite_memory.transports.jsonrpc import RpcContract, check_shape, get_id
+from infinite_memory.transports.jsonrpc import RpcContract
+from infinite_memory.transports.jsonrpc_messages import check_shape, get_id
 from infinite_memory.transports.lines import read_line
 from infinite_memory.transports.strict_json import parse_value
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from infinite_memory.contracts.agentmem.table import SCOPE
+from infinite_memory.contracts.field_types import NameField
 from infinite_memory.contracts.fields import Json, parse_fields
+from infinite_memory.contracts.native.store import BEFORE_FIELD, older_revisions
 from infinite_memory.contracts.native.table import FILTER_FIELDS, IdField
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
 from infinite_memory.models import MemoryId
@@ -17,6 +19,7 @@ from infinite_memory.transports.http.api.serializers import earlier_form, memory
 EVERYWHERE = "ALL"
 FILTERS = frozenset(one.name for one in FILTER_FIELDS)
 _ID = IdField(name="memory_id", about="Id of the memory", required=True)
+SCOPE_FIELD = NameField(name="scope", about="The scope that it goes to", required=True)
 _TOLD = ("note", "embedding", "facts", "superseded", "superseded_by", "generated", "model_error", "importance_score")
 
 
@@ -107,11 +110,9 @@ async def history(request: ApiRequest) -> tuple[int, Json]:
     """Tell what a memory says, and what it said before it was changed."""
     engine = await request.engine()
     memory = await engine.memories.get(_checked_id(request, _id(request)))
-    earlier = await engine.memories.history(memory.memory_id)
-    return 200, {
-        "memory": whole_form(engine, memory),
-        "revisions": [earlier_form(engine, one) for one in earlier],
-    }
+    page = await engine.memories.history(memory.memory_id, _before_revision(request))
+    revisions = [earlier_form(engine, revision) for revision in page.revisions]
+    return 200, {"memory": whole_form(engine, memory), "revisions": revisions} | older_revisions(page)
 
 
 async def restore(request: ApiRequest) -> tuple[int, Json]:
@@ -119,6 +120,17 @@ async def restore(request: ApiRequest) -> tuple[int, Json]:
     engine = await request.engine()
     memory = await engine.memories.restore(_checked_id(request, _id(request)))
     return 200, await _read(request, memory.memory_id) | {"outcome": "restored"}
+
+
+async def move(request: ApiRequest) -> tuple[int, Json]:
+    """Put a memory into another scope; it keeps its id, its history and its links."""
+    engine = await request.engine()
+    scope = parse_fields((SCOPE_FIELD,), {"scope": request.fields.get("scope")}, "", request.checking).text("scope")
+    moved = await engine.memories.move(_checked_id(request, _id(request)), scope)
+    told: Json = {"outcome": "moved" if moved.is_moved else "unchanged", "former_scope": moved.former.name}
+    if moved.same_text:
+        told["note"] = f"{moved.scope.name} has the same text already: {', '.join(moved.same_text)}"
+    return 200, whole_form(engine, moved.memory) | told
 
 
 def listing_form(page: Json, name: str) -> Json:
@@ -139,6 +151,12 @@ async def _read(request: ApiRequest, memory_id: str) -> Json:
 
 def _checked_id(request: ApiRequest, memory_id: str) -> MemoryId:
     return MemoryId(parse_fields((_ID,), {"memory_id": memory_id}, "", request.checking).text("memory_id"))
+
+
+def _before_revision(request: ApiRequest) -> int | None:
+    provided = {name: value for name, value in request.fields.items() if name == BEFORE_FIELD.name}
+    fields = parse_fields((BEFORE_FIELD,), provided, "", request.checking)
+    return fields.integer(BEFORE_FIELD.name) if BEFORE_FIELD.name in fields else None
 
 
 def _id(request: ApiRequest) -> str:
