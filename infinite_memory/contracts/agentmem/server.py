@@ -86,8 +86,25 @@ async def run_command(
     Raises:
         InfiniteMemoryError: it failed.
     """
+    return await command.run(await open_call(command, arguments, checking, engine, session, model, conversations))
+
+
+async def open_call(
+    command: Command[AgentMemCall],
+    arguments: Mapping[str, Any],
+    checking: ValidationContext,
+    engine: OpenEngine,
+    session: ClientSession,
+    model: ChatModel | None,
+    conversations: Conversations,
+) -> AgentMemCall:
+    """Check *arguments* as a command takes them, and return the call.
+
+    Raises:
+        InfiniteMemoryError: one is wrong, or the engine is not there.
+    """
     fields = await check_fields(arguments, lambda: command.check(arguments, checking))
-    return await command.run(AgentMemCall(await engine(), session, fields, checking, model, conversations))
+    return AgentMemCall(await engine(), session, fields, checking, model, conversations)
 
 
 def failure(problem: InfiniteMemoryError) -> Json:
