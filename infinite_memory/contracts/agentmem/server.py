@@ -11,7 +11,7 @@ from infinite_memory.contracts.agentmem import add, chat, search  # enter their 
 from infinite_memory.contracts.agentmem import prompts as prompting
 from infinite_memory.contracts.agentmem.spec import SPEC
 from infinite_memory.contracts.agentmem.table import TABLE, AgentMemCall, Conversations
-from infinite_memory.contracts.base import Command, Reply
+from infinite_memory.contracts.base import Command
 from infinite_memory.contracts.errors import Column, get_code
 from infinite_memory.contracts.fields import Json, ValidationContext
 from infinite_memory.contracts.large_requests import check_fields
@@ -51,9 +51,10 @@ class AgentMemServer(ContractServer[AgentMemCall]):
         checking = ValidationContext(self._session.limits, self._session.zone)
         try:
             model = self._model or self._lent(call)
-            reply = await run_command(
+            opened = await open_call(
                 command, arguments, checking, self._engine, self._session, model, self._conversations
             )
+            reply = await command.run(opened)
         except InfiniteMemoryError as exc:
             reply = failure(exc)
             if reply["error"]["code"] == "INTERNAL_ERROR":
@@ -70,23 +71,6 @@ class AgentMemServer(ContractServer[AgentMemCall]):
 
     def _lent(self, call: ToolCall) -> ChatModel | None:
         return SampledModel(call.sample, self._timeout_s) if call.can_sample else None
-
-
-async def run_command(
-    command: Command[AgentMemCall],
-    arguments: Mapping[str, Any],
-    checking: ValidationContext,
-    engine: OpenEngine,
-    session: ClientSession,
-    model: ChatModel | None,
-    conversations: Conversations,
-) -> Reply:
-    """Carry out a command; its warnings are left in *checking*. *model* is the one that may be asked.
-
-    Raises:
-        InfiniteMemoryError: it failed.
-    """
-    return await command.run(await open_call(command, arguments, checking, engine, session, model, conversations))
 
 
 async def open_call(

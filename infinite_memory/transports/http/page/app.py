@@ -49,9 +49,9 @@ from infinite_memory.transports.http.page.routing import (
     Visit,
     describe_problem,
 )  # fmt: skip
-from infinite_memory.transports.http.page.services import PageServices
 from infinite_memory.transports.http.page.sessions import PageSessions, Session
 from infinite_memory.transports.http.page.uploads import store_upload
+from infinite_memory.transports.http.services import PageServices, RestParts
 
 log = logging.getLogger(__name__)
 _ENTERED = views
@@ -330,3 +330,14 @@ def _local(path: str) -> str:
     """Return *path* where it is one of the page's, else the first view."""
     is_ours = path == HOME or path.startswith((PREFIX, "/?"))
     return path if is_ours and len(path) <= MAX_NEXT and "\\" not in path and path.isprintable() else HOME
+
+
+def open_page(
+    gate: Authenticator, parts: RestParts, services: PageServices, sessions: PageSessions, owner: OwnerToken,
+    tokens_changed: Callable[[], None], stopping: asyncio.Event, *, port: int, body_bytes: int,
+) -> PageApp:  # fmt: skip
+    """Make the page."""
+    backend = Backend(parts.engine, parts.new_session, None, parts.model_timeout_s, administration=parts.administration)
+    app = PageApp(gate, backend, sessions, services, owner, tokens_changed, stopping, port, body_bytes)
+    len(app.assets.files)  # read now, in the thread that imports all of this
+    return app
