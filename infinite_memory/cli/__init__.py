@@ -22,6 +22,7 @@ MODULES = {
     "daemon": ("daemon",),
     "memories": ("remember", "search", "recall", "show", "edit"),
     "why": ("why",),
+    "move": ("move",),
     "forget": ("forget", "undo"),
     "tail": ("tail",),
     "status": ("status",),

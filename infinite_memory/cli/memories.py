@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from typing import Any
 
-from infinite_memory.cli import daemon_requests, tables
+from infinite_memory.cli import daemon_requests, editor, tables
 from infinite_memory.cli.terminal import in_one_line
-from infinite_memory.errors import ConfigError
+from infinite_memory.errors import ConfigError, InfiniteMemoryError
 
 Json = dict[str, Any]
 
@@ -141,7 +140,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def edit(options: argparse.Namespace) -> int:
-    """Change a memory, by arguments or in an editor."""
+    """Change a memory, by arguments or in an editor; what somebody else changed while the editor was open is not overwritten."""
     request: Json = {"action": "update_memory", "memory_id": options.memory_id}
     if options.tags and options.no_tags:
         raise ConfigError("--no-tags goes without --tag")
@@ -149,8 +148,11 @@ def edit(options: argparse.Namespace) -> int:
         request["metadata"] = metadata
     if options.tags or options.no_tags:
         request["tags"] = options.tags or []
+    revision, unsaved = None, None
     if options.text:
         request["content"] = read_text(options.text)
+        if options.text == ["-"]:
+            unsaved = editor.UnsavedText(options.memory_id, request["content"].encode("utf-8", "surrogatepass"))
     elif "tags" not in request and not metadata:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise ConfigError(
@@ -159,16 +161,36 @@ def edit(options: argparse.Namespace) -> int:
         before = daemon_requests.ask(options, {"action": "get_memory", "memory_id": options.memory_id})
         if before["status"] != "OK":
             return daemon_requests.report(before)
-        request["content"] = _edit_text(before["memory"]["text"])
+        revision = before["memory"]["revision"]
+        request["content"], unsaved = editor.edit_text(options.memory_id, before["memory"]["text"])
         if request["content"] == before["memory"]["text"]:
             print("nothing was changed")
             return 0
-    reply = daemon_requests.ask(options, request)
+    reply = _send_change(options, request, revision, unsaved)
     if options.json or reply["status"] != "OK":
         return daemon_requests.report(reply)
     print(f"{reply['memory_id']} changed; revision {reply['revision']}")
     _print_notes(reply)
     return 0
+
+
+def _send_change(
+    options: argparse.Namespace, request: Json, revision: int | None, unsaved: editor.UnsavedText | None
+) -> Json:
+    """Send a change; where it is refused, the reply says where the text is that was typed.
+
+    Raises:
+        InfiniteMemoryError: it could not be sent; says that, too.
+    """
+    try:
+        reply = daemon_requests.ask(options, request, expected_revision=revision)
+    except (InfiniteMemoryError, OSError, KeyboardInterrupt):
+        if unsaved is not None:
+            tables.note(unsaved.keep())
+        raise
+    if reply["status"] != "OK" and unsaved is not None:
+        reply["error"] = f"{reply['error']}; {unsaved.keep()}"
+    return reply
 
 
 def read_text(words: list[str]) -> str:
@@ -195,34 +217,6 @@ def _metadata(options: argparse.Namespace) -> Json:
         "importance": options.importance,
     }
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _edit_text(text: str) -> str:
-    """Let the user edit a text in their editor; returns what they saved.
-
-    Raises:
-        ConfigError: the editor cannot be run, failed, or saved what is not UTF-8.
-    """
-    import shlex
-    import subprocess
-    import tempfile
-    from pathlib import Path
-
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if os.name == "nt" else "vi")
-    with tempfile.TemporaryDirectory(prefix="infinite-memory-") as folder:  # its owner's alone
-        file = Path(folder) / "memory.txt"
-        file.write_bytes(text.encode("utf-8", "surrogatepass") + b"\n")
-        try:
-            code = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode
-            saved = file.read_bytes()
-        except (OSError, ValueError) as exc:
-            raise ConfigError(f"the editor {editor!r} cannot be run: {exc}; set EDITOR to another") from exc
-        if code:
-            raise ConfigError(f"the editor {editor!r} ended with exit code {code}; nothing was changed")
-    try:
-        return saved.decode().removesuffix("\n")
-    except UnicodeDecodeError as exc:
-        raise ConfigError("the text that was saved is not UTF-8; nothing was changed") from exc
 
 
 def _print_results(options: argparse.Namespace, reply: Json, words: str) -> int:

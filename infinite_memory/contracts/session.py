@@ -45,6 +45,12 @@ class ClientSession:
     tell: Callable[[dict[str, str]], Awaitable[None]] | None = None
     progress: Progress = no_progress  # where requests bring none of their own
     reads_any_path: bool = False  # set for the command line's own `import` alone, by its greeting; no request can
+    counts_use: bool = (
+        True  # False where results are shown that nobody asked for yet: the page, while a question is typed
+    )
+    expected_revision: int | None = (
+        None  # a change is refused where the memory has another; set by fronts, no request can
+    )
 
 
 @dataclass(frozen=True, slots=True)

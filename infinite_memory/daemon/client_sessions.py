@@ -153,6 +153,8 @@ class ClientSessions:
         if scope := greeting.get("active_scope"):
             session.active_scope = str(scope)
         session.reads_any_path = greeting.get("any_path") is True
+        revision = greeting.get("expected_revision")
+        session.expected_revision = revision if type(revision) is int else None
         ignored = self._ignored(wanted)
         notes = [
             *session.ignored,

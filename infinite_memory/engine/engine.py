@@ -18,6 +18,7 @@ from infinite_memory.engine.graph import Graph
 from infinite_memory.engine.layered_recall import LayeredRecall
 from infinite_memory.engine.maintenance import Maintenance
 from infinite_memory.engine.memories import Memories
+from infinite_memory.engine.moving import Moves
 from infinite_memory.engine.owners import Owners, Tokens
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.records import RecordMaker
@@ -86,8 +87,9 @@ class Engine:
         upserts = Upserts(
             access=access, store=store, index=index, scopes=scopes, records=records, clock=clock, locks=services.locks
         )
+        moves = Moves(access=access, store=store, index=index, scopes=scopes, embeddings=embeddings)
         self.memories = Memories(
-            access=access, store=store, index=index, scopes=scopes, records=records, upserts=upserts
+            access=access, store=store, index=index, scopes=scopes, records=records, upserts=upserts, moves=moves
         )
         self.recall = Recall(
             access=access, searcher=searcher, store=store, index=index, scopes=scopes, embeddings=embeddings, uses=uses

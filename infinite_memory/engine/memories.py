@@ -12,6 +12,7 @@ import datetime as dt
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from infinite_memory.engine.access import Access
+from infinite_memory.engine.moving import Moved, Moves
 from infinite_memory.engine.records import RecordMaker, changed
 from infinite_memory.engine.types import (
     MemoryPage,
@@ -46,10 +47,10 @@ class Memories:
 
     def __init__(
         self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, records: RecordMaker,
-        upserts: Upserts,
+        upserts: Upserts, moves: Moves,
     ) -> None:  # fmt: skip
         self._access, self._store, self._index, self._scopes = access, store, index, scopes
-        self._records, self._upserts = records, upserts
+        self._records, self._upserts, self._moves = records, upserts, moves
 
     async def store(self, new: NewMemory, *, create_scope: bool = True) -> StoreResult:
         """Store one memory.
@@ -129,11 +130,15 @@ class Memories:
             record, pending = await self._records.update(old, new)
             try:
                 stored = await self._store.replace(record, revise=True)
-            except MemoryChangedError:
+            except (MemoryChangedError, MemoryNotFoundError):  # gone from this scope: it is looked for again
                 continue
             await self._index.on_written([stored])
             return StoreResult(stored, self._scope_of(stored), pending)
         raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
+
+    async def move(self, memory_id: MemoryId, scope: str) -> Moved:
+        """Put a memory into another scope, with its id, versions and links; see `Moves.move`."""
+        return await self._moves.move(memory_id, scope)
 
     async def write_batch(
         self,
@@ -197,6 +202,8 @@ class Memories:
         if located.get(memory_id) in self._scopes.archived_ids():
             raise MemoryNotFoundError(memory_id)
         memories = await self._access.fetch(located)
+        if memory_id not in memories and located and self._access.sees_everything:  # it may have moved at this moment
+            memories = await self._access.fetch(await self._store.locate([memory_id]))
         if memory_id not in memories:
             raise MemoryNotFoundError(memory_id)
         return memories[memory_id]
@@ -208,9 +215,14 @@ class Memories:
         return await self._access.fetch(dict.fromkeys(memory_ids, scope.scope_id), deleted=deleted)
 
     async def find_taken(self, scope: Scope, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord | None]:
-        """Return which of these ids are taken in a scope, live or hidden: by which memory, or None where that is not seen."""
+        """Return which of these ids are taken in a scope, live or hidden: by which memory, or None where that is not seen.
+
+        The id of a memory that moved to another scope is taken too.
+        """
         memories = await self._store.fetch(dict.fromkeys(memory_ids, scope.scope_id), deleted=None)
-        return {one: memory if self._access.allows(memory) else None for one, memory in memories.items()}
+        taken = {one: memory if self._access.allows(memory) else None for one, memory in memories.items()}
+        rest = [one for one in memory_ids if one not in taken]
+        return dict.fromkeys(await self._store.find_moved(rest) if rest else ()) | taken
 
     async def find(
         self, memory_ids: Sequence[MemoryId], *, deleted: bool | None = False
@@ -239,9 +251,15 @@ class Memories:
         Raises:
             MemoryNotFoundError: it is none that the caller sees.
         """
-        if not self._access.sees_everything:
-            await self.get(memory_id)
-        return await self._store.get_revisions(memory_id, before)
+        if self._access.sees_everything:
+            return await self._store.get_revisions(memory_id, before)
+        memory = await self.get(memory_id)
+        page = await self._store.get_revisions(memory_id, before)
+        seen = (  # without the scopes in which it was, where the caller does not see them
+            version if self._access.allows(version) else dataclasses.replace(version, scope_id=memory.scope_id)
+            for version in page.revisions
+        )
+        return dataclasses.replace(page, revisions=tuple(seen))
 
     async def list_page(
         self, where: ScopedFilter, limit: int, cursor: str | None = None, *, newest_first: bool = True

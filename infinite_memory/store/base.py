@@ -256,6 +256,23 @@ class Store(Protocol):
             MemoryNotFoundError, MemoryChangedError: as in `replace`.
         """
 
+    async def move(self, memory: MemoryRecord, target: ScopeId) -> None:
+        """Put a live memory that still has ``memory.revision`` into another scope; all of it happens or nothing, whoever dies meanwhile.
+
+        It keeps its id and times, the revision rises by one, and its versions, links and counts of use go along; the version before is
+        kept in ``revisions``, in the scope where it was.
+
+        Raises:
+            MemoryNotFoundError, MemoryChangedError: as in `replace`.
+            ScopeNotFoundError: *target* is gone.
+        """
+
+    async def find_moved(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
+        """Return where those of some memories are, live or hidden, that were moved ever; the others are left out."""
+
+    async def find_same_text(self, scope_id: ScopeId, content_hash: str) -> list[MemoryId]:
+        """List live memories of a scope by the hash of their text, a few at most; reads the whole scope where nothing else can tell."""
+
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
         """Put vectors to a memory that still has *revision* (which rises by one); False when it changed or is gone."""
 

@@ -88,6 +88,7 @@ async def rank(call: CommandContext, where: ScopedFilter) -> tuple[SearchResults
         min_confidence=fields.find_number("min_confidence") or 0.0,
         mode=fields["mode"],
         explain=fields.flag("explain"),
+        counts_use=call.session.counts_use,
     )
     results = make_ranked(found)
     results.wider_note = note or await _elsewhere(call, where, found)

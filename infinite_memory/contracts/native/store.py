@@ -26,7 +26,13 @@ from infinite_memory.contracts.native.table import TABLE, CommandContext, IdFiel
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.records import changed
 from infinite_memory.engine.types import MemoryUpdate, NewMemory, StoreResult
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, LimitExceededError, truncated_repr
+from infinite_memory.errors import (
+    InfiniteMemoryError,
+    InvalidRequestError,
+    LimitExceededError,
+    MemoryChangedError,
+    truncated_repr,
+)
 from infinite_memory.models import DETAILS, FIELDS, FieldType, MemoryRecord, fold
 from infinite_memory.store.base import RevisionPage
 from infinite_memory.store.scope_cache import check_name
@@ -179,6 +185,8 @@ async def update(call: CommandContext) -> StoreResult:
     await check_fields(changes.metadata or {}, lambda: _check_metadata(changes.metadata or {}, call))
 
     def check(old: MemoryRecord) -> None:
+        if call.session.expected_revision not in (None, old.revision):
+            raise MemoryChangedError(old.memory_id)
         if changes.metadata is not None:
             _check_metadata(changed(old, changes).metadata, call)
 

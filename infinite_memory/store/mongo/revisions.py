@@ -28,13 +28,18 @@ async def get_revisions(
     """See `Store.get_revisions`."""
     query = {"memory_id": mapping.find_object_id(memory_id)} | ({} if before is None else {"revision": {"$lt": before}})
     newest_first: list[MemoryRecord] = []
-    chars = 0
+    chars, scope = 0, None  # of a memory that moved each version is in the scope where it was then
     async with connection.operation() as database:
         revisions = database[schema.REVISIONS]
+        if before is not None:
+            later = {"memory_id": query["memory_id"], "revision": {"$gte": before}, "moved_from": {"$exists": True}}
+            if (move := await revisions.find_one(later, {"moved_from": 1}, sort=[("revision", 1)])) is not None:
+                scope = move["moved_from"]
         async for document in revisions.find(query).sort("revision", -1).batch_size(_BATCH):
             if not set_aside.accepts(DocumentKind.REVISION, schema.REVISIONS, document):
                 continue
-            version = mapping.from_document(document["document"], ScopeId(str(document["scope_id"])))
+            scope = document.get("moved_from") or scope or document["scope_id"]
+            version = mapping.from_document(document["document"], ScopeId(str(scope)))
             chars += len(version.text)
             if newest_first and (len(newest_first) == MAX_REVISIONS or chars > MAX_CHARS):
                 older = await revisions.count_documents(query | {"revision": {"$lt": newest_first[-1].revision}})

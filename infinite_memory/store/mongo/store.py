@@ -39,7 +39,7 @@ from infinite_memory.store.copies import Copies
 from infinite_memory.store.document_checks import DocumentKind
 from infinite_memory.store.facts import Facts
 from infinite_memory.store.mongo import change_feed as changes
-from infinite_memory.store.mongo import compaction, mapping, revisions, schema
+from infinite_memory.store.mongo import compaction, mapping, moves, revisions, schema
 from infinite_memory.store.mongo.api_tokens import MongoApiTokens, bind_to_ids
 from infinite_memory.store.mongo.client import Connection, UriSource
 from infinite_memory.store.mongo.copies import MongoCopies
@@ -49,7 +49,7 @@ from infinite_memory.store.mongo.memory_reads import MemoryReader
 from infinite_memory.store.mongo.memory_writes import MemoryWriter
 from infinite_memory.store.mongo.owners import MongoOwners
 from infinite_memory.store.mongo.repairs import MongoRepairs
-from infinite_memory.store.mongo.restore_steps import finish_interrupted
+from infinite_memory.store.mongo.restore_steps import finish_interrupted, put_into_place
 from infinite_memory.store.mongo.scopes import Scopes
 from infinite_memory.store.mongo.stale_transactions import end_abandoned
 from infinite_memory.store.mongo.usage import MongoUses
@@ -215,6 +215,24 @@ class MongoStore(Store):
 
     async def write_batch(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         return await self._writer.write_batch(new, changed)
+
+    async def move(self, memory: MemoryRecord, target: ScopeId) -> None:
+        if not self._is_polled:
+            async with self._connection.operation(factor=2) as database:
+                await moves.move_in_transaction(database, memory, target)
+            return
+        async with self._connection.exclusive():
+            async with self._connection.operation() as database:
+                await moves.check_movable(database, memory, target)
+            await put_into_place(self._connection, ObjectId(), [moves.make_step(memory, target)], polled=True)
+
+    async def find_moved(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
+        async with self._connection.operation() as database:
+            return await moves.find_moved(database, memory_ids)
+
+    async def find_same_text(self, scope_id: ScopeId, content_hash: str) -> list[MemoryId]:
+        async with self._connection.operation(factor=4) as database:
+            return await moves.find_same_text(database, scope_id, content_hash)
 
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
         return await self._writer.set_embedding(memory_id, scope_id, revision, embedding)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from infinite_memory.contracts.agentmem import add as agentmem_add
 from infinite_memory.contracts.agentmem.table import SCOPE
+from infinite_memory.contracts.field_types import NameField
 from infinite_memory.contracts.fields import Json, parse_fields
 from infinite_memory.contracts.native import forget as native_forget
 from infinite_memory.contracts.native import recall as native_recall
@@ -21,6 +22,7 @@ EVERYWHERE = "ALL"
 FILTERS = frozenset(one.name for one in FILTER_FIELDS)
 _ID = IdField(name="memory_id", about="Id of the memory", required=True)
 _FINDINGS = ("facts", "superseded", "superseded_by", "generated", "model_error")
+SCOPE_FIELD = NameField(name="scope", about="The scope that it goes to", required=True)
 
 
 async def store(request: ApiRequest) -> tuple[int, Json]:
@@ -116,6 +118,17 @@ async def restore(request: ApiRequest) -> tuple[int, Json]:
     engine = await request.engine()
     memory = await engine.memories.restore(_checked_id(request, _id(request)))
     return 200, await _read(request, memory.memory_id) | {"outcome": "restored"}
+
+
+async def move(request: ApiRequest) -> tuple[int, Json]:
+    """Put a memory into another scope; it keeps its id, its history and its links."""
+    engine = await request.engine()
+    scope = parse_fields((SCOPE_FIELD,), {"scope": request.fields.get("scope")}, "", request.checking).text("scope")
+    moved = await engine.memories.move(_checked_id(request, _id(request)), scope)
+    told: Json = {"outcome": "moved" if moved.is_moved else "unchanged", "former_scope": moved.former.name}
+    if moved.same_text:
+        told["note"] = f"{moved.scope.name} has the same text already: {', '.join(moved.same_text)}"
+    return 200, whole_form(engine, moved.memory) | told
 
 
 async def _store_of_user(request: ApiRequest) -> tuple[int, Json]:

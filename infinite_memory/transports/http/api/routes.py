@@ -148,6 +148,11 @@ ROUTES: tuple[Route, ...] = (
         memories.restore, {200: "StoredMemory"}, writes=True, body=(USER,),
     ),
     Route(
+        "POST", f"{API}/memories/{{memory_id}}/move", "move_memory",
+        "Put a memory into another scope; it keeps its id, its history and its links.",
+        memories.move, {200: "MovedMemory"}, writes=True, body=(USER, memories.SCOPE_FIELD),
+    ),
+    Route(
         "POST", f"{API}/search", "search",
         "Find the memories that answer a question, best first; or list a stretch of time, where there is no query.",
         search.search, {200: "SearchResults"}, body=(USER, *_SEARCH),

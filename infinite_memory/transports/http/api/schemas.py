@@ -70,6 +70,7 @@ _BACKUP: Json = {"backup_file": _TEXT, "size_bytes": _COUNT, "created_at": _MAYB
 SCHEMAS: Json = {
     "Memory": _form(_MEMORY, {**_AT_WHICH, **_MORE, **_WARNED}),
     "StoredMemory": _form({**_MEMORY, **_AT_WHICH, "outcome": _TEXT}, {**_MORE, **_DONE}),
+    "MovedMemory": _form({**_MEMORY, **_AT_WHICH, "outcome": _TEXT, "former_scope": _TEXT}, {**_MORE, "note": _TEXT, **_WARNED}),
     "MemoryList": _form({"memories": _list_of("Memory"), **_PAGE}, _TOLD),
     "SearchResults": _form({"results": _list_of("Memory"), **_PAGE}, _TOLD),
     "History": _form({"memory": {"$ref": "#/components/schemas/Memory"}, "revisions": _list_of("Memory")},

@@ -16,9 +16,15 @@ from infinite_memory.contracts.native.serializers import serialize_memory
 from infinite_memory.contracts.session import no_progress
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.moving import Moved
 from infinite_memory.engine.types import Progress, ScopedFilter
-from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, MemoryNotFoundError, ScopeNotFoundError
-from infinite_memory.models import Filter, MemoryId, TimeRange, fold
+from infinite_memory.errors import (
+    ForbiddenError,
+    InvalidRequestError,
+    MemoryNotFoundError,
+    ScopeNotFoundError,
+)
+from infinite_memory.models import Filter, MemoryId, ScopeId, TimeRange, fold
 from infinite_memory.transports.http.api import tokens
 from infinite_memory.transports.http.api.backend import ApiRequest, Backend
 from infinite_memory.transports.http.api.tokens import TokenPermissions
@@ -60,13 +66,21 @@ class Queries:
         """True if less than everything is seen."""
         return self._request.is_narrow
 
-    async def run(self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress) -> Json:
+    async def run(
+        self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress, *, counts_use: bool = False,
+        expected_revision: int | None = None,
+    ) -> Json:  # fmt: skip
         """Return the reply of a command of the native contract.
+
+        Args:
+            counts_use: Whether somebody asked for the results; what is shown while they type is no use of a memory.
+            expected_revision: A change is refused where the memory has another one by then.
 
         Raises:
             InfiniteMemoryError: it failed, or is not for who does not see everything.
         """
         request = self._request
+        request.session.counts_use, request.session.expected_revision = counts_use, expected_revision
         if self.is_narrow and action not in BOUND_COMMANDS:
             raise ForbiddenError("a token that is bound to users or scopes may not do this")
         contract = NativeContract(request.engine, request.session, administration=request.open_administration)
@@ -206,28 +220,23 @@ class Queries:
         listed = (await self.run("list_memory_scopes", {}))["scopes"]
         return sorted((str(one["scope_name"]) for one in listed), key=str.casefold)
 
-    async def move(self, memory_id: str, scope: str) -> str:
-        """Store a memory in another scope and forget it softly where it is; returns its new id.
-
-        Why so: a memory stays in its scope for good (`update_memory` says the same), so that whoever holds its id finds it there.
+    async def move(self, memory_id: str, scope: str) -> Moved:
+        """Put a memory into another scope; it keeps its id, its history and its links.
 
         Raises:
             InfiniteMemoryError: it is not there, or the other scope takes nothing; then nothing was changed.
         """
-        memory = (await self.run("get_memory", {"memory_id": memory_id}))["memory"]
-        metadata = dict(memory.get("metadata", {}))
-        for name in ("source", "timestamp", "conversation_id", "speaker", "title", "importance"):
-            if memory.get(name) is not None:
-                metadata[name] = memory[name]
-        stored = await self.run(
-            "store_memory", {"content": memory["text"], "scope": scope, "tags": memory["tags"], "metadata": metadata}
-        )
-        try:
-            await self.run("delete_memory", {"target": {"memory_id": memory_id}})
-        except InfiniteMemoryError:
-            await self.run("delete_memory", {"target": {"memory_id": stored["memory_id"]}})
-            raise
-        return str(stored["memory_id"])
+        return await (await self.engine()).memories.move(MemoryId(memory_id), scope)
+
+    async def move_back(self, memory_id: str, scope_id: ScopeId) -> Moved:
+        """Put a memory into the scope of that id, whatever it is called by now.
+
+        Raises:
+            InfiniteMemoryError: the scope or the memory is gone; nothing was changed.
+        """
+        for scope in await (await self.engine()).scopes.find_by_ids([scope_id]):
+            return await self.move(memory_id, scope.name)
+        raise InvalidRequestError("", "the scope where it was is gone")
 
 
 def _in_scope(scope: str | None) -> ScopedFilter:

@@ -27,11 +27,12 @@ MAX_UNDO = 20
 
 @dataclass(slots=True)
 class Undo:
-    """What was forgotten by one click and can be brought back: memories, or a scope that was archived."""
+    """What one click did and another undoes: memories forgotten, or moved out of ``back_to`` (a scope's id), or a scope archived."""
 
     text: str
     memory_ids: tuple[str, ...] = ()
     scope: str | None = None
+    back_to: Any = None
 
 
 @dataclass(slots=True)

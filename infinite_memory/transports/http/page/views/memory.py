@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, MemoryChangedError
 from infinite_memory.transports.http.api.routes import Whose
 from infinite_memory.transports.http.page.routing import Visit, page
 from infinite_memory.transports.http.page.sessions import Undo
@@ -70,11 +70,7 @@ async def edit(visit: Visit) -> Response:
     """
     memory = (await _read(visit))["memory"]
     if visit.form.get("revision") != str(memory["revision"]):
-        visit.form["revision"] = str(memory["revision"])
-        raise InvalidRequestError(
-            "content",
-            f"was changed meanwhile; it now says {memory['text']!r}. Save again to replace that by what stands here",
-        )
+        raise _changed_meanwhile(visit, memory)
     changes: Json = {}
     if (content := visit.form.get("content", "")) != _sent_by_area(memory["text"]):
         changes["content"] = content
@@ -84,8 +80,19 @@ async def edit(visit: Visit) -> Response:
     if metadata:
         changes["metadata"] = metadata
     if changes:
-        await visit.queries.run("update_memory", changes | {"memory_id": memory["memory_id"]})
+        changes["memory_id"] = memory["memory_id"]
+        try:
+            await visit.queries.run("update_memory", changes, expected_revision=memory["revision"])
+        except MemoryChangedError:  # between the reading above and now
+            raise _changed_meanwhile(visit, (await _read(visit))["memory"]) from None
     return visit.go(address(memory["memory_id"]), "Saved." if changes else "Nothing was changed.")
+
+
+def _changed_meanwhile(visit: Visit, memory: Json) -> InvalidRequestError:
+    """Return what is said where somebody else changed a memory; sent once more, the form replaces what they wrote."""
+    visit.form["revision"] = str(memory["revision"])
+    says = f"was changed meanwhile; it now says {memory['text']!r}. Save again to replace that by what stands here"
+    return InvalidRequestError("content", says)
 
 
 def _changed_metadata(visit: Visit, memory: Json) -> Json:
@@ -127,7 +134,7 @@ page("GET", "/page/memories/{memory_id}/move", whose=Whose.ANY, writes=True)(sho
 
 @page("POST", "/page/memories/{memory_id}/move", whose=Whose.ANY, again=show_move)
 async def move(visit: Visit) -> Response:
-    """Move a memory to another scope.
+    """Move a memory to another scope; that can be undone.
 
     Raises:
         InvalidRequestError: no scope is named.
@@ -138,7 +145,11 @@ async def move(visit: Visit) -> Response:
     if scope not in await visit.queries.scope_names():
         raise InvalidRequestError("scope", "is none of the scopes")
     moved = await visit.queries.move(memory_id, scope)
-    return visit.go(address(moved), f"Moved to {scope}.")
+    if not moved.is_moved:
+        return visit.go(address(memory_id), f"It was in {moved.scope.name} already; nothing was changed.")
+    visit.session.offer_undo(Undo(f"to {moved.former.name}", memory_ids=(memory_id,), back_to=moved.former.scope_id))
+    same = f" {moved.scope.name} has the same text already; see Duplicates." if moved.same_text else ""
+    return visit.go(address(memory_id), f"Moved to {moved.scope.name}.{same}")
 
 
 async def show_forget(visit: Visit) -> Response:
@@ -205,7 +216,7 @@ async def forget_many(visit: Visit) -> Response:
 
 @page("POST", "/page/undo", whose=Whose.ANY)
 async def undo(visit: Visit) -> Response:
-    """Bring back what one click forgot.
+    """Bring back what one click forgot, or moved.
 
     Raises:
         InvalidRequestError: it was brought back already, or is another login's.
@@ -218,6 +229,9 @@ async def undo(visit: Visit) -> Response:
         return visit.go("/page/scopes", f"The scope {entry.scope} is back.")
     try:
         for memory_id in entry.memory_ids:
+            if entry.back_to is not None:
+                moved = await visit.queries.move_back(memory_id, entry.back_to)
+                return visit.go(address(memory_id), f"It is in {moved.scope.name} again.")
             await visit.queries.run("restore_memory", {"memory_id": memory_id})
     except InfiniteMemoryError:
         visit.session.undo[visit.text("key")] = entry

@@ -71,7 +71,7 @@ async def find(visit: Visit) -> Json:
 async def _recall(visit: Visit) -> Json:
     wanted = _count(visit)
     request = _request(visit) | {"query": visit.text("q"), "top_k": wanted, "explain": True, "max_chars": MAX_CHARS}
-    reply = await visit.queries.run("retrieve_memory", request)
+    reply = await visit.queries.run("retrieve_memory", request, counts_use=visit.text("sent") == "yes")
     results = [_with_parts(result) for result in reply["results"]]
     more = (
         _address(visit, "/", {"n": str(min(wanted + STEP, MAX_RESULTS))})
@@ -127,7 +127,7 @@ def _count(visit: Visit) -> int:
 
 
 def _address(visit: Visit, path: str, changes: Json) -> str:
-    named = {name: value for name, value in visit.query.items() if value and name != "cursor"} | changes
+    named = {name: value for name, value in visit.query.items() if value and name not in ("cursor", "sent")} | changes
     return f"{path}?{urllib.parse.urlencode(named)}"
 
 
