@@ -148,7 +148,7 @@ INWARD = {
         "loop_watchdog",
     ),
     "transports": ("transports", "contracts", "errors", "loop_watchdog"),
-    "transports/http": ("transports", "contracts", "daemon.ipc", "paths", "proofs", "errors", "config", "settings"),
+    "transports/http": ("transports", "contracts", "daemon.ipc", "paths", "proofs", "errors", "settings"),
     "transports/http/api": (
         "transports",
         "contracts",
@@ -160,6 +160,7 @@ INWARD = {
         "loop_watchdog",
         "models",
         "proofs",
+        "config",
         "errors",
     ),
     # A front end on the engine and the contracts, as the API beside it.

@@ -35,6 +35,7 @@ from infinite_memory.errors import (
 )
 from infinite_memory.settings import HttpSettings
 from infinite_memory.transports.http.api.errors import error_form, failure
+from infinite_memory.transports.http.api.services import PageServices, RestParts
 from infinite_memory.transports.http.api.tokens import OWNER, TokenPermissions
 from infinite_memory.transports.http.asgi import (
     ClientGoneError,
@@ -56,7 +57,6 @@ from infinite_memory.transports.http.listeners import (
 )
 from infinite_memory.transports.http.owner_token import OwnerToken
 from infinite_memory.transports.http.page.sessions import PageSessions
-from infinite_memory.transports.http.services import PageServices, RestParts
 from infinite_memory.transports.jsonrpc import RpcContract
 from infinite_memory.transports.jsonrpc_messages import check_shape, get_id
 from infinite_memory.transports.lines import read_line

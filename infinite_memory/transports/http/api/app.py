@@ -26,11 +26,11 @@ from infinite_memory.transports.http.api.errors import INTERNAL, error_form, int
 from infinite_memory.transports.http.api.metrics import CONTENT_TYPE, Metrics
 from infinite_memory.transports.http.api.openapi import HEADERS, PAGE, TOKEN, completed, operation, responses
 from infinite_memory.transports.http.api.routes import ROUTES, Route, methods_at
+from infinite_memory.transports.http.api.services import RestParts
 from infinite_memory.transports.http.api.tokens import TokenPermissions
 from infinite_memory.transports.http.asgi import ClientGoneError, Receive, Scope, Send, again, get_headers, read_body
 from infinite_memory.transports.http.asgi import answer as send_json
 from infinite_memory.transports.http.connections import mark_admitted
-from infinite_memory.transports.http.services import RestParts
 from infinite_memory.transports.lines import format_reply, read_line
 from infinite_memory.transports.strict_json import parse_object
 

@@ -32,6 +32,7 @@ from infinite_memory.transports.http.api.auth import Authenticator
 from infinite_memory.transports.http.api.backend import Backend
 from infinite_memory.transports.http.api.errors import get_status
 from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.api.services import PageServices, RestParts
 from infinite_memory.transports.http.api.tokens import TokenPermissions
 from infinite_memory.transports.http.asgi import ClientGoneError, Receive, Scope, Send, get_headers, read_body
 from infinite_memory.transports.http.connections import mark_admitted
@@ -51,7 +52,6 @@ from infinite_memory.transports.http.page.routing import (
 )  # fmt: skip
 from infinite_memory.transports.http.page.sessions import PageSessions, Session
 from infinite_memory.transports.http.page.uploads import store_upload
-from infinite_memory.transports.http.services import PageServices, RestParts
 
 log = logging.getLogger(__name__)
 _ENTERED = views
