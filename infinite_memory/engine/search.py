@@ -212,14 +212,14 @@ class Searcher:
 
     async def with_windows(self, matches: Sequence[Match], search: Search) -> list[Match]:
         """Add to long memories which stretch of them matched; only those are read with their vectors."""
-        long = [
-            match.memory.memory_id
+        long = {
+            match.memory.memory_id: match.memory.scope_id
             for match in matches
             if match.windows > 1 or (search.vector is None and len(match.memory.text) > LONG_CHARS)
-        ]
+        }
         if not long:
             return list(matches)
-        whole = await self._store.fetch(search.sidecar.locate(long), vectors=True)
+        whole = await self._store.fetch(long, vectors=True)
         share, words = _SHARES[search.mode], None
         if search.text is not None and search.wording is not None and search.mode is not Mode.SEMANTIC:
             words = search.wording.share
