@@ -165,6 +165,21 @@ class Queries:
             years += [memory.occurred_at.astimezone(self.zone).year for memory in page.memories]
         return (years[0], years[1]) if len(years) == 2 else None
 
+    async def read_all(self, memory_ids: Sequence[str]) -> list[Json]:
+        """Read those of some memories that are live and seen, in order."""
+        engine = await self.engine()
+        found = await engine.memories.find([MemoryId(one) for one in memory_ids])
+        return [serialize_memory(engine, memory) for one in memory_ids if (memory := found.get(MemoryId(one)))]
+
+    async def find_duplicates(self, kind: str) -> list[list[str]]:
+        """List all groups of memories that say the same, by id; reads every memory.
+
+        Raises:
+            ForbiddenError: who asks does not see everything.
+        """
+        groups = await (await self._request.administration()).find_duplicates(kind)
+        return [[str(memory_id) for memory_id in group] for group in groups]
+
     async def list_between(
         self, scope: str | None, start: dt.datetime, end: dt.datetime, limit: int, cursor: str | None
     ) -> Json:
