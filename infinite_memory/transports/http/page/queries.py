@@ -230,6 +230,14 @@ class Queries:
             for scope in scopes
         ]
 
+    async def count_scope(self, name: str) -> int:
+        """Count all that is in a scope, with what was forgotten softly.
+
+        Raises:
+            ForbiddenError: who asks does not see everything.
+        """
+        return await (await self.engine()).scopes.count(name)
+
     async def scope_names(self) -> list[str]:
         """List the names of scopes that are not archived."""
         listed = (await self.run("list_memory_scopes", {}))["scopes"]
