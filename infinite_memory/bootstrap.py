@@ -195,6 +195,7 @@ class Application(AbstractAsyncContextManager["Application"]):
             database=mongodb.database,
             driver=mongodb.driver,
             timeout_s=mongodb.timeout_s,
+            process=lambda: self.mongod.own_pid() if self.mongod is not None else None,
         )
         embedder = open_embedder(
             settings.model,

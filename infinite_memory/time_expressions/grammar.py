@@ -6,13 +6,10 @@ nests at most three deep, every stretch is read once for each place, and nothing
 
 from __future__ import annotations
 
-import datetime as dt
-
 from infinite_memory.time_expressions.clocks import clock_then_day, narrow, part_of_day
 from infinite_memory.time_expressions.dates import longest
 from infinite_memory.time_expressions.edges import edge, edge_span, rest
-from infinite_memory.time_expressions.lexemes import Lexeme
-from infinite_memory.time_expressions.lexicon import Language, Tag, Unit
+from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.open_ranges import beyond, open_end, open_start, single
 from infinite_memory.time_expressions.ordinals import nth_behind
 from infinite_memory.time_expressions.parser import Found, Reader
@@ -25,20 +22,6 @@ _SUPPORT = (Tag.IN, Tag.ON, Tag.SINCE, Tag.FROM, Tag.BEFORE, Tag.AFTER, Tag.UNTI
 
 class Grammar(Reader):
     """Reads times out of the lexemes it was made with."""
-
-    def __init__(
-        self,
-        lexemes: list[Lexeme],
-        language: Language,
-        now: dt.datetime,
-        instant: dt.datetime,
-        *,
-        lone: bool = False,
-        country: str | None = None,
-    ) -> None:
-        super().__init__(lexemes, language, now, instant, lone=lone, country=country)
-        self._days: dict[int, Found | None] = {}
-        self._periods: dict[int, Found | None] = {}
 
     def day(self, place: int) -> Found | None:
         """Read a stretch of the calendar at *place*, without a time of the day."""

@@ -57,6 +57,8 @@ class Reader:
         self.country = country
         self.depth = 0
         self._numbers: dict[int, Number | None] = {}
+        self._days: dict[int, Found | None] = {}
+        self._periods: dict[int, Found | None] = {}
         self.durations: dict[int, Any] = {}  # what `duration` read at a place
 
     def settled(self, found: Found) -> Span | None:

@@ -17,11 +17,17 @@ import pytest
 
 from infinite_memory import ApiError, AsyncMemory, Memory
 from infinite_memory.sdk.errors import DeniedError, InvalidError, MissingError, UnavailableError
+from tests.doc_blocks import blocks
 from tests.processes import ROOT, Installation, need_parts, until
 
-DOCUMENT = (ROOT / "docs" / "sdk.md").read_text("utf-8")
+DOCUMENTS = (ROOT / "docs" / "sdk.md", ROOT / "docs" / "guides" / "langgraph.md")
 README = (ROOT / "README.md").read_text("utf-8")
-EXAMPLES = re.findall(r"^```python([^\n]*)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+EXAMPLES = [
+    block.text
+    for document in DOCUMENTS
+    for block in blocks(document)
+    if block.language == "python" and block.not_run is None
+]
 [README_EXAMPLE] = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
@@ -57,9 +63,7 @@ def run(installation: Installation, code: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "code", [code for kind, code in EXAMPLES if "no-run" not in kind], ids=lambda code: code.splitlines()[-1][:40]
-)
+@pytest.mark.parametrize("code", EXAMPLES, ids=lambda code: code.splitlines()[-1][:40])
 def test_each_example_of_the_documentation_runs(served: Installation, code: str) -> None:
     run(served, code)
 

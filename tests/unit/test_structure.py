@@ -160,6 +160,7 @@ INWARD = {
         "loop_watchdog",
         "models",
         "proofs",
+        "config",
         "errors",
     ),
     # A front end on the engine and the contracts, as the API beside it.
@@ -335,6 +336,35 @@ def test_no_module_of_contracts_is_too_short_to_be_opened_or_too_long_to_be_read
         assert lines <= 400, file
         # A spec has the same name in every folder, however little a contract says of itself.
         assert lines >= 40 or file.name in ("__init__.py", "spec.py"), file
+
+
+SMALL_AND_ALONE = {
+    "__main__.py": "Python runs it",
+    "contracts/agentmem/spec.py": "a spec has the same name in every contract",
+    "time_expressions/day_parts.py": "facts of languages, beside those of other kinds",
+    "transports/http/api/visibility.py": "what a token lets its bearer see: one place, found by its name",
+    "transports/http/page/views/account.py": "a view is a module",
+    "transports/http/page/views/work.py": "a view is a module",
+}
+"""Modules under 40 lines that at most one other module imports, and why each stands by itself."""
+
+
+def test_a_small_module_that_one_other_uses_lives_in_that_one() -> None:
+    files = {"infinite_memory." + ".".join(file.relative_to(PACKAGE).with_suffix("").parts): file for file in sources()}
+    users: dict[str, set[Path]] = {name: set() for name in files}
+    for file in sources():
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
+            within = node.module if isinstance(node, ast.ImportFrom) else None
+            for name in (within, *names, *(f"{within}.{name}" for name in names)):
+                if name in users:
+                    users[name].add(file)
+    small = {
+        file.relative_to(PACKAGE).as_posix()
+        for name, file in files.items()
+        if file.name != "__init__.py" and len(file.read_text("utf-8").splitlines()) < 40 and len(users[name]) <= 1
+    }
+    assert small == set(SMALL_AND_ALONE)
 
 
 def test_every_module_says_what_it_is_for() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bson import ObjectId
@@ -26,17 +26,18 @@ from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.store.base import (
     Change,
     ChangeKind,
+    Links,
     Located,
     RevisionPage,
     Store,
     StoreCompaction,
     StoreInfo,
+    Uses,
     Version,
 )
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.document_checks import DocumentKind
 from infinite_memory.store.facts import Facts
-from infinite_memory.store.links import Links
 from infinite_memory.store.mongo import change_feed as changes
 from infinite_memory.store.mongo import compaction, mapping, moves, revisions, schema
 from infinite_memory.store.mongo.api_tokens import MongoApiTokens, bind_to_ids
@@ -55,7 +56,6 @@ from infinite_memory.store.mongo.usage import MongoUses
 from infinite_memory.store.owners import Owners
 from infinite_memory.store.repairs import Repairs
 from infinite_memory.store.set_aside import SetAside
-from infinite_memory.store.usage import Uses
 
 if TYPE_CHECKING:
     pass
@@ -71,6 +71,7 @@ class MongoStore(Store):
         database: The database's name.
         driver: "pymongo" or "motor".
         timeout_s: How long one operation may take, waiting for the server included.
+        process: Returns the process id of a server of ours, as far as it is known.
 
     Raises:
         ConfigError: *driver* is unknown.
@@ -83,8 +84,9 @@ class MongoStore(Store):
         database: str = "infinite_memory",
         driver: str = "pymongo",
         timeout_s: float = _DEFAULT_TIMEOUT_S,
+        process: Callable[[], int | None] = lambda: None,
     ) -> None:
-        self._connection = Connection(uri, database=database, driver=driver, timeout_s=timeout_s)
+        self._connection = Connection(uri, database=database, driver=driver, timeout_s=timeout_s, process=process)
         self._scopes = Scopes(self._connection)
         self._facts = MongoFacts(self._connection)
         self._reader = MemoryReader(self._connection, self._scopes)

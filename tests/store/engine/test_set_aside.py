@@ -291,6 +291,21 @@ def test_spoiled_meta_and_duplicate_scopes_stop_no_start(open_memory: Open) -> N
     run(scenario())
 
 
+def test_a_spoiled_journal_of_a_restore_stops_no_backup(open_memory: Open) -> None:
+    async def scenario() -> None:
+        async with open_memory() as memory:
+            await memory.store("the boiler is in the cellar")
+            async with raw_database(memory) as database:
+                await database["meta"].insert_one({"_id": "restore.zz", "state": "committing", "steps": 5})
+            await memory.ok("backup_memory")
+        async with open_memory() as memory:
+            assert "restore.zz" in await named(memory)
+            backup = await memory.ok("backup_memory")
+            await memory.ok("restore_backup", file=backup["path"], mode="replace")
+
+    run(scenario())
+
+
 def test_history_links_and_facts_leave_out_what_cannot_be_read(open_memory: Open) -> None:
     async def scenario() -> None:
         async with open_memory() as memory:
