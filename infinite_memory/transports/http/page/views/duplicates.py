@@ -90,11 +90,11 @@ async def keep_one(visit: Visit) -> Response:
     for memory_id in others:
         await visit.queries.run("delete_memory", {"target": {"memory_id": memory_id}})
     visit.session.offer_undo(Undo(f"{len(others)} memories", memory_ids=tuple(others)))
-    _take_out(visit.session, set(others))
+    _remove_from_groups(visit.session, set(others))
     return visit.go(_address(_get_offset(visit, sys.maxsize)), f"One is kept, {len(others)} forgotten.")
 
 
-def _take_out(session: Session, gone: set[str]) -> None:
+def _remove_from_groups(session: Session, gone: set[str]) -> None:
     """Take memories out of the groups that are shown; a group of one is none."""
     if session.duplicates is not None:
         kind, groups = session.duplicates

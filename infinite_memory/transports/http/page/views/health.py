@@ -43,7 +43,7 @@ async def show_health(visit: Visit) -> Response:
 
     home = visit.app.services.home
     parts, counted, status, of_home = await asyncio.gather(
-        visit.queries.check_health(), visit.app.figures.find(collect), visit.app.services.status(),
+        visit.queries.check_health(), visit.app.stats.find(collect), visit.app.services.status(),
         asyncio.to_thread(_check_home, home),
     )  # fmt: skip
     stats = None if counted is None else counted.stats

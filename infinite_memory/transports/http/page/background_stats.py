@@ -1,4 +1,4 @@
-"""The figures of the whole memory, for the view of its health: counted beside the view, for counting a million memories takes seconds.
+"""The statistics of the whole memory, for the view of its health: counted beside the view, for counting a million memories takes seconds.
 
 A view waits a moment for them. Where they are not there by then it shows those that were counted last, with their time, or that they
 are being counted.
@@ -16,33 +16,33 @@ from typing import Any
 Json = dict[str, Any]
 
 WAIT_S = 0.04  # of the tenth of a second that a view may take
-FRESH_S = 2.0  # figures so new are not counted again
+FRESH_S = 2.0  # statistics so new are not counted again
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """Figures, and when they were counted."""
+class CountedStats:
+    """Statistics, and when they were counted."""
 
     stats: Json
     at: dt.datetime
 
 
-class Figures:
-    """The figures that all views share. Used from one event loop."""
+class BackgroundStats:
+    """The statistics that all views share. Used from one event loop."""
 
     def __init__(self) -> None:
-        self._counting: asyncio.Task[Counted] | None = None
-        self._counted: Counted | None = None
+        self._counting: asyncio.Task[CountedStats] | None = None
+        self._counted: CountedStats | None = None
         self._counted_at = 0.0
 
-    async def find(self, collect: Callable[[], Awaitable[Json]]) -> Counted | None:
-        """Return the newest figures, counted by *collect* where they are not fresh; None while the first are being counted.
+    async def find(self, collect: Callable[[], Awaitable[Json]]) -> CountedStats | None:
+        """Return the newest statistics, counted by *collect* where they are not fresh; None while the first are being counted.
 
         Raises:
             InfiniteMemoryError: they could not be counted.
         """
         if self._counting is None and time.monotonic() - self._counted_at > FRESH_S:
-            self._counting = asyncio.create_task(_count(collect), name="figures")
+            self._counting = asyncio.create_task(_count(collect), name="page statistics")
         if self._counting is not None:
             await asyncio.wait({self._counting}, timeout=WAIT_S)
             if self._counting is not None and self._counting.done():
@@ -51,6 +51,6 @@ class Figures:
         return self._counted
 
 
-async def _count(collect: Callable[[], Awaitable[Json]]) -> Counted:
+async def _count(collect: Callable[[], Awaitable[Json]]) -> CountedStats:
     at = dt.datetime.now(dt.UTC)
-    return Counted(await collect(), at)
+    return CountedStats(await collect(), at)
