@@ -182,6 +182,11 @@ class CaptureSettings:
     digests: bool = _setting(
         True, "Whether each session is given a digest, made of its own sentences", per_session=True
     )
+    digest_by_model: bool = _setting(
+        False,
+        "Whether the model of `model.api` then writes the digest, in the background; it is sent the session",
+        per_session=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

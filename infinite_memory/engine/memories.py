@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.moving import Moved, Moves
+from infinite_memory.engine.quotations import Quotations
 from infinite_memory.engine.records import RecordMaker, changed
 from infinite_memory.engine.types import (
     MemoryPage,
@@ -47,10 +48,10 @@ class Memories:
 
     def __init__(
         self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, records: RecordMaker,
-        upserts: Upserts, moves: Moves,
+        upserts: Upserts, moves: Moves, quotations: Quotations,
     ) -> None:  # fmt: skip
         self._access, self._store, self._index, self._scopes = access, store, index, scopes
-        self._records, self._upserts, self._moves = records, upserts, moves
+        self._records, self._upserts, self._moves, self._quotations = records, upserts, moves, quotations
 
     async def store(self, new: NewMemory, *, create_scope: bool = True) -> StoreResult:
         """Store one memory.
@@ -109,7 +110,7 @@ class Memories:
     async def update(
         self, memory_id: MemoryId, changes: MemoryUpdate, *, check: Callable[[MemoryRecord], None] | None = None
     ) -> StoreResult:
-        """Change parts of a memory; what it said before stays readable in its revisions.
+        """Change parts of a memory; what it said before stays readable in its revisions, and in no digest that quotes it.
 
         Args:
             check: Sees the memory that is about to be changed, and may raise; the change is made to that version or not at all.
@@ -128,10 +129,13 @@ class Memories:
                 full = await self._store.fetch({memory_id: old.scope_id}, vectors=True)
                 new = dataclasses.replace(new, embedding=full[memory_id].embedding if memory_id in full else None)
             record, pending = await self._records.update(old, new)
+            quoting = await self._quotations.remove({memory_id: old.scope_id}) if new.text != old.text else []
             try:
                 stored = await self._store.replace(record, revise=True)
             except (MemoryChangedError, MemoryNotFoundError):  # gone from this scope: it is looked for again
                 continue
+            finally:
+                self._quotations.report(quoting)
             await self._index.on_written([stored])
             return StoreResult(stored, self._scope_of(stored), pending)
         raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
@@ -242,6 +246,10 @@ class Memories:
     async def make_ids(self, content: str) -> list[MemoryId]:
         """Return the ids that a memory of *content* may have, a new one's first; see `IdKeys.ids`."""
         return (await self._index.id_keys.get()).ids(content)
+
+    async def keep_digests(self, memories: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Return those of *memories* that are digests of this database, and seen; what a client made look like one is not."""
+        return await self._quotations.keep_digests(one for one in memories if self._access.allows(one))
 
     async def history(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
         """Return the latest of a memory's earlier versions (*before* a revision, None: of all), oldest first.

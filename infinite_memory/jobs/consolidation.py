@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
+from infinite_memory.engine.quotations import DIGEST
 from infinite_memory.errors import EmbeddingError, StoreError
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role
 from infinite_memory.llm.factory import configured_model
@@ -47,7 +48,6 @@ ASKED = (
 )
 
 NEVER_PRUNED = "remember"  # a tag: what the user asked to remember by `#remember` (`hooks`), or tagged so
-DIGEST = "digest"  # a type: the record of a session (`hooks`), which is there for when its turns are pruned
 
 
 class Tidying(enum.Enum):

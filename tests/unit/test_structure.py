@@ -48,7 +48,7 @@ INWARD = {
     "settings.py": (),
     "text": ("text", "models", "normalization"),
     "store": ("store", "clock", "models", "errors", "redaction"),
-    "mongod": ("mongod", "paths", "errors"),
+    "mongod": ("mongod", "paths", "platform_files", "errors"),
     "embedding": ("embedding", "models", "errors", "paths", "daemon.ipc"),
     "index": ("index", "text", "store", "embedding", "gc_tuning", "tasks", "models", "errors"),
     "llm": ("llm", "settings", "errors"),
@@ -71,6 +71,7 @@ INWARD = {
     # What backup, transfer and jobs work with is handed in by `bootstrap`; they name its types.
     "backup": (
         "backup",
+        "platform_files",
         "transfer.serialization",
         "engine",
         "index.sync",
@@ -120,6 +121,7 @@ INWARD = {
         "contracts.native.serializers",
         "contracts.timestamps",
         "engine",
+        "llm",
         "daemon.ipc",
         "clock",
         "models",
@@ -127,6 +129,8 @@ INWARD = {
         "config",
         "settings",
         "paths",
+        "platform_files",
+        "platform_processes",
         "zones",
     ),
     "contracts": (
@@ -399,6 +403,20 @@ def test_names_follow_the_glossary() -> None:
             for target in node.targets if isinstance(node, ast.Assign) else []:
                 for name in (x.id for x in ast.walk(target) if isinstance(x, ast.Name)):
                     assert not FORBIDDEN_CONSTANT.fullmatch(name), f"{file.relative_to(PACKAGE)}: {name}"
+
+
+FORBIDDEN_VARIABLES = {"one", "found", "made", "given", "wanted", "kept", "known", "left", "place", "at", "problem"}
+RENAMED_PARTS = ("time_expressions",)
+"""Where no variable has such a name any more; add a part when its names are changed."""
+
+
+@pytest.mark.parametrize("part", RENAMED_PARTS)
+def test_variables_are_named_for_what_they_hold(part: str) -> None:
+    for file in sources(part):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            match node:
+                case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.ExceptHandler(name=str(name)):
+                    assert name not in FORBIDDEN_VARIABLES, f"{file.relative_to(PACKAGE)}: {name}"
 
 
 def test_no_module_is_too_long_to_be_read_in_a_sitting() -> None:
