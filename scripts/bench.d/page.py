@@ -55,7 +55,8 @@ def measure(home: Installation, size: int, rounds: int) -> bool:
     url, code = get_login(home)
     status = home.status()
     processes = [psutil.Process(status["pid"]), psutil.Process(status["mongod_pid"])]
-    listed = home.call("list_memories", filter={"scope": "ALL"}, limit=1)
+    while (listed := home.call("list_memories", filter={"scope": "ALL"}, limit=1))["status"] != "OK":
+        time.sleep(1)  # the index is being built
     with httpx2.Client(base_url=url, timeout=120, headers={"Origin": url.rstrip("/")}) as client:
         assert client.post("page/login", data={"token": code, "next": "/"}).status_code == 303
         print(f"\n{size:,} memories, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
