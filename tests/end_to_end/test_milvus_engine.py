@@ -1,7 +1,8 @@
-"""A daemon whose index is on a Milvus server: a user's evening, on which the server goes away and comes back."""
+"""A daemon whose index is on a Milvus server: a user's evening, on which the way to the server is cut and opened again."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.milvus_server import TOKEN, MilvusServer
 from tests.mongo_server import fresh_database, shared_mongo
 from tests.processes import Client, Installation, need_parts, until
+from tests.tcp_gate import TcpGate
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the server's package is for Linux")
 
@@ -99,11 +101,15 @@ def test_two_daemons_share_one_index(milvus: MilvusServer, tmp_path: Path) -> No
 def test_without_the_server_memories_are_stored_and_found_by_words_and_it_catches_up(
     milvus: MilvusServer, tmp_path: Path
 ) -> None:
-    with Installation(tmp_path / "home", place(milvus, fresh_database(), INFINITE_MEMORY_INDEX__TIMEOUT_S="5")) as one:
+    way = TcpGate(milvus.port)
+    way.open()
+    uri = f"http://127.0.0.1:{way.port}"
+    environ = place(milvus, fresh_database(), INFINITE_MEMORY_INDEX__TIMEOUT_S="5", INFINITE_MEMORY_INDEX__URI=uri)
+    with Installation(tmp_path / "home", environ) as one, contextlib.closing(way):
         client = one.serve()
         store(client, "Ada has green tea for breakfast")
         until(lambda: found_by_meaning(client) == 1, "it is found by meaning")
-        milvus.stop()
+        way.cut()
         store(client, "Bert has black coffee for breakfast")
         reply = client.ask("retrieve_memory", query="breakfast")
         assert sorted(texts(reply)) == ["Ada has green tea for breakfast", "Bert has black coffee for breakfast"]
@@ -112,7 +118,7 @@ def test_without_the_server_memories_are_stored_and_found_by_words_and_it_catche
         assert refused["status"] == "ERROR"
         assert "index.uri" in refused["error"]
         assert TOKEN not in str(refused)
-        milvus.start()
+        way.open()
         until(lambda: found_by_meaning(client) == 2, "both are found by meaning", 180)
         assert client.ask("list_memories", scope="ALL")["total"] == 2
 
