@@ -1,4 +1,4 @@
-"""What differs between systems about files: locks, putting a file in the place of one that somebody reads, and free space.
+"""What differs between systems about files: opening without waiting, locks, replacing a file that somebody reads, and free space.
 
 POSIX locks a whole file by ``flock``; Windows locks its first byte and gives up waiting after ten seconds, so waiting is done here. It
 also refuses to replace a file that another process has open, mostly for the moment of a read. Standard library only: clients and
@@ -8,14 +8,34 @@ documented behaviour.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 REPLACE_AGAIN_S = 0.05
 REPLACE_S = 1.0  # how long a reader is waited for
 _LOCK_AGAIN_S = 0.05
+
+
+def open_regular(file: Path, *, follow_links: bool = True) -> BinaryIO:
+    """Open a regular file for reading; never waits, as the opening of a pipe or device may.
+
+    Raises:
+        OSError: it cannot be read, or is a folder, pipe, socket or device, or a link where links are not followed.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    flags |= 0 if follow_links else getattr(os, "O_NOFOLLOW", 0)
+    descriptor = os.open(file, flags)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def lock_file(descriptor: int, *, wait: bool) -> bool:

@@ -247,6 +247,10 @@ class Memories:
         """Return the ids that a memory of *content* may have, a new one's first; see `IdKeys.ids`."""
         return (await self._index.id_keys.get()).ids(content)
 
+    async def keep_digests(self, memories: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Return those of *memories* that are digests of this database, and seen; what a client made look like one is not."""
+        return await self._quotations.keep_digests(one for one in memories if self._access.allows(one))
+
     async def history(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
         """Return the latest of a memory's earlier versions (*before* a revision, None: of all), oldest first.
 

@@ -13,13 +13,14 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime as dt
+import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from infinite_memory.config import Config
 from infinite_memory.engine.engine import Engine
-from infinite_memory.engine.quotations import DIGEST, get_sources
+from infinite_memory.engine.quotations import DIGEST, KEY, get_sources, to_content
 from infinite_memory.engine.types import ForgetMode, ForgetTarget, MemoryPage, NewMemory, ScopedFilter
 from infinite_memory.errors import AlreadyExistsError, MemoryNotFoundError, ScopeNotFoundError, without_surrogates
 from infinite_memory.hooks.digest import Said, make_digest
@@ -59,7 +60,7 @@ class Digests:
         if scope is None:
             return False
         conversation = without_surrogates(session_id)
-        existing = [one for one in await self._list(Filter(conversation_id=conversation, type=DIGEST)) if _is_ours(one)]
+        existing = await self._digests_of(conversation)
         turns = [one for one in await self._list(Filter(conversation_id=conversation)) if one.type != DIGEST]
         unsound = await find_unsound(self._engine, existing, self._purged_before)
         kept = [one for one in existing if one not in unsound and turns and _begin(one) < turns[0].occurred_at]
@@ -79,7 +80,7 @@ class Digests:
         if same is not None:
             await self._remove([one for one in replaced if one is not same])
             return False
-        is_new = await self._store(scope, f"{session_id}/{digest.text}", [*replaced, *removed], NewMemory(
+        is_new = await self._store(session_id, scope, [*replaced, *removed], NewMemory(
             text=digest.text, scope=scope.name, source=self._source, tags=(DIGEST,), type=DIGEST, conversation_id=conversation,
             occurred_at=turns[-1].occurred_at,
             metadata={"from": turns[0].occurred_at.isoformat(), "to": turns[-1].occurred_at.isoformat(), "sources": list(digest.sources)},
@@ -96,7 +97,7 @@ class Digests:
         """
         conversation = without_surrogates(session_id)
         scope = await self._engine.scopes.find(self._project.scope)
-        existing = [one for one in await self._list(Filter(conversation_id=conversation, type=DIGEST)) if _is_ours(one)]
+        existing = await self._digests_of(conversation)
         if scope is None or not existing or _is_written(existing[-1]):
             return False
         old = existing[-1]
@@ -110,7 +111,7 @@ class Digests:
             text=text, scope=scope.name, source=self._source, tags=(DIGEST,), type=DIGEST, conversation_id=conversation,
             occurred_at=old.occurred_at, metadata=metadata,
         )  # fmt: skip
-        is_new = await self._store(scope, f"{session_id}/{text}", [old], new)
+        is_new = await self._store(session_id, scope, [old], new)
         await self._remove([old] if is_new else [])
         return is_new
 
@@ -128,7 +129,7 @@ class Digests:
             page = await self._page(Filter(type=DIGEST), PAGE, cursor)
             if page is None:
                 break
-            digests = [one for one in page.memories if _is_ours(one)]
+            digests = await self._engine.memories.keep_digests(page.memories)
             unsound = await find_unsound(self._engine, digests, self._purged_before)
             await self._remove([one for one in unsound if not (remakes and one.conversation_id)])
             sessions |= dict.fromkeys(one.conversation_id for one in unsound if remakes and one.conversation_id)
@@ -138,15 +139,15 @@ class Digests:
         for session_id in sessions:
             await self.refresh(session_id)
 
-    async def _store(self, scope: Scope, key: str, replaced: Sequence[MemoryRecord], new: NewMemory) -> bool:
-        """Store a digest, unless one of that key was stored before and is gone without being *replaced* now: it was forgotten.
+    async def _store(self, session_id: str, scope: Scope, replaced: Sequence[MemoryRecord], new: NewMemory) -> bool:
+        """Store a digest, unless one of that text was stored before and is gone without being *replaced* now: it was forgotten.
 
         The session may come back to a text that it had earlier, so an id is also made of the digests that are replaced.
         """
-        prefix = f"hook-digest/{self._project.root}/"
-        plain = await self._engine.memories.make_ids(prefix + key)
-        follows = "/".join(sorted(one.memory_id for one in replaced))
-        ids = await self._engine.memories.make_ids(f"{prefix}{key}/{follows}") if replaced else plain
+        key = self._key(session_id, replaced)
+        plain = await self._engine.memories.make_ids(to_content(self._key(session_id, ()), new.text))
+        ids = await self._engine.memories.make_ids(to_content(key, new.text))
+        new = dataclasses.replace(new, metadata=dict(new.metadata) | {KEY: key})
         [noted] = await asyncio.to_thread(self._ledger.noted, [ids])
         if noted or await self._engine.memories.find_taken(scope, ids):
             return False
@@ -157,6 +158,15 @@ class Digests:
                 return False
         await asyncio.to_thread(self._ledger.note, [ids[0], plain[0]] if replaced else [ids[0]])
         return True
+
+    def _key(self, session_id: str, replaced: Iterable[MemoryRecord]) -> str:
+        parts = [str(self._project.root), session_id, *sorted(one.memory_id for one in replaced)]
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    async def _digests_of(self, conversation: str) -> list[MemoryRecord]:
+        """List the digests of a session, oldest first."""
+        listed = await self._list(Filter(conversation_id=conversation, type=DIGEST))
+        return await self._engine.memories.keep_digests(listed)
 
     async def _remove(self, digests: Iterable[MemoryRecord]) -> None:
         for one in digests:
@@ -231,11 +241,6 @@ def is_quiet(file: Path) -> bool:
         return time.time() - file.stat().st_mtime > QUIET_S
     except (OSError, ValueError):
         return True
-
-
-def _is_ours(memory: MemoryRecord) -> bool:
-    """True if a memory of the type of digests was made here, and by nobody else."""
-    return DIGEST in memory.tag_keys and isinstance(memory.metadata.get("sources"), list | tuple)
 
 
 def _is_written(digest: MemoryRecord) -> bool:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from infinite_memory.errors import without_surrogates
 from infinite_memory.hooks.masking import BLOCK_MASK, mask_blocks
 from infinite_memory.hooks.transcript_forms import KEYED_BY, MARKERS, Context, to_entry
+from infinite_memory.platform_files import open_regular
 
 Json = dict[str, Any]
 
@@ -29,6 +30,13 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 CHUNK_BYTES = 4 << 20  # read at a time
 MAX_LINE_BYTES = 32 << 20  # a longer line (a tool's output with pictures) is passed over
+MANY_BYTES = 1 << 20  # of a line: whether it is quick to parse is looked at first
+MAX_PARTS = 500_000
+"""Of a long line: pictures are a few long texts; millions of parts hold every other thread for seconds."""
+MAX_PART_CHARS = 2_000_000  # of one text of a message, before what a client put into it is taken out
+MAX_SAID_CHARS = 500_000
+"""Of one message are looked at: more fits no model's context, and patterns hold every other thread too."""
+
 
 USER, ASSISTANT = "user", "assistant"
 
@@ -97,7 +105,7 @@ def read_chunk(
     """
     turns: list[Turn] = []
     unread, position, known = 0, offset, dict(context or {})
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         file.seek(offset)
         while position - offset < CHUNK_BYTES:
             line = file.readline(MAX_LINE_BYTES)
@@ -130,6 +138,8 @@ def _is_later(turn: Turn, until: float) -> bool:
 def _parse(line: bytes, context: Context) -> Json | None:
     if not any(word in line for word in _SAYING) and line.endswith(b"}\n"):
         return {}  # nothing that anybody said: most bytes of a transcript need no parsing
+    if len(line) > MANY_BYTES and sum(map(line.count, (b",", b"[", b"{", b"\\"))) > MAX_PARTS:
+        return {} if b'"tool_result"' in line else None
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -159,7 +169,7 @@ def _turns(entry: Json, *, is_skipping: bool) -> tuple[list[Turn], bool]:
         return [], is_skipping
     if speaker == USER:
         is_skipping = _SKIP.search(text) is not None
-    text, blocks = mask_blocks(text)
+    text, blocks = mask_blocks(text[:MAX_SAID_CHARS])
     lines: list[str] = []
     if speaker == USER:
         lines = [_REMEMBER.sub("", line).strip() for line in text.split("\n") if _REMEMBER.search(line)]
@@ -195,7 +205,7 @@ def _said(content: object, *, is_user: bool) -> str | None:
         parts = [text for block in blocks if block.get("type") == "text" and isinstance(text := block.get("text"), str)]
     else:
         return None
-    parts = [without_surrogates(part).replace("\0", "") for part in parts]
+    parts = [without_surrogates(part[:MAX_PART_CHARS]).replace("\0", "") for part in parts]
     if _CLIENT_TEXT.match("\n\n".join(parts).lstrip()):
         return None
     whole = "\n\n".join(_without_blocks(part, is_user=is_user) for part in parts)

@@ -328,8 +328,8 @@ class Store(Protocol):
     async def count_live(self) -> dict[ScopeId, int]:
         """Count live memories by scope, exactly."""
 
-    async def count_deleted(self) -> int:
-        """Count soft-deleted memories."""
+    async def count_deleted(self, scope_ids: Collection[ScopeId] | None = None) -> int:
+        """Count soft-deleted memories of some scopes (None: of all)."""
 
     # small values that are not memories
 

@@ -150,13 +150,24 @@ def test_a_digest_says_no_more_what_was_edited_out_of_a_turn(memory: Installatio
 
 def test_a_memory_of_somebody_elses_that_is_called_a_digest_is_left_alone(memory: Installation) -> None:
     session = new_session(memory, "foreign")
-    memory.call("store_memory", content="my own notes", metadata={
-        "scope": scope_of(session), "type": "digest", "conversation_id": session.session_id})  # fmt: skip
+    for content, more in (
+        ("my own notes", {"conversation_id": session.session_id}),
+        (
+            "the digest of the week",
+            {"tags": ["digest"], "sources": ["https://example.com/1", "0123456789abcdef01234567"]},
+        ),
+        ("what was said today", {"tags": ["digest"], "sources": [], "conversation_id": session.session_id}),
+    ):
+        metadata = {"scope": scope_of(session), "type": "digest"} | more
+        assert memory.call("store_memory", content=content, metadata=metadata)["status"] == "OK"
     for prompt, answer in TALK:
         session.say(prompt, answer)
     session.run(memory, "SessionEnd")
     until(lambda: digests(memory, session), "the digest is made")
-    assert "my own notes" in [one["text"] for one in stored(memory, session)]
+    new_session(memory, "foreign").run(memory, "SessionStart")
+    wait_for(memory, session, 4)
+    listed = memory.call("list_memories", filter={"scope": scope_of(session)}, limit=100)["results"]
+    assert {"my own notes", "the digest of the week", "what was said today"} <= {one["text"] for one in listed}
 
 
 def test_a_digest_that_was_forgotten_does_not_come_back(memory: Installation) -> None:

@@ -71,6 +71,7 @@ INWARD = {
     # What backup, transfer and jobs work with is handed in by `bootstrap`; they name its types.
     "backup": (
         "backup",
+        "platform_files",
         "transfer.serialization",
         "engine",
         "index.sync",

@@ -278,8 +278,8 @@ class MongoStore(Store):
     async def count_live(self) -> dict[ScopeId, int]:
         return await self._reader.count_live()
 
-    async def count_deleted(self) -> int:
-        return await self._reader.count_deleted()
+    async def count_deleted(self, scope_ids: Collection[ScopeId] | None = None) -> int:
+        return await self._reader.count_deleted(scope_ids)
 
     # small values
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from infinite_memory.engine.types import ForgetMode, ForgetTarget
+from infinite_memory.engine.quotations import DIGEST, KEY, to_content
+from infinite_memory.engine.types import ForgetMode, ForgetTarget, NewMemory
 from infinite_memory.engine.visibility import ANYBODYS, Visibility
 from infinite_memory.models import MemoryId, MemoryRecord
 from tests.mongo_server import run
@@ -19,9 +20,18 @@ SECRET = "The garden shed is opened with the number 4711."
 async def quoted(memory: Memory, scope: str = "Work", session: str = "s1") -> tuple[str, str]:
     """Store a turn and a digest that quotes it; returns their ids."""
     turn = await memory.store(SECRET, scope, conversation_id=session, tags=["shed"])
-    entry = {"content": f"About: {SECRET}", "metadata": {
-        "scope": scope, "type": "digest", "tags": ["digest"], "conversation_id": session, "sources": [turn]}}  # fmt: skip
-    return turn, str((await memory.ok("store_memory", **entry))["memory_id"])
+    return turn, await digested(memory, turn, scope, session)
+
+
+async def digested(memory: Memory, turn: str, scope: str, session: str) -> str:
+    """Store a digest that quotes a turn, as those who make digests do; returns its id."""
+    text, key = f"About: {SECRET}", f"{scope}/{session}"
+    memory_id, *_ = await memory.engine.memories.make_ids(to_content(key, text))
+    new = NewMemory(
+        text=text, scope=scope, tags=(DIGEST,), type=DIGEST, conversation_id=session, memory_id=memory_id,
+        metadata={"sources": [turn], KEY: key},
+    )  # fmt: skip
+    return (await memory.engine.memories.store(new)).memory.memory_id
 
 
 async def is_there(memory: Memory, memory_id: str) -> bool:
@@ -82,12 +92,32 @@ def test_an_edit_takes_the_digest_and_a_new_tag_does_not(open_memory: Open) -> N
     run(work())
 
 
+def test_what_a_client_made_look_like_a_digest_stays(open_memory: Open) -> None:
+    """Type, tag and metadata can be written by anybody, and a copy of a digest's too; its id cannot."""
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, digest = await quoted(memory)
+            copied = await memory.engine.memories.get(MemoryId(digest))
+            users = await memory.store("the vault code is under the blue anchor", "Work", conversation_id="s1")
+            named = {"type": "digest", "sources": [turn], KEY: copied.metadata[KEY]}
+            await memory.ok("update_memory", memory_id=users, tags=["digest"], metadata=named)
+            entry = {"scope": "Work", "conversation_id": "s1", "tags": ["digest"]} | named
+            twin = (await memory.ok("store_memory", content=copied.text, metadata=entry))["memory_id"]
+            edited, its_turn = await digested(memory, turn, "Work", "s2"), turn
+            await memory.ok("update_memory", memory_id=edited, content="my own words in its place")
+            await memory.ok("delete_memory", target={"memory_id": its_turn}, forget_mode="hard")
+            assert not await is_there(memory, digest)
+            assert [await is_there(memory, one) for one in (users, twin, edited)] == [True] * 3
+
+    run(work())
+
+
 def test_a_digest_of_an_archived_scope_goes_as_well(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory() as memory:
             turn, _ = await quoted(memory)
-            entry = {"scope": "Old", "type": "digest", "tags": ["digest"], "conversation_id": "s1", "sources": [turn]}
-            digest = (await memory.ok("store_memory", content=SECRET, metadata=entry))["memory_id"]
+            digest = await digested(memory, turn, "Old", "s1")
             await memory.ok("delete_memory", target={"scope": "Old"})
             await memory.ok("delete_memory", target={"memory_id": turn}, forget_mode="hard")
             await memory.ok("restore_memory", scope="Old")

@@ -14,7 +14,7 @@ import pytest
 from infinite_memory.hooks import control, files
 from infinite_memory.hooks.control import OFF, ON, PAUSED, read_control, set_state
 from infinite_memory.hooks.ledger import Ledger
-from infinite_memory.hooks.projects import find_project
+from infinite_memory.hooks.projects import PROJECT_FILE, find_project
 from infinite_memory.hooks.sessions import Sessions, size_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -224,3 +224,18 @@ def test_the_timer_of_a_hook_that_is_done_cannot_end_the_interpreter(tmp_path: P
     )
     environ = os.environ | {"INFINITE_MEMORY_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", code], env=environ, stdin=subprocess.DEVNULL, check=True)
+
+
+@pytest.mark.timeout(30)
+def test_a_pipe_in_the_place_of_a_file_of_the_project_holds_nothing_up(tmp_path: Path) -> None:
+    """An archive can hold one, and whoever opens it waits for a writer that never comes."""
+    worktree = tmp_path / "x" / ".git" / "worktrees" / "y"
+    worktree.mkdir(parents=True)
+    os.mkfifo(worktree / "gitdir")
+    (tmp_path / ".git").write_text("gitdir: x/.git/worktrees/y\n")
+    assert find_project(str(tmp_path)).root == tmp_path
+    other = tmp_path / "other"
+    other.mkdir()
+    os.mkfifo(other / ".git")
+    os.mkfifo(other / PROJECT_FILE)
+    assert find_project(str(other)).root == other

@@ -38,6 +38,7 @@ from infinite_memory.transports.http.asgi import ClientGoneError, Receive, Scope
 from infinite_memory.transports.http.connections import mark_admitted
 from infinite_memory.transports.http.owner_token import OwnerToken
 from infinite_memory.transports.http.page import views  # enters its pages into the table
+from infinite_memory.transports.http.page.background_stats import BackgroundStats
 from infinite_memory.transports.http.page.live import stream_changes
 from infinite_memory.transports.http.page.queries import Queries
 from infinite_memory.transports.http.page.rendering import Assets, Templates
@@ -89,6 +90,7 @@ class PageApp:
     stopping: asyncio.Event
     port: int
     body_bytes: int
+    stats: BackgroundStats = dataclasses.field(default_factory=BackgroundStats)
     streams: Counter[str] = dataclasses.field(default_factory=Counter)
     finishing: Finishing = dataclasses.field(default_factory=Finishing)
     assets: Assets = dataclasses.field(default_factory=Assets)
