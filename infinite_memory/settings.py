@@ -38,6 +38,12 @@ MONGODB_URI = Form(
 )
 
 
+MILVUS_URI = Form(
+    re.compile(r"https?://([^@/?#]*@)?[^@/?#]+(/[^@?#]*)?|[^\x00-\x1f]+\.db", re.IGNORECASE),
+    "the address of a Milvus server such as http://host:19530, or the path of a file ending in .db",
+)
+
+
 def _setting(default: Any, about: str, **checks: Any) -> Any:
     """Describe a setting. ``secret=True`` hides its value wherever it would be shown, and in errors and logs."""
     return dataclasses.field(default=default, metadata={"about": about, **checks})
@@ -130,6 +136,21 @@ class SidecarSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """What finds memories by meaning, filters and times."""
+
+    engine: str = _setting(
+        "faiss", "faiss: files in the home; milvus: a server that machines may share", choices=("faiss", "milvus")
+    )
+    uri: str | None = _setting(
+        None, "Where Milvus is, as http://host:19530, or a file ending in .db for its embedded form", form=MILVUS_URI,
+        secret=True,
+    )  # fmt: skip
+    token: str | None = _setting(None, "Token, or name:password, for Milvus", secret=True)
+    timeout_s: float = _setting(5.0, "How long a request waits for a Milvus that does not answer, in seconds", low=0.1)
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionSettings:
     """What is cleaned away, and when."""
 
@@ -181,6 +202,11 @@ class CaptureSettings:
     enabled: bool = _setting(True, "Whether hooks store what is said in sessions", per_session=True)
     digests: bool = _setting(
         True, "Whether each session is given a digest, made of its own sentences", per_session=True
+    )
+    digest_by_model: bool = _setting(
+        False,
+        "Whether the model of `model.api` then writes the digest, in the background; it is sent the session",
+        per_session=True,
     )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import tomllib
@@ -28,6 +29,8 @@ from tests.processes import PATIENCE_S, ROOT, Client, Installation
 
 RUN = frozenset({"console", "json", "python", "sh", "cron", "toml"})
 SHOWN_ONLY = frozenset({"", "text", "mermaid", "diff", "ini", "yaml", "http", "markdown", "cron-example"})
+SHOWN_PORT = "8765"
+"""The port of HTTP in the documents; a test takes one that is free."""
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOT_RUN = re.compile(r"<!-- not run: ([^>]+) -->\s*$")
 _SCHEDULE = re.compile(r"^(?:@\w+|\S+ +\S+ +\S+ +\S+ +\S+) +")
@@ -73,6 +76,7 @@ class Session:
         self._client: Client | None = None
         self._reply: tuple[Block, dict[str, Any]] | None = None  # to the request before, not yet compared
         folder = Path(sys.executable).parent
+        self._port = free_port()
         self._environ = installation.environ | {"PATH": f"{folder}:{installation.environ['PATH']}", "COLUMNS": "100"}
 
     def run(self, block: Block, printed: Block | None = None) -> None:
@@ -98,7 +102,8 @@ class Session:
 
     def shell(self, command: str) -> str:
         """Run a command and return all that it prints."""
-        return self._process(["bash", "-c", command]).stdout
+        done = self._process(["bash", "-c", command.replace(SHOWN_PORT, self._port)])
+        return done.stdout.replace(self._port, SHOWN_PORT)
 
     def _process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -138,6 +143,13 @@ class Session:
         assert is_text_alike(shown.rstrip("\n"), actual.rstrip("\n"), self._names), (
             f"{block}: {command}\nshown:\n{shown}\ncame:\n{actual}"
         )
+
+
+def free_port() -> str:
+    """Return the number of a port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
 
 
 def steps(text: str) -> Iterator[tuple[str, str]]:

@@ -28,13 +28,13 @@ from infinite_memory.backup.folder import (
     find_backup_for_client,
     list_names,
     make_stem,
-    open_regular,
     unwritable,
 )
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import BackupError, StoreError, StoreUnavailableError
+from infinite_memory.platform_files import open_regular
 from infinite_memory.settings import MIB, BackupSettings
 from infinite_memory.store.base import Store
 from infinite_memory.store.copies import MEMORIES_PREFIX, SCOPES, Chunk, Snapshot

@@ -29,6 +29,7 @@ MODULES = {
     "open_page": ("open",),
     "admin": ("call", "stats", "help", "doctor", "optimize", "reindex", "config"),
     "lifecycle": ("backup", "verify", "restore", "export", "import"),
+    "schedule": ("schedule",),
     "scopes": ("scopes",),
     "repair": ("repair",),
     "tokens": ("tokens",),

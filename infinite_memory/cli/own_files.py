@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from infinite_memory.backup.archive_format import MAGIC
-from infinite_memory.backup.folder import NAME, PART_NAME, SUFFIX, open_regular
+from infinite_memory.backup.folder import NAME, PART_NAME, SUFFIX
 from infinite_memory.cli import editor, open_page
 from infinite_memory.embedding.manifest import is_exported
+from infinite_memory.platform_files import open_regular
 
 HOME_FILES = (
     "config.toml", "backup.lock", "daemon.json", "daemon.lock", "daemon.pid", "daemon.sock", "daemon.starting", "daemon.tmp",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,6 @@ from infinite_memory.transports.http.owner_token import OwnerToken
 from infinite_memory.transports.http.session_server import open_companion
 from infinite_memory.transports.lines import LineContract
 from infinite_memory.transports.mcp import McpSession
-from infinite_memory.transports.progress import ProgressLines
 from infinite_memory.transports.protocol_detection import serve_session
 from infinite_memory.transports.stdio import SocketSink
 from infinite_memory.transports.strict_json import Speaks, format_line
@@ -184,3 +184,29 @@ def _speaks(greeting: Mapping[str, Any]) -> Speaks | None:
         return Speaks.ACTIONS
     said = greeting.get("speaks")
     return next((one for one in Speaks if one.value == said), None)
+
+
+EVERY_S = 0.2
+
+
+class ProgressLines:
+    """Hands on how far work is, a few times a second at most and never before the one before was sent."""
+
+    def __init__(self, tell: Callable[[Mapping[str, Any]], Awaitable[None]]) -> None:
+        self._tell = tell
+        self._told_at = 0.0
+        self._telling: asyncio.Task[None] | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Learn how much is done, of how much; 0 for unknown. To be called on the event loop."""
+        now = time.monotonic()
+        if now - self._told_at < EVERY_S or (self._telling is not None and not self._telling.done()):
+            return
+        self._told_at = now
+        self._telling = asyncio.create_task(
+            self._quietly({"progress": {"done": done, "total": total}}), name="progress"
+        )
+
+    async def _quietly(self, state: Mapping[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # the client left; its session ends by itself
+            await self._tell(state)

@@ -18,9 +18,8 @@ from infinite_memory.errors import ConfigError, InfiniteMemoryError
 from infinite_memory.llm.factory import configured_model
 from infinite_memory.paths import Home
 from infinite_memory.settings import HttpSettings
-from infinite_memory.transports.http.api.services import RestParts
+from infinite_memory.transports.http.api.services import PageServices, RestParts
 from infinite_memory.transports.http.owner_token import OwnerToken
-from infinite_memory.transports.http.page.services import PageServices
 from infinite_memory.transports.http.server import HttpServer
 from infinite_memory.transports.mcp import McpSession
 

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 
 from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
+from infinite_memory.engine.quotations import Quotations, list_ids
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget, ScopedFilter
 from infinite_memory.errors import MemoryNotFoundError
-from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.base import VectorIndex, call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, Scope, floor_to_millisecond, tag_key
 from infinite_memory.store.base import Located, Store
 from infinite_memory.store.scope_cache import ScopeCache, check_name, is_global
 
-PAGE = 1000  # ids taken from a listing at a time
 MAX_REPORTED_IDS = 1000  # a scope of a million is not answered with a million ids, nor read to be counted
 
 
@@ -29,9 +29,10 @@ class Forget:
     """Hides or removes what a caller may see."""
 
     def __init__(
-        self, *, access: Access, recall: Recall, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock
-    ) -> None:
-        self._access, self._recall = access, recall
+        self, *, access: Access, recall: Recall, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock,
+        quotations: Quotations,
+    ) -> None:  # fmt: skip
+        self._access, self._recall, self._quotations = access, recall, quotations
         self._store, self._index, self._scopes, self._clock = store, index, scopes, clock
 
     async def matching(self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool = False) -> ForgetResult:
@@ -107,7 +108,7 @@ class Forget:
         return located if target.tag is None or tag_key(target.tag) in memory.tag_keys else {}
 
     async def _forget_located(self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode) -> ForgetResult:
-        gone = await self._forget_memories(located, mode)
+        gone = await self._forget_with_quotations(located, mode)
         return ForgetResult(
             tuple(gone), texts, None, None if gone else "nothing matches the target; nothing was changed"
         )
@@ -125,7 +126,7 @@ class Forget:
         located = await self._access.locate(memory_id)
         if located.get(memory_id) != wanted.scope_id:
             raise MemoryNotFoundError(memory_id)
-        await self._forget_memories(located, ForgetMode.SOFT)
+        await self._forget_with_quotations(located, ForgetMode.SOFT)
 
     async def purge(self, located: Located) -> list[MemoryId]:
         """Remove memories for good, wherever they stand."""
@@ -150,8 +151,9 @@ class Forget:
         scope_ids = frozenset({scope.scope_id}) if scope else None
         keys = frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset()
         every = frozenset(one.scope_id for one in self._scopes.all()) if mode is ForgetMode.HARD else None
-        live = _list_all(sidecar, Filter(scope_ids=scope_ids or every, tag_keys=keys))  # hard: in archived scopes too
-        located = await self._access.keep_allowed(sidecar.locate(live))
+        where = Filter(scope_ids=scope_ids or every, tag_keys=keys)  # hard: in archived scopes too
+        live = await call(sidecar, lambda: sidecar.locate(list_ids(sidecar, where)))
+        located = await self._access.keep_allowed(live)
         if mode is ForgetMode.HARD:
             hidden = await self._access.keep_allowed(await self._store.deleted_ids(scope_ids, None))
             if keys and hidden:
@@ -162,7 +164,8 @@ class Forget:
 
     async def _one(self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None, mode: ForgetMode) -> Located:
         assert target.memory_id is not None
-        located: Located = dict(sidecar.locate([target.memory_id]))
+        memory_id = target.memory_id
+        located: Located = dict(await call(sidecar, lambda: sidecar.locate([memory_id])))
         if mode is ForgetMode.HARD:
             located = located or await self._store.locate([target.memory_id])
         elif located.get(target.memory_id) in self._scopes.archived_ids():
@@ -183,7 +186,14 @@ class Forget:
         )
         where = ScopedFilter((scope.name,) if scope else None, rest)
         near = await self._recall.find_closest(target.query, where, target.limit, min_confidence=target.min_confidence)
-        return sidecar.locate([match.memory.memory_id for match in near])
+        return await call(sidecar, lambda: sidecar.locate([match.memory.memory_id for match in near]))
+
+    async def _forget_with_quotations(self, located: Located, mode: ForgetMode) -> list[MemoryId]:
+        """Forget memories, and before them the digests that quote them: what is forgotten is read nowhere from the reply on."""
+        quoting = await self._quotations.remove(located)
+        gone = await self._forget_memories(located, mode)
+        self._quotations.report(quoting)
+        return gone
 
     async def _forget_memories(self, located: Located, mode: ForgetMode) -> list[MemoryId]:
         if not located:
@@ -200,21 +210,10 @@ class Forget:
     async def _forget_scope(self, scope: Scope, mode: ForgetMode) -> None:
         if mode is ForgetMode.HARD:
             await self._store.drop_scope(scope.scope_id)
-            self._index.scope_removed(scope.scope_id)
+            await self._index.scope_removed(scope.scope_id)
         else:
             await self._store.set_scope_archived(scope.scope_id, floor_to_millisecond(self._clock()))
         await self._scopes.refresh()
         self._index.scopes_changed()
         if mode is ForgetMode.HARD:
             self._index.save_soon()
-
-
-def _list_all(sidecar: VectorIndex, where: Filter) -> list[MemoryId]:
-    listed: list[MemoryId] = []
-    cursor: str | None = None
-    while True:
-        page = sidecar.list_page(where, PAGE, cursor, newest_first=True)
-        listed += page.memory_ids
-        cursor = page.next_cursor
-        if cursor is None:
-            return listed

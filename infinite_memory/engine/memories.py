@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.moving import Moved, Moves
+from infinite_memory.engine.quotations import Quotations
 from infinite_memory.engine.records import RecordMaker, changed
 from infinite_memory.engine.types import (
     MemoryPage,
@@ -31,12 +32,12 @@ from infinite_memory.errors import (
     NotFoundError,
     StoreError,
 )
+from infinite_memory.index.base import call
 from infinite_memory.index.embedding_backlog import embedded_text
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, TimeRange
-from infinite_memory.store.base import RevisionPage, Store
+from infinite_memory.store.base import RevisionPage, Store, Use
 from infinite_memory.store.scope_cache import ScopeCache
-from infinite_memory.store.usage import Use
 
 # What is wrong with one memory, not with the store.
 _REFUSALS = (InvalidRequestError, AlreadyExistsError, NotFoundError)
@@ -48,10 +49,10 @@ class Memories:
 
     def __init__(
         self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, records: RecordMaker,
-        upserts: Upserts, moves: Moves,
+        upserts: Upserts, moves: Moves, quotations: Quotations,
     ) -> None:  # fmt: skip
         self._access, self._store, self._index, self._scopes = access, store, index, scopes
-        self._records, self._upserts, self._moves = records, upserts, moves
+        self._records, self._upserts, self._moves, self._quotations = records, upserts, moves, quotations
 
     async def store(self, new: NewMemory, *, create_scope: bool = True) -> StoreResult:
         """Store one memory.
@@ -110,7 +111,7 @@ class Memories:
     async def update(
         self, memory_id: MemoryId, changes: MemoryUpdate, *, check: Callable[[MemoryRecord], None] | None = None
     ) -> StoreResult:
-        """Change parts of a memory; what it said before stays readable in its revisions.
+        """Change parts of a memory; what it said before stays readable in its revisions, and in no digest that quotes it.
 
         Args:
             check: Sees the memory that is about to be changed, and may raise; the change is made to that version or not at all.
@@ -129,10 +130,13 @@ class Memories:
                 full = await self._store.fetch({memory_id: old.scope_id}, vectors=True)
                 new = dataclasses.replace(new, embedding=full[memory_id].embedding if memory_id in full else None)
             record, pending = await self._records.update(old, new)
+            quoting = await self._quotations.remove({memory_id: old.scope_id}) if new.text != old.text else []
             try:
                 stored = await self._store.replace(record, revise=True)
             except (MemoryChangedError, MemoryNotFoundError):  # gone from this scope: it is looked for again
                 continue
+            finally:
+                self._quotations.report(quoting)
             await self._index.on_written([stored])
             return StoreResult(stored, self._scope_of(stored), pending)
         raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
@@ -231,7 +235,7 @@ class Memories:
         """Read those of some memories that are seen, wherever they are; *deleted* as in `Store.fetch`."""
         if deleted is False:
             sidecar = await self._index.sidecar()
-            return await self._access.fetch(sidecar.locate(memory_ids))
+            return await self._access.fetch(await call(sidecar, lambda: sidecar.locate(memory_ids)))
         return await self._access.fetch(await self._store.locate(memory_ids), deleted=deleted)
 
     async def stream(self, scope: Scope) -> AsyncIterator[MemoryRecord]:
@@ -243,6 +247,10 @@ class Memories:
     async def make_ids(self, content: str) -> list[MemoryId]:
         """Return the ids that a memory of *content* may have, a new one's first; see `IdKeys.ids`."""
         return (await self._index.id_keys.get()).ids(content)
+
+    async def keep_digests(self, memories: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Return those of *memories* that are digests of this database, and seen; what a client made look like one is not."""
+        return await self._quotations.keep_digests(one for one in memories if self._access.allows(one))
 
     async def history(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
         """Return the latest of a memory's earlier versions (*before* a revision, None: of all), oldest first.
@@ -273,7 +281,7 @@ class Memories:
         """
         sidecar = await self._index.sidecar()
         scopes, narrow = await self._access.resolve(where)
-        page = sidecar.list_page(narrow, limit, cursor, newest_first)
+        page = await call(sidecar, lambda: sidecar.list_page(narrow, limit, cursor, newest_first))
         read = await self._access.read(sidecar, page.memory_ids)
         memories = tuple(read[one] for one in page.memory_ids if one in read)
         return MemoryPage(memories, page.total, page.next_cursor, scopes)
@@ -287,8 +295,8 @@ class Memories:
         sidecar = await self._index.for_words()
         _, narrow = await self._access.resolve(where)
         if sidecar is self._index.partial and (words := self._index.words) is not None:
-            return words.count(narrow)  # the words know all of them while the rest is being rebuilt
-        return sidecar.count(narrow)
+            return words.count(narrow)  # the words know all of them while the rest is being rebuilt, or away
+        return await call(sidecar, lambda: sidecar.count(narrow))
 
     async def count_by_time(self, where: ScopedFilter, edges: Sequence[dt.datetime]) -> list[int]:
         """Return how many memories pass *where* between each of *edges*, which rise, and the next.

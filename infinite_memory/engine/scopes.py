@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from infinite_memory.engine.access import Access
 from infinite_memory.errors import InvalidRequestError, check_printable
+from infinite_memory.index.base import call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, Scope, ScopeId
 from infinite_memory.store.base import Store
@@ -128,16 +129,28 @@ class Scopes:
         if target.archived_at is not None:
             raise InvalidRequestError("into", f"{target.name!r} is archived; take it out first")
         if dry_run:
-            live = (await self._store.count_live()).get(source.scope_id, 0)
-            return Merged(source, target, live + len(await self._store.deleted_ids([source.scope_id], None)))
+            return Merged(source, target, await self._count(source))
         async with self._store.copies.exclusive():
             count = await self._store.copies.merge_scopes(source.scope_id, target.scope_id)
             await retry_while_away(lambda: self._store.drop_scope(source.scope_id))
             await retry_while_away(self._scopes.refresh)
         await self._index.check()  # takes the new places over
-        self._index.scope_removed(source.scope_id)
+        await self._index.scope_removed(source.scope_id)
         self._index.scopes_changed()
         return Merged(source, target, count)
+
+    async def count(self, name: str) -> int:
+        """Count all memories of a scope, archived or not, with those that are softly forgotten; reads none of them.
+
+        Raises:
+            ScopeNotFoundError: there is none of that name.
+        """
+        self._access.visibility.check_everything()
+        return await self._count(await self._scopes.get(name))
+
+    async def _count(self, scope: Scope) -> int:
+        live = (await self._index.sidecar()).count(Filter(scope_ids=frozenset({scope.scope_id})))
+        return live + await self._store.count_deleted([scope.scope_id])
 
     async def restore(self, name: str) -> tuple[Scope, int]:
         """Take an archived scope out again, with all that was in it; of one that is not archived (Global never is), bring back
@@ -156,7 +169,8 @@ class Scopes:
             scope = await self._store.set_scope_archived(scope.scope_id, None)
             await self._scopes.refresh()
             self._index.scopes_changed()
-            return scope, sidecar.count(Filter(scope_ids=frozenset({scope.scope_id})))
+            inside = Filter(scope_ids=frozenset({scope.scope_id}))
+            return scope, await call(sidecar, lambda: sidecar.count(inside))
         hidden = list((await self._store.deleted_ids({scope.scope_id}, None)).items())
         count = 0
         for start in range(0, len(hidden), PAGE):

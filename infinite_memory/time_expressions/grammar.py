@@ -6,13 +6,10 @@ nests at most three deep, every stretch is read once for each place, and nothing
 
 from __future__ import annotations
 
-import datetime as dt
-
 from infinite_memory.time_expressions.clocks import clock_then_day, narrow, part_of_day
 from infinite_memory.time_expressions.dates import longest
 from infinite_memory.time_expressions.edges import edge, edge_span, rest
-from infinite_memory.time_expressions.lexemes import Lexeme
-from infinite_memory.time_expressions.lexicon import Language, Tag, Unit
+from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.open_ranges import beyond, open_end, open_start, single
 from infinite_memory.time_expressions.ordinals import nth_behind
 from infinite_memory.time_expressions.parser import Found, Reader
@@ -26,81 +23,67 @@ _SUPPORT = (Tag.IN, Tag.ON, Tag.SINCE, Tag.FROM, Tag.BEFORE, Tag.AFTER, Tag.UNTI
 class Grammar(Reader):
     """Reads times out of the lexemes it was made with."""
 
-    def __init__(
-        self,
-        lexemes: list[Lexeme],
-        language: Language,
-        now: dt.datetime,
-        instant: dt.datetime,
-        *,
-        lone: bool = False,
-        country: str | None = None,
-    ) -> None:
-        super().__init__(lexemes, language, now, instant, lone=lone, country=country)
-        self._days: dict[int, Found | None] = {}
-        self._periods: dict[int, Found | None] = {}
+    def day(self, position: int) -> Found | None:
+        """Read a stretch of the calendar at *position*, without a time of the day."""
+        if position not in self._days:
+            self._days[position] = None  # a rule that comes back here finds nothing, and recursion ends
+            self._days[position] = self._read_day(position)
+        return self._days[position]
 
-    def day(self, place: int) -> Found | None:
-        """Read a stretch of the calendar at *place*, without a time of the day."""
-        if place not in self._days:
-            self._days[place] = None  # a rule that comes back here finds nothing, and recursion ends
-            self._days[place] = self._read_day(place)
-        return self._days[place]
-
-    def _read_day(self, place: int) -> Found | None:
-        if not self.at(place).folded:
+    def _read_day(self, position: int) -> Found | None:
+        if not self.at(position).folded:
             return None
-        dated = longest(self, place, DATE_RULES)
-        counted = longest(self, place, RELATIVE_RULES)
+        dated = longest(self, position, DATE_RULES)
+        counted = longest(self, position, RELATIVE_RULES)
         if counted and (
             dated is None or counted.after > dated.after or (counted.after == dated.after and not dated.strong)
         ):
             dated = counted
         if dated and self.language.scriptless:
             dated = self._edge_behind(nth_behind(self, dated))
-        edged = edge(self, place)
+        edged = edge(self, position)
         return edged if edged and (dated is None or edged.after > dated.after) else dated
 
-    def _edge_behind(self, found: Found) -> Found:
+    def _edge_behind(self, result: Found) -> Found:
         """Cut a period by the word behind it: "今月下旬"."""
-        at = self.skip(found.after, Tag.OF, limit=1)
-        span = self.settled(found) if self.has(at, Tag.EDGE) else None
+        index = self.skip(result.after, Tag.OF, limit=1)
+        span = self.settled(result) if self.has(index, Tag.EDGE) else None
         if span is None or span.start is None or span.end is None or span.start.tzinfo or span.grain < Unit.WEEK:
-            return found
-        return Found(edge_span(span, self.at(at).get(Tag.EDGE)), at + 1)
+            return result
+        return Found(edge_span(span, self.at(index).get(Tag.EDGE)), index + 1)
 
-    def period(self, place: int) -> Found | None:
-        """Read a stretch at *place*, narrowed by a time of the day if there is one."""
-        if place not in self._periods:
-            self._periods[place] = None
-            self._periods[place] = self._read_period(place)
-        return self._periods[place]
+    def period(self, position: int) -> Found | None:
+        """Read a stretch at *position*, narrowed by a time of the day if there is one."""
+        if position not in self._periods:
+            self._periods[position] = None
+            self._periods[position] = self._read_period(position)
+        return self._periods[position]
 
-    def _read_period(self, place: int) -> Found | None:
-        best = self.day(place)
+    def _read_period(self, position: int) -> Found | None:
+        best = self.day(position)
         if best:
             best = narrow(self, best)
         for rule in (part_of_day, clock_then_day):
-            found = rule(self, place)
-            if found and (best is None or found.after > best.after):
-                best = found
+            result = rule(self, position)
+            if result and (best is None or result.after > best.after):
+                best = result
         return best
 
-    def range(self, place: int) -> Found | None:
-        """Read the longest time at *place*: a range, an open range, or a single stretch."""
+    def range(self, position: int) -> Found | None:
+        """Read the longest time at *position*: a range, an open range, or a single stretch."""
         best: Found | None = None
         for rule in (from_to, neighbours, beyond, open_start, open_end, around, rest, single):
-            found = rule(self, place)
-            if found and (best is None or found.after > best.after):
-                best = found
+            result = rule(self, position)
+            if result and (best is None or result.after > best.after):
+                best = result
         return best
 
-    def is_supported(self, place: int) -> bool:
-        """Tell whether the word before *place* says that a time follows."""
-        before = place - 1
+    def is_supported(self, position: int) -> bool:
+        """Tell whether the word before *position* says that a time follows."""
+        before = position - 1
         the = self.has(before, Tag.THE) and not self.has(before, *_SUPPORT)
-        if self.has(before, Tag.THE) and self.has(place, Tag.WEEKDAY) and self.has(place, Tag.WEAK):
+        if self.has(before, Tag.THE) and self.has(position, Tag.WEEKDAY) and self.has(position, Tag.WEAK):
             return False  # "a segunda vez"
-        if the and not (self.has(place, Tag.SEASON, Tag.ORDINAL) or self.at(place).digits):
+        if the and not (self.has(position, Tag.SEASON, Tag.ORDINAL) or self.at(position).digits):
             return False
         return self.has(before - 1 if the else before, *_SUPPORT) and not self.at(before).mute

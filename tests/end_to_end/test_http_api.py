@@ -19,7 +19,7 @@ import pytest
 from infinite_memory import ApiError, Memory
 from infinite_memory.daemon import ipc
 from infinite_memory.transports.http.api.app import LONG_BODY_S
-from infinite_memory.transports.http.api.docs_page import PAGE
+from infinite_memory.transports.http.api.openapi import PAGE
 from infinite_memory.transports.http.api.routes import ROUTES
 from tests.http_client import Api, make_token, owner, refused, serving
 from tests.processes import ROOT, Installation, need_parts, until

@@ -63,6 +63,8 @@ OURS = {
     "infinite_memory.daemon",
     "infinite_memory.daemon.handshake",
     "infinite_memory.paths",
+    "infinite_memory.platform_files",
+    "infinite_memory.platform_processes",
     "infinite_memory.daemon.ipc",
     "infinite_memory.transports",
     "infinite_memory.transports.strict_json",

@@ -149,6 +149,22 @@ def test_the_readme_is_of_one_page() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").split()) <= 900
 
 
+def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    measured = (ROOT / "docs" / "performance-peers.md").read_text("utf-8")
+    for title, row in (
+        ("CPU of a recall, ms", "CPU of retrieve, ms"),
+        ("CPU of a store, ms", "CPU of store, ms"),
+        ("Memory of ten windows, MiB", "memory of 10 windows, resident, MiB"),
+    ):
+        [(own, database, peer)] = re.findall(
+            rf"^\| {row} \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", measured, re.MULTILINE
+        )
+        [(shown, shown_peer)] = re.findall(rf"^\| {title} \| ([\d.,]+) \| ([\d.,]+) \|", readme, re.MULTILINE)
+        assert float(shown.replace(",", "")) == pytest.approx(float(own) + float(database)), title
+        assert float(shown_peer.replace(",", "")) == float(peer), title
+
+
 def test_the_sites_search_works_from_a_folder_and_asks_no_other_host(site: Path) -> None:
     with launched() as browser:
         page = browser.new_page()

@@ -102,9 +102,13 @@ STORE_FIELDS: tuple[Field, ...] = (
 async def store_memory(call: CommandContext) -> Reply:
     """Store a piece of information for good. Use it when the user asks to remember something, or says something worth
     keeping: facts, preferences, decisions, dates. One fact for each memory. The same text stored twice is two memories."""
+    return _kept(await store(call))
+
+
+async def store(call: CommandContext) -> StoreResult:
+    """Store what a `store_memory` request says."""
     draft = await check_fields(dict(call.fields.inner("metadata").free), lambda: _draft(call, call.fields))
-    kept = await call.engine.memories.store(draft, create_scope=call.session.auto_create)
-    return _kept(kept)
+    return await call.engine.memories.store(draft, create_scope=call.session.auto_create)
 
 
 @TABLE.command(
@@ -149,6 +153,16 @@ async def store_memories(call: CommandContext) -> Reply:
 async def update_memory(call: CommandContext) -> Reply:
     """Change the text, tags or other parts of a memory. What it said before stays readable with `get_memory`. Use it when a
     fact has changed or was wrong."""
+    result = await update(call)
+    return _kept(result) | {"outcome": "updated", "revision": result.memory.revision}
+
+
+async def update(call: CommandContext) -> StoreResult:
+    """Change what an `update_memory` request says.
+
+    Raises:
+        InvalidRequestError: nothing is to change, or the scope is.
+    """
     fields, meta = call.fields, call.fields.inner("metadata")
     if meta.free.get("scope") is not None:
         raise InvalidRequestError(
@@ -176,8 +190,7 @@ async def update_memory(call: CommandContext) -> Reply:
         if changes.metadata is not None:
             _check_metadata(changed(old, changes).metadata, call)
 
-    kept = await call.engine.memories.update(memory_id(fields), changes, check=check)
-    return _kept(kept) | {"outcome": "updated", "revision": kept.memory.revision}
+    return await call.engine.memories.update(memory_id(fields), changes, check=check)
 
 
 @TABLE.command(
@@ -287,12 +300,14 @@ def _check_metadata(metadata: Mapping[str, Any], call: CommandContext, path: str
 
 def _kept(kept: StoreResult) -> Json:
     reply: Json = {"memory_id": kept.memory.memory_id, "scope": kept.scope.name, "outcome": "stored"}
-    if kept.pending is not None:
-        reply |= {
-            "embedding": "pending",
-            "note": f"stored; it is found by meaning once it is embedded ({kept.pending})",
-        }
-    return reply
+    return reply | serialize_pending(kept)
+
+
+def serialize_pending(result: StoreResult) -> Json:
+    """Return what a reply says of a memory that is not embedded yet: nothing, where it is."""
+    if result.pending is None:
+        return {}
+    return {"embedding": "pending", "note": f"stored; it is found by meaning once it is embedded ({result.pending})"}
 
 
 def _failed(problem: InfiniteMemoryError) -> Json:

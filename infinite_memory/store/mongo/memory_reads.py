@@ -188,8 +188,9 @@ class MemoryReader:
         scope_ids = await self._scopes.ids()  # a server that does not answer is noticed here
         return dict(zip(scope_ids, await _gather(lambda one: self._count(one, live=True), scope_ids), strict=True))
 
-    async def count_deleted(self) -> int:
-        return sum(await _gather(lambda one: self._count(one, live=False), await self._scopes.ids()))
+    async def count_deleted(self, scope_ids: Collection[ScopeId] | None) -> int:
+        wanted = await self._scopes.ids() if scope_ids is None else scope_ids
+        return sum(await _gather(lambda one: self._count(one, live=False), wanted))
 
     async def _count(self, scope_id: ScopeId, *, live: bool) -> int:
         async with self._connection.operation(factor=4, asks_first=False) as database:

@@ -26,17 +26,18 @@ from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.store.base import (
     Change,
     ChangeKind,
+    Links,
     Located,
     RevisionPage,
     Store,
     StoreCompaction,
     StoreInfo,
+    Uses,
     Version,
 )
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.document_checks import DocumentKind
 from infinite_memory.store.facts import Facts
-from infinite_memory.store.links import Links
 from infinite_memory.store.mongo import change_feed as changes
 from infinite_memory.store.mongo import compaction, mapping, moves, revisions, schema
 from infinite_memory.store.mongo.api_tokens import MongoApiTokens, bind_to_ids
@@ -55,7 +56,6 @@ from infinite_memory.store.mongo.usage import MongoUses
 from infinite_memory.store.owners import Owners
 from infinite_memory.store.repairs import Repairs
 from infinite_memory.store.set_aside import SetAside
-from infinite_memory.store.usage import Uses
 
 if TYPE_CHECKING:
     pass
@@ -278,8 +278,8 @@ class MongoStore(Store):
     async def count_live(self) -> dict[ScopeId, int]:
         return await self._reader.count_live()
 
-    async def count_deleted(self) -> int:
-        return await self._reader.count_deleted()
+    async def count_deleted(self, scope_ids: Collection[ScopeId] | None = None) -> int:
+        return await self._reader.count_deleted(scope_ids)
 
     # small values
 

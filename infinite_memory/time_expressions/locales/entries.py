@@ -133,8 +133,8 @@ def _counted_entries(info: dict[str, Any]) -> list[Entry]:
             words = words_of(phrase)
             if words.count(NUMBER) != 1 or len(words) < 2:
                 continue
-            place = words.index(NUMBER)
-            prefix, unit, suffix = words[:place], words[place + 1 : place + 2], words[place + 2 :]
+            position = words.index(NUMBER)
+            prefix, unit, suffix = words[:position], words[position + 1 : position + 2], words[position + 2 :]
             if unit and (prefix or suffix):
                 entries.append(Entry(words, Kind.COUNTED, (sign, UNITS[match[2]], 0)))
                 if unit in units[UNITS[match[2]]]:
@@ -163,7 +163,7 @@ def _spoken_shapes(
     return set()
 
 
-def _simplified(info: dict[str, Any], known: dict[tuple[str, ...], Entry]) -> list[Entry]:
+def _simplified(info: dict[str, Any], existing: dict[tuple[str, ...], Entry]) -> list[Entry]:
     """Return the entries that the data spells as rewritings: "przedwczoraj" is "2 dnia temu"."""
     units = {words_of(name): unit for key, unit in UNITS.items() for name in info.get(key, ())}
     future = {words_of(word) for word in info.get("in", ())}
@@ -173,10 +173,10 @@ def _simplified(info: dict[str, Any], known: dict[tuple[str, ...], Entry]) -> li
             if not _LITERAL.fullmatch(phrase) or not isinstance(meaning, str):
                 continue
             words, told = words_of(phrase), words_of(meaning)
-            if told in known:
-                entries.append(known[told]._replace(words=words))
+            if told in existing:
+                entries.append(existing[told]._replace(words=words))
                 continue
-            numbers = [place for place, word in enumerate(told) if word.isdigit()]
+            numbers = [position for position, word in enumerate(told) if word.isdigit()]
             if len(numbers) != 1 or (unit := units.get(told[numbers[0] + 1 : numbers[0] + 2])) is None:
                 continue
             count = int(told[numbers[0]])
@@ -231,7 +231,7 @@ def _weekday_entries(facts: Json) -> list[Entry]:
         for day, words in enumerate(all_words):
             if not words or words in plain:
                 continue
-            names_week = any(words[at : at + len(week)] == week for at in range(len(words)))
+            names_week = any(words[index : index + len(week)] == week for index in range(len(words)))
             entries.append(Entry(words, Kind.RELATIVE_WEEKDAY, (int(distance), day, names_week)))
             others = {word for other, row in enumerate(all_words) if other != day for word in row}
             own = [word for word in words if word not in others]
@@ -247,8 +247,8 @@ def locale(code: str) -> Locale:
     facts = cldr().get(code)
     entries = _cldr_entries(facts) if facts else []
     entries += relative_entries(info)
-    known = {entry.words: entry for entry in entries if entry.kind is Kind.RELATIVE}
-    entries += _simplified(info, known) + _counted_entries(info)
+    existing = {entry.words: entry for entry in entries if entry.kind is Kind.RELATIVE}
+    entries += _simplified(info, existing) + _counted_entries(info)
     for number, key in enumerate(MONTHS, start=1):
         entries += _names(info, key, Kind.MONTH, number)
     for number, key in enumerate(WEEKDAYS):
@@ -297,4 +297,4 @@ def index() -> dict[str, frozenset[str]]:
                 words = [word for word in entry.words if word != NUMBER]
                 if entry.kind is not Kind.UNIT and words:
                     by_word.setdefault(words[0], set()).add(code)
-    return {word: frozenset(found) for word, found in by_word.items()}
+    return {word: frozenset(result) for word, result in by_word.items()}

@@ -374,7 +374,7 @@ def test_repair_tells_first_and_then_exports_mends_and_removes(open_memory: Open
 
 @pytest.mark.timeout(3600 if LONG else 300)
 @settings(
-    max_examples=6 if LONG else 2,
+    max_examples=17 if LONG else 2,
     deadline=None,
     phases=(Phase.generate,),
     suppress_health_check=list(HealthCheck),
@@ -382,8 +382,8 @@ def test_repair_tells_first_and_then_exports_mends_and_removes(open_memory: Open
 @given(
     st.lists(
         st.sampled_from(DocumentKind).flatmap(spoilings),
-        min_size=340 if LONG else 40,
-        max_size=340 if LONG else 40,
+        min_size=120 if LONG else 40,
+        max_size=120 if LONG else 40,
     )
 )
 def test_whatever_another_program_makes_of_documents_the_memory_starts_and_works(

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from infinite_memory.contracts.native.contract import NativeContract
 from infinite_memory.contracts.native.serializers import serialize_memory
+from infinite_memory.contracts.native.table import find_time_words
 from infinite_memory.contracts.session import no_progress
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.engine import Engine
@@ -165,6 +166,25 @@ class Queries:
             years += [memory.occurred_at.astimezone(self.zone).year for memory in page.memories]
         return (years[0], years[1]) if len(years) == 2 else None
 
+    async def find_time_words(self, question: str) -> tuple[str, str] | None:
+        """Return the words of time in a question and what it says beside them; None where there are none."""
+        return await find_time_words(question, (await self.engine()).now(), self.zone)
+
+    async def read_all(self, memory_ids: Sequence[str]) -> list[Json]:
+        """Read those of some memories that are live and seen, in order."""
+        engine = await self.engine()
+        found = await engine.memories.find([MemoryId(one) for one in memory_ids])
+        return [serialize_memory(engine, memory) for one in memory_ids if (memory := found.get(MemoryId(one)))]
+
+    async def find_duplicates(self, kind: str) -> list[list[str]]:
+        """List all groups of memories that say the same, by id; reads every memory.
+
+        Raises:
+            ForbiddenError: who asks does not see everything.
+        """
+        groups = await (await self._request.administration()).find_duplicates(kind)
+        return [[str(memory_id) for memory_id in group] for group in groups]
+
     async def list_between(
         self, scope: str | None, start: dt.datetime, end: dt.datetime, limit: int, cursor: str | None
     ) -> Json:
@@ -214,6 +234,14 @@ class Queries:
             }
             for scope in scopes
         ]
+
+    async def count_scope(self, name: str) -> int:
+        """Count all that is in a scope, with what was forgotten softly.
+
+        Raises:
+            ForbiddenError: who asks does not see everything.
+        """
+        return await (await self.engine()).scopes.count(name)
 
     async def scope_names(self) -> list[str]:
         """List the names of scopes that are not archived."""

@@ -47,7 +47,7 @@ class Session:
     offered: str | None = None
     secret_once: str | None = None
     tasks: dict[str, Any] = field(default_factory=dict)
-    duplicates: tuple[str, list[dict[str, Any]]] | None = None
+    duplicates: tuple[str, list[list[str]]] | None = None
     seen_at: float = 0.0
 
     def offer_undo(self, undo: Undo) -> None:
