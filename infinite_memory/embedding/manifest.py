@@ -20,6 +20,10 @@ from infinite_memory.errors import ConfigError, EmbeddingError
 from infinite_memory.paths import cache_folder, check_private_folder
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
+SECOND_MODEL = "universal-sentence-encoder-multilingual-3"
+PREPARED_DIMS = {DEFAULT_MODEL: 384, SECOND_MODEL: 512}
+"""The models that are made ready here where they are missing, and the length of their vectors."""
+
 MANIFEST_FILE = "manifest.json"
 TOKENIZER_FILE = "tokenizer.json"
 REFERENCE_FILE = "reference.json"

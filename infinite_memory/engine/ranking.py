@@ -24,7 +24,10 @@ MIN_COVERAGE = 0.3  # the same for words: a best match with less than this share
 
 @dataclass(slots=True)
 class Candidate:
-    """One memory that may answer, and what speaks for it. ``cosine`` is discounted for windows; None without a vector."""
+    """One memory that may answer, and what speaks for it.
+
+    ``cosine`` is discounted for windows, and on the scale of the first space where it is of the second; None without a vector.
+    """
 
     memory_id: MemoryId
     cosine: float | None = None
@@ -33,6 +36,7 @@ class Candidate:
     coverage: float = 0.0
     exact_phrase: float = 0.0
     boosted: bool = False
+    is_second: bool = False
 
 
 @dataclass(frozen=True, slots=True)

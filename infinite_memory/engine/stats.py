@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.config import Config
+from infinite_memory.embedding.manifest import SECOND_MODEL
 from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.maintenance import FIRST_LOOK_S, Maintenance
@@ -25,6 +26,20 @@ TEXT_CHARS = 400  # characters of each
 MIN_COUNT = 20  # memories below which nothing is said
 FOREIGN_WORDS = 0.25  # share of words spelled out from which a memory counts as foreign
 MANY = 0.2  # share of such memories from which it is said
+
+
+@dataclass(frozen=True, slots=True)
+class SecondModelStats:
+    """The second model: its name, how it is ("off", "not needed", or as a model is), its space and the memories that lack a vector there.
+
+    ``problem`` says what is in its way; None where nothing is.
+    """
+
+    name: str
+    state: str
+    space: str
+    pending: int
+    problem: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +65,7 @@ class Stats:
     sidecar_count: int
     set_aside: int = 0
     language_hint: str | None = None
+    second: SecondModelStats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +155,14 @@ class StatsService:
             sidecar_state=self._index.state,
             sidecar_count=sum(count for scope_id, count in indexed.items() if scope_id in known),
             set_aside=len(await self._maintenance.set_aside(look=False)),
+            second=self.second(),
         )
+
+    def second(self) -> SecondModelStats:
+        """Return how the second model stands; waits for nothing."""
+        space = self._index.second
+        problem = space.problem or space.embeddings.failure
+        return SecondModelStats(SECOND_MODEL, space.state, space.embeddings.space, space.count_pending(), problem)
 
     async def _seen(self, whole: Stats) -> Stats:
         """Count what is seen; what is left of the whole memory's figures is about its parts."""
@@ -154,7 +177,7 @@ class StatsService:
         return dataclasses.replace(
             whole, total=total, by_scope=by_scope, archived={}, conversations=sidecar.count_conversations(narrow),
             soft_deleted=len(await self._access.keep_allowed(hidden)), facts=0, set_aside=0, pending=0, last_backup=None,
-            size_bytes=0, sidecar_count=total,
+            size_bytes=0, sidecar_count=total, second=None,
         )  # fmt: skip
 
     async def _language_hint(self) -> str | None:
