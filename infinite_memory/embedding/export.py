@@ -92,6 +92,7 @@ def export(model: str, target: Path, *, precision: str = "int8") -> Manifest:
             source=f"{how} from {weights.name if Path(model).is_dir() else model}",
             source_sha256=_digest_weights(weights),
             files=files,
+            window_tokens=use_graph.WINDOW_TOKENS if model == SECOND_MODEL else 0,
         )
         manifest.save(folder)
         reference = _reference(manifest.name, weights)

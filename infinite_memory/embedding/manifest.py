@@ -47,7 +47,8 @@ class ModelFile:
 class Manifest:
     """What an exported model is.
 
-    ``max_tokens`` counts the special tokens. ``pooling`` is "inside" when the graph answers unit vectors, "mean" when
+    ``max_tokens`` counts the special tokens; ``window_tokens`` is what a window of a memory holds without them where that is less
+    than the model reads, else 0. ``pooling`` is "inside" when the graph answers unit vectors, "mean" when
     it answers one vector for each token, to be averaged and normalised here. ``files`` maps a precision to its file.
     """
 
@@ -58,6 +59,7 @@ class Manifest:
     source: str
     source_sha256: str
     files: Mapping[str, ModelFile] = field(default_factory=dict)
+    window_tokens: int = 0
 
     def save(self, folder: Path) -> None:
         """Write the manifest into *folder*."""

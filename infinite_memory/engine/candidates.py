@@ -26,6 +26,8 @@ best of 120 unrelated paragraphs has .35 to .39 in 3 of 100 cases, and the right
 model, .42 and .58. With this factor unrelated ones lie where they lie in the first space, and right ones are taken for less sure than
 they are."""
 
+SECOND_WINDOWS = 5  # of the second model to one of the first, which is what the discount for windows is measured with
+
 
 @dataclass(frozen=True, slots=True)
 class Sources:
@@ -46,6 +48,16 @@ class Sources:
         return self.vector is not None or self.second is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """How near a memory is to a question, on the scale of the first space, and which space told it."""
+
+    memory_id: MemoryId
+    cosine: float
+    windows: int
+    is_second: bool
+
+
 def to_first_scale(cosine: float) -> float:
     """Bring a cosine of the second space to the scale of the first."""
     return min(1.0, SECOND_SCALE * cosine)
@@ -58,7 +70,7 @@ def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tupl
     named = None
     if sources.tag_keys and not narrow.tag_keys:
         named = dataclasses.replace(narrow, tag_keys=sources.tag_keys, tags_mode=TagsMode.ANY)
-    meaning = _Meaning(sources)
+    meaning = Meaning(sidecar, sources.vector, sources.second)
     worded: dict[MemoryId, TextHit] = {}
     exhausted = True
     for where in (narrow, named) if named is not None else (narrow,):
@@ -81,17 +93,18 @@ def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tupl
     return [meaning.candidate(one, worded.get(one), boosted=one in lifted) for one in ids], exhausted
 
 
-class _Meaning:
-    """What both spaces found."""
+class Meaning:
+    """What both spaces find of one question; without *second* the first one alone."""
 
-    def __init__(self, sources: Sources) -> None:
-        self._sidecar, self._vector, self._second = sources.sidecar, sources.vector, sources.second
+    def __init__(self, sidecar: VectorIndex, vector: Vectors | None, second: SecondQuestion | None) -> None:
+        self._sidecar, self._vector, self._second = sidecar, vector, second
         self._near: dict[MemoryId, Hit] = {}
         self._second_near: dict[MemoryId, Hit] = {}
         self._foreign: frozenset[MemoryId] = frozenset()
 
     @property
     def found(self) -> set[MemoryId]:
+        """What was found so far."""
         return self._near.keys() | self._second_near.keys()
 
     def look(self, pool: int, where: Filter) -> bool:
@@ -125,14 +138,26 @@ class _Meaning:
             hits = self._sidecar.search(self._vector, len(lacking), Filter(memory_ids=lacking))
             self._near |= {hit.memory_id: hit for hit in hits}
 
+    def ranked(self) -> list[Nearness]:
+        """Score what was found and return it, nearest first."""
+        self.score(self.found)
+        near = [self._nearness(memory_id) for memory_id in (self._near | self._second_near)]
+        return sorted((one for one in near if one is not None), key=lambda one: -one.cosine)
+
+    def _nearness(self, memory_id: MemoryId) -> Nearness | None:
+        is_second = memory_id in self._foreign and memory_id in self._second_near
+        if (hit := (self._second_near if is_second else self._near).get(memory_id)) is None:
+            return None
+        cosine = to_first_scale(hit.score) if is_second else hit.score
+        return Nearness(memory_id, cosine, hit.windows, is_second)
+
     def candidate(self, memory_id: MemoryId, worded: TextHit | None, *, boosted: bool) -> Candidate:
         """Return a candidate with what speaks for it."""
         candidate = Candidate(memory_id, boosted=boosted)
-        is_second = memory_id in self._foreign and memory_id in self._second_near
-        if (near := (self._second_near if is_second else self._near).get(memory_id)) is not None:
-            score = to_first_scale(near.score) if is_second else near.score
-            candidate.cosine, candidate.windows = discounted(score, near.windows), near.windows
-            candidate.is_second = is_second
+        if (near := self._nearness(memory_id)) is not None:
+            comparable = -(-near.windows // SECOND_WINDOWS) if near.is_second else near.windows
+            candidate.cosine, candidate.windows = discounted(near.cosine, comparable), near.windows
+            candidate.is_second = near.is_second
         if worded is not None:
             candidate.words, candidate.coverage = worded.score, worded.coverage
             candidate.exact_phrase = worded.exact_phrase

@@ -20,7 +20,7 @@ from infinite_memory.engine.access import Access
 from infinite_memory.engine.candidates import Sources, gather
 from infinite_memory.engine.confidence import SAME_TEXT, confidence_in, trust_in
 from infinite_memory.engine.entity_mentions import EntityIndex, EntityNames
-from infinite_memory.engine.ranking import MEANING_SHARE, Candidate, rank
+from infinite_memory.engine.ranking import MEANING_SHARE, SECOND_MEANING_SHARE, Candidate, rank
 from infinite_memory.engine.snippets import best_window
 from infinite_memory.engine.types import Mode, ScopedFilter
 from infinite_memory.errors import EmbeddingError, SidecarNotReadyError
@@ -257,6 +257,8 @@ def get_note(search: Search, ranked: Ranked) -> str | None:
 
 def get_meaning_share(search: Search) -> float:
     """Return what meaning weighs against words in a search."""
+    if search.mode is Mode.HYBRID and search.second is not None and search.second.is_foreign:
+        return SECOND_MEANING_SHARE
     return _SHARES[search.mode] if search.vector is not None else 0.0
 
 

@@ -181,7 +181,10 @@ class StatsService:
         )  # fmt: skip
 
     async def _language_hint(self) -> str | None:
-        """Look at the newest memories; see `language_hint`."""
+        """Look at the newest memories, where no second model reads them; see `language_hint`."""
+        second = self.second()
+        if second.state != "off" and second.problem is None:
+            return None
         page = await self._memories.list_page(ScopedFilter(None), NEWEST)
         shares = await self._embeddings.spelled_out([memory.text[:TEXT_CHARS] for memory in page.memories])
         return language_hint(shares, self._config.embedding.model)
@@ -202,7 +205,10 @@ class StatsService:
 
         mongodb, sidecar = await tried(self._store.ping()), await tried(self._index.sidecar())
         set_aside = await self._quietly_looked() if look and (mongodb, sidecar) == ("ok", "ok") else None
-        return Health(mongodb, await tried(self._embeddings.ready()), sidecar, tuple(set_aside or ()))
+        model = await tried(self._embeddings.ready())
+        if model == "ok" and self._index.second.embeddings.failure is not None:
+            model = f"the second model: {self._index.second.embeddings.failure}"
+        return Health(mongodb, model, sidecar, tuple(set_aside or ()))
 
     async def _quietly_looked(self) -> Sequence[SetAsideDocument] | None:
         """List what is set aside, or None while the store cannot be read."""
@@ -225,6 +231,6 @@ def language_hint(shares: Sequence[float | None], model: str) -> str | None:
         return None
     return (
         f"{foreign} of the {len(told)} newest memories that tell are in words that the vocabulary of {model} lacks, as another"
-        " language is: they are found by their words, hardly by meaning. A model for several languages (embedding.model)"
-        " embeds them anew in the background."
+        " language is: they are found by their words, hardly by meaning. The second model (embedding.second_model) reads 16"
+        " languages, and embeds them in the background."
     )

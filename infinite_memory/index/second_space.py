@@ -108,6 +108,10 @@ class SecondSpace:
             return OFF if self._mode == OFF else "not needed"
         return self.embeddings.state
 
+    def count(self) -> int:
+        """Count the memories that the second index knows; 0 before it is there."""
+        return sum(self._index.count_by_scope().values()) if self._index is not None else 0
+
     def count_pending(self) -> int:
         """Count memories that lack a vector of the second space; 0 before its index is there."""
         return self._index.count_pending() if self._index is not None else 0
@@ -146,7 +150,7 @@ class SecondSpace:
 
     # what is asked
 
-    async def read(self, question: str, where: Filter, wait_s: float) -> SecondQuestion | None:
+    async def read(self, question: str, where: Filter, wait_s: float | None = None) -> SecondQuestion | None:
         """Return *question* as it is asked in the second space; None where it has no use for that.
 
         Raises:
