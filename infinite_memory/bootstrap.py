@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from infinite_memory.clock import Clock, system_clock
-from infinite_memory.config import Config, EmbeddingSettings
+from infinite_memory.config import Config
 from infinite_memory.contracts.native.contract import NativeContract
 from infinite_memory.contracts.registry import NATIVE, get_spec
 from infinite_memory.contracts.session import ClientSession, ContractContext
@@ -30,6 +30,7 @@ from infinite_memory.jobs.administration import Administration
 from infinite_memory.jobs.runner import Jobs
 from infinite_memory.mongod.server import LocalMongo
 from infinite_memory.paths import Home
+from infinite_memory.settings import EmbeddingSettings
 from infinite_memory.store import descriptors
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.transports.lines import LineContract
@@ -204,6 +205,7 @@ class Application(AbstractAsyncContextManager["Application"]):
             database=mongodb.database,
             driver=mongodb.driver,
             timeout_s=mongodb.timeout_s,
+            process=lambda: self.mongod.own_pid() if self.mongod is not None else None,
         )
         embedder = open_embedder(
             settings.model,

@@ -1,8 +1,6 @@
 """Settings: defaults < a checkout's file < the home's file < environment < flags, checked into one frozen `Config`.
 
-A wrong key or value is refused at start by name and by who set it. A setting is either the daemon's (model, MongoDB, ports) or
-marked ``per_session``: the latter belong to one client and travel with its connection. ``config/infinite-memory.toml``
-documents every default; a test holds the two together.
+A wrong key or value is refused at start by name and by who set it. What settings there are, `settings` says.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ import dataclasses
 import difflib
 import keyword
 import math
-import re
 import tomllib
 import types
 import typing
@@ -24,252 +21,28 @@ from infinite_memory.contracts.registry import list_specs
 from infinite_memory.errors import ConfigError
 from infinite_memory.paths import CHECKOUT_CONFIG_FILE
 from infinite_memory.redaction import hide, remember
+from infinite_memory.settings import (
+    BackupSettings,
+    CaptureSettings,
+    DaemonSettings,
+    EmbeddingSettings,
+    Form,
+    HooksSettings,
+    HttpSettings,
+    ImportSettings,
+    LimitsSettings,
+    LogSettings,
+    McpSettings,
+    ModelSettings,
+    MongodbSettings,
+    RecallSettings,
+    RetentionSettings,
+    ScopesSettings,
+    SidecarSettings,
+    TimeSettings,
+)
 
 PREFIX = "INFINITE_MEMORY_"
-MIB = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How a text must look, and how that is said."""
-
-    pattern: re.Pattern[str]
-    expected: str
-
-
-# Reserved are the words that `store.scope_cache` gives a meaning of their own.
-SCOPE_NAME = Form(
-    re.compile(r"\s*(?!(?:all|null)\s*$)\S.{0,255}\s*", re.IGNORECASE | re.DOTALL),
-    "a scope's name of 1 to 256 characters; ALL and null are reserved",
-)
-RATE = Form(re.compile(r"[1-9]\d{0,8}/(second|minute|hour|day)"), "a number of requests and a time, as 100/second")
-CLOCK_TIME = Form(re.compile(r"([01]\d|2[0-3]):[0-5]\d"), "a time of day such as 03:00")
-
-
-MONGODB_URI = Form(
-    re.compile(r"mongodb(\+srv)?://([^@/?#]*@)?[^@/?#]+(/[^@?#]*)?(\?.*)?", re.IGNORECASE),
-    "a MongoDB URI such as mongodb://host:27017; in a name or password @ : / ? # % are written %40 %3A %2F %3F %23 %25",
-)
-
-
-def _setting(default: Any, about: str, **checks: Any) -> Any:
-    """Describe a setting. ``secret=True`` hides its value wherever it would be shown, and in errors and logs."""
-    return dataclasses.field(default=default, metadata={"about": about, **checks})
-
-
-@dataclass(frozen=True, slots=True)
-class MongodbSettings:
-    """Which MongoDB keeps the documents."""
-
-    uri: str | None = _setting(
-        None, "A MongoDB server of yours; without it InfiniteMemory runs its own", form=MONGODB_URI, secret=True
-    )
-    database: str = _setting("infinite_memory", "Name of the database")
-    driver: str = _setting("pymongo", "Client library", choices=("pymongo", "motor"))
-    binary: str | None = _setting(
-        None, "Path of the mongod to run; default: the one on PATH, then the installed package's"
-    )
-    import_hosts: str = _setting(
-        "", "Hosts, with commas, from which an older database may be imported besides this machine and `mongodb.uri`"
-    )
-    cache_mb: int = _setting(256, "Cache of our own MongoDB, in MiB", low=256)
-    timeout_s: float = _setting(5.0, "How long a request waits for a server that does not answer, in seconds", low=0.1)
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingSettings:
-    """Which model turns texts into vectors."""
-
-    model: str = _setting("all-MiniLM-L6-v2", "Name or path of the embedding model")
-    truncate_dim: int | None = _setting(None, "Cut vectors to this many dimensions", low=8)
-    precision: str = _setting("fp32", "Arithmetic of the model", choices=("fp32", "int8"))
-    prepare: bool = _setting(
-        True, "Whether the models that come with it are fetched or written in the background where they are missing"
-    )
-    second_model: str = _setting(
-        "auto",
-        "When a second model, which reads other languages than English, is used: from the first such text or question on, always, or"
-        " never",
-        choices=("auto", "always", "off"),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ScopesSettings:
-    """Where memories go when a request does not say."""
-
-    default: str = _setting("Global", "Scope that is active when a session starts", per_session=True, form=SCOPE_NAME)
-    auto_create: bool = _setting(True, "Whether storing into an unknown scope creates it", per_session=True)
-
-
-@dataclass(frozen=True, slots=True)
-class TimeSettings:
-    """How time in words is read."""
-
-    zone: str | None = _setting(None, "IANA name of your time zone; default: the system's", per_session=True)
-
-
-@dataclass(frozen=True, slots=True)
-class RecallSettings:
-    """How long a request may wait."""
-
-    wait_s: float = _setting(20.0, "Longest wait for a model or index that is still loading, in seconds", low=0.0)
-    model_wait_s: float = _setting(
-        2.0, "How long a recall waits for a loading model before it goes by words alone, in seconds", low=0.0
-    )
-    reranker: str | None = _setting(
-        None, "Name or path of a cross-encoder that orders the best hits anew; needs the sentence-transformers extra"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class LimitsSettings:
-    """The largest that is accepted."""
-
-    line_bytes: int = _setting(16 * MIB, "One request line, in bytes", low=1024, per_session=True)
-    text_bytes: int = _setting(MIB, "The text of a memory, in bytes of UTF-8", low=1, per_session=True)
-    tags: int = _setting(100, "Tags of a memory", low=1, per_session=True)
-    tag_chars: int = _setting(200, "One tag, in characters", low=1, per_session=True)
-    metadata_bytes: int = _setting(65536, "Free metadata of a memory, in bytes of JSON", low=2, per_session=True)
-    metadata_depth: int = _setting(20, "Nesting of free metadata, in levels", low=1, high=90, per_session=True)
-    query_chars: int = _setting(10_000, "A query, in characters", low=1, per_session=True)
-    top_k: int = _setting(1000, "Results of one request", low=1, per_session=True)
-    reply_bytes: int = _setting(
-        8 * MIB,
-        "An answer that is never cut (memory-search), in bytes; above it a filter is asked for",
-        low=1024,
-        per_session=True,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class SidecarSettings:
-    """How often derived files are written."""
-
-    save_every_s: float = _setting(60.0, "Longest time that a change stays out of the saved files, in seconds", low=1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class RetentionSettings:
-    """What is cleaned away, and when."""
-
-    purge_deleted_days: int = _setting(30, "Days after which soft-deleted memories are removed for good", low=1)
-    purge_pruned_days: int | None = _setting(
-        None, "Days after which what `prune` hid is removed for good; default: never", low=1
-    )
-    max_age_days: int | None = _setting(None, "Days after which `prune` hides a memory; default: never", low=1)
-    max_memories: int | None = _setting(None, "Memories of a scope that `prune` leaves; default: all", low=1)
-    max_text_mb: float | None = _setting(None, "Texts of a scope that `prune` leaves, in MiB; default: all", low=0.001)
-    deduplicate: bool = _setting(False, "Whether equal texts are merged each night; restore_memory undoes it")
-    summarize: bool = _setting(False, "Whether old conversations get a summary each night")
-    summary_hides: bool = _setting(False, "Whether `summarize` hides what it summed up; restore_memory undoes it")
-    summary_by_model: bool = _setting(
-        False, "Whether `summarize` has the model of `model` write; otherwise it chooses sentences"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class BackupSettings:
-    """When backups are made by themselves, how many are kept, and what locks them."""
-
-    time: str | None = _setting("03:00", "Time of the daily backup, HH:MM in your zone; empty: none", form=CLOCK_TIME)
-    keep_daily: int = _setting(7, "Days whose newest scheduled backup is kept", low=1)
-    keep_weekly: int = _setting(4, "Weeks whose newest scheduled backup is kept", low=0)
-    folder: str | None = _setting(None, "Where backups go; default: backups in the home")
-    passphrase_file: str | None = _setting(None, "File whose first line is the passphrase that locks backups")
-    key_file: str | None = _setting(None, "File whose content is the key that locks backups")
-    max_unpacked_mb: int | None = _setting(
-        None, "What a backup may unpack into, in MiB; default: 1000 times its size, and at least 256", low=1
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ImportSettings:
-    """From where memories may be imported."""
-
-    folders: str | None = _setting(
-        None,
-        "Folders, with commas or colons (Windows: semicolons) between, from which assistants and scripts may import; the command "
-        "line may name any path; default: imports in the home",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureSettings:
-    """What the hooks of assistants store."""
-
-    enabled: bool = _setting(True, "Whether hooks store what is said in sessions", per_session=True)
-    digests: bool = _setting(
-        True, "Whether each session is given a digest, made of its own sentences", per_session=True
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class HooksSettings:
-    """What the hooks of assistants recall into a session."""
-
-    start_tokens: int = _setting(
-        1500, "Most tokens that a session is given at its start; 0: none", low=0, high=3000, per_session=True
-    )
-    prompt_tokens: int = _setting(
-        600, "Most tokens that are added to a prompt; 0: none", low=0, high=3000, per_session=True
-    )
-    min_confidence: float = _setting(
-        0.7, "Least probability that what is added to a prompt belongs to it", low=0.0, high=1.0, per_session=True
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class DaemonSettings:
-    """How the daemon lives."""
-
-    idle_exit_s: float = _setting(900.0, "Seconds after its last client when the daemon leaves; 0: never", low=0.0)
-    transport: str = _setting("unix", "How clients reach it; tcp is loopback with a token", choices=("unix", "tcp"))
-
-
-@dataclass(frozen=True, slots=True)
-class McpSettings:
-    """What MCP clients see."""
-
-    tools: str = _setting("all", "Which tools are offered; a client pays for each with context",
-                          choices=("core", "all"), per_session=True)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class HttpSettings:
-    """The HTTP API, and MCP over HTTP, on loopback, with tokens."""
-
-    port: int | None = _setting(
-        None, "Port to listen on; without it there is no HTTP; 0: a free one", low=0, high=65535
-    )
-    origins: str = _setting("", "Origins of web pages that may call, besides loopback; commas between")
-    session_idle_s: float = _setting(1800.0, "Seconds after which a session that nobody uses ends", low=1.0)
-    rate: str | None = _setting("6000/minute", "Most requests of one token, as 100/second; empty: no limit", form=RATE)
-    concurrent: int = _setting(
-        32, "Requests of one token that are worked on at the same time; others wait their turn", low=1
-    )
-    connections: int = _setting(
-        256, "Connections that may be open; never more than a quarter of the files that the daemon may open", low=8
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
-    """A language model for the AgentMem contract's chat and facts; without it nothing is generated."""
-
-    api: str | None = _setting(None, "What the server speaks", choices=("openai", "anthropic"))
-    url: str | None = _setting(None, "Address; openai: with its version, as http://127.0.0.1:11434/v1", secret=True)
-    name: str | None = _setting(None, "Name of the model at that server")
-    key_file: str | None = _setting(None, "File whose first line is the key")
-    timeout_s: float = _setting(30.0, "How long an answer may take, in seconds", low=0.1)
-
-
-@dataclass(frozen=True, slots=True)
-class LogSettings:
-    """What is written to the logs folder."""
-
-    level: str = _setting("INFO", "Least severity", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
-    file_mb: int = _setting(5, "Size of one log file, in MiB; four are kept", low=1)
 
 
 @dataclass(frozen=True, slots=True)

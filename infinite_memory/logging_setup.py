@@ -12,15 +12,16 @@ import logging
 import logging.handlers
 import os
 import re
+import shutil
 import sys
 import threading
 import traceback
 from types import TracebackType
 from typing import Any
 
-from infinite_memory.config import MIB, LogSettings
 from infinite_memory.paths import Home
 from infinite_memory.redaction import redacted
+from infinite_memory.settings import MIB, LogSettings
 
 MAX_FILES = 3  # beside the one being written
 PRINTED_BYTES = 1 * MIB
@@ -111,11 +112,15 @@ def bound_printed(home: Home, limit_bytes: int = PRINTED_BYTES) -> None:
         known = file.stat()
         if known.st_size <= limit_bytes or not os.path.samestat(known, os.fstat(2)):
             return
+        if os.name != "posix":  # a file that is open cannot be renamed there
+            with contextlib.suppress(OSError):
+                shutil.copyfile(file, file.with_suffix(".out.1"))
+            _empty_printed()
+            return
         try:
             fresh = os.open(file.with_suffix(".out.new"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         except OSError:  # no file can be opened: then what was printed goes
-            os.ftruncate(2, 0)
-            os.lseek(2, 0, os.SEEK_SET)
+            _empty_printed()
             return
         file.replace(file.with_suffix(".out.1"))
         file.with_suffix(".out.new").replace(file)
@@ -123,3 +128,8 @@ def bound_printed(home: Home, limit_bytes: int = PRINTED_BYTES) -> None:
             if os.path.samestat(known, os.fstat(stream)):
                 os.dup2(fresh, stream)
         os.close(fresh)
+
+
+def _empty_printed() -> None:
+    os.ftruncate(2, 0)
+    os.lseek(2, 0, os.SEEK_SET)

@@ -1,6 +1,6 @@
-"""Write docs/time.md from the table of phrases that the tests run (tests/data/time/phrases.json).
+"""Write docs/time.md and the tables of docs/time/ from the phrases that the tests run (tests/data/time).
 
-``python scripts/make_time_docs.py`` writes the page; with ``--check`` it only tells, by its exit code, whether it is current.
+``python scripts/make_time_docs.py`` writes the pages; with ``--check`` it only tells, by its exit code, whether they are current.
 """
 
 from __future__ import annotations
@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "tests" / "data" / "time" / "phrases.json"
 INFLECTED = ROOT / "tests" / "data" / "time" / "inflected.json"
 DECLARATION = ROOT / "tests" / "data" / "time" / "declaration.json"
 LANGUAGES = ROOT / "tests" / "data" / "time" / "languages.json"
-PAGE = ROOT / "docs" / "time.md"
+DOCS = ROOT / "docs"
+LETTERS = ("AE", "FK", "LQ", "RZ")
+"""Pages of the other languages, by the first letter of a language's name: one page would be too long to read."""
 
 OWN = {
     "en": "English",
@@ -28,8 +31,8 @@ OWN = {
 
 HEAD = """# Time in words
 
-`recall_memory_by_time` and `filter.time_query` take time as people say it. This page is made by `scripts/make_time_docs.py` from
-the tables that the tests run (`tests/data/time`); edit those.
+`recall_memory_by_time` and `filter.time_query` take time as people say it. This page and its tables are made by
+`scripts/make_time_docs.py` from what the tests run (`tests/data/time`); edit that.
 
 - A range is half open: its start is inside, its end is not. All times on this page are wall time in the zone that is named.
 - Words are read from `now` (the clock, or `now` in the request) in the user's zone (`time.zone`, or `timezone` in the request).
@@ -66,37 +69,77 @@ the tables that the tests run (`tests/data/time`); edit those.
 """
 
 
-def page() -> str:
-    """Build the page's text."""
+PAGES = {
+    "days": ("Days, weeks, months", "days, weeks, months and dates", 0, 6),
+    "ranges": ("Ranges and times of the day", "ranges, times of the day, holidays and sentences", 6, 12),
+    "languages": (
+        "Seven languages, and the edges of the calendar",
+        "six more languages, and the edges of the calendar",
+        12,
+        None,
+    ),
+}
+"""File, title, what it shows, and which sections of the table of phrases stand in it."""
+
+
+def pages() -> dict[str, str]:
+    """Build the text of every page, by its path below ``docs``."""
     table = json.loads(TABLE.read_text(encoding="utf-8"))
-    parts = [HEAD]
-    for section in table["sections"]:
-        parts.append(f"## {section['title']}\n")
-        if section["note"]:
-            parts.append(f"{section['note']}\n")
-        parts.append(f"Said at {section['now'].replace('T', ' ')}, zone {section['zone']}.\n")
-        rows = [f"| {text} | {start or 'no start'} | {end} |" for text, start, end in section["cases"]]
-        parts.append("\n".join(["| words | from | to |", "| --- | --- | --- |", *rows]) + "\n")
+    made = {"time.md": HEAD + overview(table)}
+    for name, (title, shows, first, last) in PAGES.items():
+        parts = [
+            f"# {title}\n",
+            f"How {shows} are read; each line is run by the tests. The rules are in [Time in words](../time.md).\n",
+        ]
+        made[f"time/{name}.md"] = "\n".join(parts + [section(one) for one in table["sections"][first:last]])
+    return made | languages()
+
+
+def overview(table: dict[str, Any]) -> str:
+    """Build the end of the first page: where the tables are, and in what no time is found."""
+    links = [f"- [{title}](time/{name}.md)" for name, (title, *_) in PAGES.items()]
+    links += [f"- [{letters_title(letters)}](time/languages-{letters.lower()}.md)" for letters in LETTERS]
+    links.append("- [Inflected forms, and texts without a time](time/inflected.md)")
     shown = ", ".join(f"`{text}`" for text in table["none"] if text.strip())
-    parts.append(f"## No time\n\nIn these no time is found: {shown}.\n")
-    parts.append(languages())
-    return "\n".join(parts)
+    return "\n".join(["\n## Tables\n", *links, "\n## No time\n", f"In these no time is found: {shown}.\n"])
 
 
-def languages() -> str:
-    """Build the table of the other languages."""
+def section(one: dict[str, Any]) -> str:
+    """Build one section of phrases with their ranges."""
+    rows = [f"| {text} | {start or 'no start'} | {end} |" for text, start, end in one["cases"]]
+    note = [f"{one['note']}\n"] if one["note"] else []
+    said = f"Said at {one['now'].replace('T', ' ')}, zone {one['zone']}.\n"
+    table = "\n".join(["| words | from | to |", "| --- | --- | --- |", *rows]) + "\n"
+    return "\n".join([f"## {one['title']}\n", *note, said, table])
+
+
+def letters_title(letters: str) -> str:
+    """Return the title of a page of other languages."""
+    return f"Other languages, {letters[0]} to {letters[1]}"
+
+
+def languages() -> dict[str, str]:
+    """Build the pages of the other languages."""
     table = json.loads(LANGUAGES.read_text(encoding="utf-8"))
-    count = len(table["languages"])
+    entries = table["languages"]
     head = (
-        f"## Other languages\n\n{count} languages without a table of their own are tested, each with these phrases. They are facts of "
+        f"{len(entries)} languages without a table of their own are tested, each with these phrases. They are facts of "
         f"{table['source']} ({table['licence']}); the ranges follow from what CLDR says they mean.\n"
     )
-    rows = [
-        f"| {entry['language']} | {' · '.join(text for text, _, _ in entry['cases'])} |" for entry in table["languages"]
-    ]
-    table_rows = "\n".join([head, "| language | phrases |", "| --- | --- |", *rows])
-    names = {entry["code"]: entry["language"] for entry in table["languages"]}
-    return "\n\n".join([table_rows, inflected(names), timeless(names)]) + "\n"
+    made = {}
+    for letters in LETTERS:
+        rows = [
+            f"| {entry['language']} | {' · '.join(text for text, _, _ in entry['cases'])} |"
+            for entry in entries
+            if letters[0] <= entry["language"][0] <= letters[1]
+        ]
+        lines = [f"# {letters_title(letters)}\n", head, "| language | phrases |", "| --- | --- |", *rows]
+        made[f"time/languages-{letters.lower()}.md"] = "\n".join(lines) + "\n"
+    names = {entry["code"]: entry["language"] for entry in entries}
+    title = "# Inflected forms, and texts without a time"
+    purpose = "What is tested of languages that inflect their words of time, and of texts that hold none."
+    made["time/inflected.md"] = "\n\n".join([title, purpose, inflected(names), timeless(names)]) + "\n"
+    return made
 
 
 def inflected(names: dict[str, str]) -> str:
@@ -122,11 +165,13 @@ def timeless(names: dict[str, str]) -> str:
 
 
 def main() -> int:
-    """Write the page, or check it."""
-    written = page()
+    """Write the pages, or check them."""
+    made = {DOCS / name: text for name, text in pages().items()}
     if "--check" in sys.argv[1:]:
-        return 0 if PAGE.exists() and PAGE.read_text(encoding="utf-8") == written else 1
-    PAGE.write_text(written, encoding="utf-8")
+        return int(any(not page.exists() or page.read_text(encoding="utf-8") != text for page, text in made.items()))
+    for page, text in made.items():
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(text, encoding="utf-8")
     return 0
 
 

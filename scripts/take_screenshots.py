@@ -26,7 +26,11 @@ MEMORIES = (
     ("The spare key is with the neighbour", "House", ["neighbour"], "2026-08-05T12:00:00Z"),
 )
 VIEWS = {"timeline": "/page/timeline?at=2026", "scopes": "/page/scopes", "duplicates": "/page/duplicates", "backups": "/page/backups",
-         "health": "/page/health", "tokens": "/page/tokens", "import": "/page/import"}  # fmt: skip
+         "health": "/page/health", "tokens": "/page/tokens", "import": "/page/import",
+         "why": "/page/why?q=who+teaches+Ada+the+violin&tags=music&id={memory_id}"}  # fmt: skip
+PHONE = {"viewport": {"width": 390, "height": 760}}
+DARK = {"color_scheme": "dark"}
+QUESTION = "/?q=spare+key"
 
 
 def fill(memory: Client) -> str:
@@ -71,14 +75,17 @@ def main() -> int:
             opened.open(f"/page/memories/{memory_id}")
             take(page, folder, "memory")
             for name, address in VIEWS.items():
-                opened.open(address)
+                opened.open(address.format(memory_id=memory_id))
                 if name == "duplicates":
                     page.get_by_role("button", name="Look").click()
                     page.get_by_role("radio").first.wait_for()
                 take(page, folder, name)
-        phone = {"viewport": {"width": 390, "height": 760}, "color_scheme": "dark"}
-        with window(browser, url, storage_state=state, **phone) as opened:
-            take(opened.open("/?q=spare+key"), folder, "phone-dark")
+        for name, options, address in (
+            ("dark", {"viewport": {"width": 1100, "height": 760}, **DARK}, QUESTION), ("phone", PHONE, f"/page/memories/{memory_id}"),
+            ("phone-dark", {**PHONE, **DARK}, QUESTION),
+        ):  # fmt: skip
+            with window(browser, url, storage_state=state, **options) as opened:
+                take(opened.open(address), folder, name)
     return 0
 
 

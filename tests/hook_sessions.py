@@ -47,10 +47,28 @@ class HookSession:
         with self.transcript.open("ab") as file:
             file.write(b"".join(json.dumps(entry).encode("ascii") + b"\n" for entry in entries))
 
-    def say_in_codex(self, prompt: str, answer: str) -> None:
-        """Append an exchange to a rollout of Codex, as its version 0.13x writes it."""
+    def begin_codex(self, *, forked_from: str | None = None, at: dt.datetime = START) -> None:
+        """Write the first line of a rollout of Codex."""
+        when = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        meta = {
+            "id": self.session_id,
+            "timestamp": when,
+            "cwd": str(self.project),
+            "originator": "codex_cli_rs",
+            "source": "cli",
+        }
+        more = {"forked_from_id": forked_from} if forked_from else {}
+        self.write({"timestamp": when, "type": "session_meta", "payload": meta | more})
+
+    def say_in_codex(self, prompt: str, answer: str, *, turn: str | None = None, **more: Any) -> None:
+        """Append an exchange to a rollout of Codex, as its version 0.14x writes it."""
+        if turn is not None:
+            started = {"type": "task_started", "turn_id": turn}
+            self.write(
+                {"timestamp": self.entry("user", "", **more)["timestamp"], "type": "event_msg", "payload": started}
+            )
         for kind, role, text in (("user_message", "user", prompt), ("agent_message", "assistant", answer)):
-            at = self.entry(role, "")["timestamp"]
+            at = self.entry(role, "", **more)["timestamp"]
             said = [{"type": "input_text" if role == "user" else "output_text", "text": text}]
             self.write(
                 {
@@ -60,6 +78,53 @@ class HookSession:
                 },
                 {"timestamp": at, "type": "event_msg", "payload": {"type": kind, "message": text}},
             )
+
+    def say_in_gemini(self, prompt: str, answer: str) -> None:
+        """Append an exchange to a record of Gemini CLI, as its version of August 2026 writes it: what a tool answered, and the rest."""
+        asked, told = str(uuid.uuid4()), str(uuid.uuid4())
+        at = [self.entry("user", "")["timestamp"] for _ in range(2)]
+        context = {"text": "<hook_context>&lt;infinite-memory&gt; recalled</hook_context>"}
+        message = {
+            "id": told,
+            "timestamp": at[1],
+            "type": "gemini",
+            "content": [{"text": "hm", "thought": True}, {"text": answer}],
+        }
+        call = {"functionCall": {"name": "read_file", "args": {}}}
+        self.write(
+            {
+                "sessionId": self.session_id,
+                "projectHash": "0",
+                "startTime": at[0],
+                "lastUpdated": at[0],
+                "kind": "main",
+            },
+            {
+                "id": asked,
+                "timestamp": at[0],
+                "type": "user",
+                "content": [{"text": prompt}, context],
+                "displayContent": [{"text": prompt}],
+            },
+            {"$set": {"lastUpdated": at[0]}},
+            {
+                "id": str(uuid.uuid4()),
+                "timestamp": at[1],
+                "type": "gemini",
+                "content": [call],
+                "toolCalls": [{"name": "read_file"}],
+            },
+            {
+                "id": str(uuid.uuid4()),
+                "timestamp": at[1],
+                "type": "user",
+                "content": [{"functionResponse": {"name": "read_file"}}],
+            },
+            {"id": str(uuid.uuid4()), "timestamp": at[1], "type": "info", "content": "a notice"},
+            message,
+            {"$set": {"messages": [{"id": asked, "timestamp": at[0], "type": "user", "content": "rewritten"}]}},
+            message | {"tokens": {"total": 7}},
+        )
 
     def say(self, prompt: str, answer: str) -> None:
         """Append an exchange."""

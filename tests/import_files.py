@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from infinite_memory.config import LimitsSettings
+from infinite_memory.settings import LimitsSettings
 from infinite_memory.transfer.formats import Budget, Entry, Incoming, Refused, find_format
 from infinite_memory.transfer.formats.sources import open_source
 from infinite_memory.transfer.import_folders import locate_anywhere

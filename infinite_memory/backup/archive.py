@@ -1,7 +1,6 @@
-"""The container of a backup: numbered parts, each compressed and chained to all before it by a digest.
+"""The container of a backup, written and read: numbered parts, each compressed and chained to all before it by a digest.
 
-`docs/backup-format.md` is the description for those who read a backup without this program; the two are held together by a
-test. Documents are opaque here: a part holds whole BSON documents, one after another, of one named collection.
+`archive_format` has its layout. Documents are opaque here: a part holds whole BSON documents, one after another, of one named collection.
 
 Why a chain of digests and not one sum at the end: a fault is known where it stands, before anything after it is believed, and
 parts cannot be left out or exchanged.
@@ -12,14 +11,40 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import struct
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
+from infinite_memory.backup.archive_format import (
+    COUNT,
+    DATA,
+    DIGEST_BYTES,
+    END_MAGIC,
+    FORMAT_VERSION,
+    FRAME,
+    FREE_UNPACKED_BYTES,
+    HEAD,
+    MAGIC,
+    MAX_HEAD_BYTES,
+    MAX_NAME_BYTES,
+    MAX_PART_BYTES,
+    MAX_PARTS,
+    MAX_PAYLOAD_BYTES,
+    MAX_TAIL_BYTES,
+    MAX_UNPACK_RATIO,
+    PREAMBLE,
+    TAIL,
+    TRAILER,
+    Part,
+    Summary,
+    chain,
+    find_wrong_field,
+    pad,
+    split_documents,
+    to_json,
+)
 from infinite_memory.backup.encryption import Cipher, Secret
 from infinite_memory.errors import BackupError
 
@@ -28,61 +53,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-FORMAT_VERSION = 1
-MAGIC = b"\x89IMBKP\r\n"  # the line end shows a transfer as text, as PNG's does
-END_MAGIC = b"IMBKPEND"
-
-_PREAMBLE = struct.Struct(">8sH")  # magic, format version
-_FRAME = struct.Struct(">4sQ")  # kind, length of the payload
-_TRAILER = struct.Struct(">Q8s")  # where the tail begins, end magic
-_COUNT = struct.Struct(">HI")  # length of the collection's name, number of documents
-_DIGEST_BYTES = 32
-MAX_NAME_BYTES = 120
-_LENGTH = struct.Struct("<i")
-
-MAX_PART_BYTES = 48 << 20
-"""Largest part before compression: a page of documents, one of which may have MongoDB's 16 MiB."""
-
-MAX_PAYLOAD_BYTES = MAX_PART_BYTES + (1 << 20)
-MAX_HEAD_BYTES = 64 << 10
-MAX_TAIL_BYTES = 32 << 20  # unpacked; it counts the documents of each collection
-MAX_PARTS = 1_000_000
-MAX_SCHEMA_VERSION = 1 << 31
-
-FREE_UNPACKED_BYTES = 256 << 20
-MAX_UNPACK_RATIO = 1000
-"""What parts may unpack into, all together: the first always, beyond it so many times what was read of the file.
-
-Why the writer keeps the ratio too (`_padded`): a few hundred equal texts of a MiB are an honest memory, and shrink as bombs do.
-"""
-
-_PAD_RATIO = MAX_UNPACK_RATIO // 2
-_PAD_FROM = 64 << 10  # bytes of a part; the frame of a smaller one is not that much smaller
-_SKIPPABLE = struct.Struct("<II")  # magic and length of a frame of zstd that is skipped
-_SKIPPABLE_MAGIC = 0x184D2A50
 _READ_BYTES = 1 << 20
 _LEVEL = 3  # higher levels cost seconds and gain little, for most of a backup is vectors
-
-HEAD, DATA, TAIL = b"HEAD", b"DATA", b"TAIL"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Whole documents of one collection: BSON, one after another."""
-
-    collection: str
-    count: int
-    documents: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What a whole backup holds: its head, and how many documents of each collection."""
-
-    head: Mapping[str, Any]
-    counts: Mapping[str, int]
-    parts: int
-    details: Mapping[str, Any]
 
 
 class BackupWriter:
@@ -93,10 +65,10 @@ class BackupWriter:
         self._compressor = zstd.ZstdCompressor(level=_LEVEL)
         self._number = 0
         self._counts: Counter[str] = Counter()
-        preamble = _PREAMBLE.pack(MAGIC, FORMAT_VERSION)
+        preamble = PREAMBLE.pack(MAGIC, FORMAT_VERSION)
         self._write(preamble)
         self._digest = hashlib.sha256(preamble).digest()
-        self._frame(HEAD, _to_json(head))
+        self._frame(HEAD, to_json(head))
 
     def add(self, part: Part) -> None:
         """Write a part; a thread may do it.
@@ -105,7 +77,7 @@ class BackupWriter:
             OSError: the file cannot be written.
         """
         name = part.collection.encode("ascii")
-        body = _COUNT.pack(len(name), part.count) + name + part.documents
+        body = COUNT.pack(len(name), part.count) + name + part.documents
         self._counts[part.collection] += part.count
         self._frame(DATA, self._packed(body))
 
@@ -113,8 +85,8 @@ class BackupWriter:
         """Write the end, without which the file is no backup, and *details* into it."""
         at = self._file.tell()
         tail = {"counts": dict(self._counts), "parts": self._number, "details": dict(details)}
-        self._frame(TAIL, self._packed(_to_json(tail)))
-        self._write(_TRAILER.pack(at, END_MAGIC))
+        self._frame(TAIL, self._packed(to_json(tail)))
+        self._write(TRAILER.pack(at, END_MAGIC))
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -122,12 +94,12 @@ class BackupWriter:
         return self._counts
 
     def _packed(self, body: bytes) -> bytes:
-        packed = _padded(self._compressor.compress(body, self._compressor.FLUSH_FRAME), len(body))
+        packed = pad(self._compressor.compress(body, self._compressor.FLUSH_FRAME), len(body))
         return packed if self._cipher is None else self._cipher.encrypt(self._number, packed, self._digest)
 
     def _frame(self, kind: bytes, payload: bytes) -> None:
-        header = _FRAME.pack(kind, len(payload))
-        self._digest = _chained(self._digest, header, payload)
+        header = FRAME.pack(kind, len(payload))
+        self._digest = chain(self._digest, header, payload)
         self._write(header)
         self._write(payload)
         self._write(self._digest)
@@ -160,8 +132,8 @@ class BackupReader:
         self._at = 0
         self._size = file.seek(0, os.SEEK_END)
         file.seek(0)
-        preamble = self._read(_PREAMBLE.size, "its beginning")
-        magic, version = _PREAMBLE.unpack(preamble)
+        preamble = self._read(PREAMBLE.size, "its beginning")
+        magic, version = PREAMBLE.unpack(preamble)
         if magic != MAGIC:
             raise BackupError(f"{name} is no backup of InfiniteMemory (it begins with other bytes)")
         self._digest = hashlib.sha256(preamble).digest()
@@ -176,7 +148,7 @@ class BackupReader:
         if kind != HEAD or version < 1:
             raise self._damaged(0, "it has no head")
         self.head = self._json(payload, 0)
-        if (wrong := _wrong_field(self.head)) is not None:
+        if (wrong := find_wrong_field(self.head)) is not None:
             raise self._damaged(0, f"{wrong} in its head is not what is written there")
         self.is_encrypted = "lock" in self.head
         self._cipher: Cipher | None = None
@@ -236,9 +208,9 @@ class BackupReader:
         return whole.hexdigest()
 
     def _end(self, at: int, tail: Mapping[str, Any], counts: Counter[str], number: int) -> None:
-        trailer = self._read(_TRAILER.size, "its last bytes")
-        if trailer != _TRAILER.pack(at, END_MAGIC):
-            raise self._damaged(self._at - _TRAILER.size, "its last bytes are others than were written")
+        trailer = self._read(TRAILER.size, "its last bytes")
+        if trailer != TRAILER.pack(at, END_MAGIC):
+            raise self._damaged(self._at - TRAILER.size, "its last bytes are others than were written")
         if self._at != self._size:
             raise self._damaged(self._at, f"{self._size - self._at:,} bytes follow its end")
         if tail.get("counts") != dict(counts) or tail.get("parts") != number:
@@ -248,15 +220,15 @@ class BackupReader:
 
     def _frame(self) -> tuple[bytes, bytes, int]:
         at = self._at
-        header = self._read(_FRAME.size, "the beginning of a part")
-        kind, length = _FRAME.unpack(header)
+        header = self._read(FRAME.size, "the beginning of a part")
+        kind, length = FRAME.unpack(header)
         if kind == HEAD and length > MAX_HEAD_BYTES:
             raise self._damaged(at, f"its head has {length:,} bytes, the limit is {MAX_HEAD_BYTES:,}")
-        if length > MAX_PAYLOAD_BYTES or self._at + length + _DIGEST_BYTES > self._size:
+        if length > MAX_PAYLOAD_BYTES or self._at + length + DIGEST_BYTES > self._size:
             raise self._damaged(at, "a part's length is wrong, or the file was cut off")
         payload = self._read(length, "a part")
-        digest = _chained(self._digest, header, payload)
-        if self._read(_DIGEST_BYTES, "a part's digest") != digest:
+        digest = chain(self._digest, header, payload)
+        if self._read(DIGEST_BYTES, "a part's digest") != digest:
             raise self._damaged(at, "a part's digest does not fit")
         self._digest = digest
         self._number += 1
@@ -300,9 +272,9 @@ class BackupReader:
 
     def _part(self, body: bytes, at: int) -> Part:
         try:
-            length, count = _COUNT.unpack_from(body)
-            start = _COUNT.size + length
-            name = body[_COUNT.size : start].decode("ascii")
+            length, count = COUNT.unpack_from(body)
+            start = COUNT.size + length
+            name = body[COUNT.size : start].decode("ascii")
         except (struct.error, UnicodeDecodeError) as exc:
             raise self._damaged(at, "a part does not say what it holds") from exc
         if not 0 < length <= MAX_NAME_BYTES:
@@ -341,21 +313,6 @@ class BackupReader:
         )
 
 
-def split_documents(documents: bytes) -> Iterator[bytes]:
-    """Cut BSON documents that follow each other apart.
-
-    Raises:
-        ValueError: the bytes are no whole documents.
-    """
-    at, end = 0, len(documents)
-    while at < end:
-        length = _LENGTH.unpack_from(documents, at)[0] if at + 5 <= end else 0
-        if length < 5 or at + length > end or documents[at + length - 1] != 0:
-            raise ValueError("a document is cut off or damaged")
-        yield documents[at : at + length]
-        at += length
-
-
 def read_head(file: BinaryIO, name: str) -> dict[str, Any]:
     """Read what a backup says of itself, without opening what is in it.
 
@@ -364,43 +321,3 @@ def read_head(file: BinaryIO, name: str) -> dict[str, Any]:
         OSError: it cannot be read.
     """
     return BackupReader(file, name).head
-
-
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
-_WORD = re.compile(r"[A-Za-z0-9._+-]{1,80}")
-
-_HEAD_FIELDS: Mapping[str, Callable[[Any], bool]] = {
-    "created_at": lambda value: isinstance(value, str) and _INSTANT.fullmatch(value) is not None,
-    "product": lambda value: isinstance(value, str) and _WORD.fullmatch(value) is not None,
-    "product_version": lambda value: isinstance(value, str) and _WORD.fullmatch(value) is not None,
-    "reason": lambda value: isinstance(value, str) and _WORD.fullmatch(value) is not None,
-    "database": lambda value: isinstance(value, str) and len(value) <= 200 and value.isprintable(),
-    "schema_version": lambda value: type(value) is int and 0 <= value < MAX_SCHEMA_VERSION,
-    "consistent": lambda value: isinstance(value, bool),
-    "lock": lambda value: isinstance(value, dict),
-}
-"""What a head may say: it is shown in lists and logs before anything vouches for it."""
-
-
-def _wrong_field(head: Mapping[str, Any]) -> str | None:
-    """Name the first field of a head that is not what we write; None without one. A field may be missing."""
-    return next((name for name, is_right in _HEAD_FIELDS.items() if name in head and not is_right(head[name])), None)
-
-
-def _padded(packed: bytes, size: int) -> bytes:
-    """Add a frame that is skipped to what shrank so much that a reader might take it for a bomb."""
-    missing = size // _PAD_RATIO - len(packed)
-    if size <= _PAD_FROM or missing <= 0:
-        return packed
-    return packed + _SKIPPABLE.pack(_SKIPPABLE_MAGIC, missing) + bytes(missing)
-
-
-def _chained(before: bytes, header: bytes, payload: bytes) -> bytes:
-    digest = hashlib.sha256(before)
-    digest.update(header)
-    digest.update(payload)
-    return digest.digest()
-
-
-def _to_json(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True).encode()

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.config import BackupSettings
 from infinite_memory.errors import BackupError, truncated_repr
+from infinite_memory.settings import BackupSettings
 
 SALT_BYTES = 16
 KEY_BYTES = 32

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import errno
 import os
 import re
 import secrets
-import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from infinite_memory.backup.archive import MAGIC
+from infinite_memory.backup.archive_format import MAGIC
 from infinite_memory.errors import BackupError, BackupNotFoundError, truncated_repr
+from infinite_memory.platform_files import open_regular
 
 SUFFIX = ".dump"
 NAME = re.compile(r"backup_(\d{4})-(\d\d)-(\d\d)T(\d\d)-(\d\d)-(\d\d)Z(?:-\d+)?\.dump")
@@ -140,24 +139,6 @@ def find_backup_for_client(folder: Path, name: str) -> Path:
         if not begins_as_backup:
             raise BackupNotFoundError(f"there is no backup {truncated_repr(name)}")
     return file
-
-
-def open_regular(file: Path, *, follow_links: bool = True) -> BinaryIO:
-    """Open a regular file for reading; never waits, as the opening of a pipe or device may.
-
-    Raises:
-        OSError: it cannot be read, or is a folder, pipe, socket or device, or a link where links are not followed.
-    """
-    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-    flags |= 0 if follow_links else getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(file, flags)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
 
 
 def display_name(file: Path) -> str:

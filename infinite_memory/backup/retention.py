@@ -16,10 +16,11 @@ from zoneinfo import ZoneInfo
 
 from infinite_memory.backup.archive import read_head
 from infinite_memory.backup.encryption import Secret
-from infinite_memory.backup.folder import NAME, display_name, list_names, open_regular
+from infinite_memory.backup.folder import NAME, display_name, list_names
 from infinite_memory.backup.service import Backup, Backups, Checks, verify_file
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import BackupError
+from infinite_memory.platform_files import open_regular
 
 log = logging.getLogger(__name__)
 

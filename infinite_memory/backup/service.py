@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory import __version__
-from infinite_memory.backup.archive import BackupReader, BackupWriter, Part, Summary, read_head
+from infinite_memory.backup.archive import BackupReader, BackupWriter, read_head
+from infinite_memory.backup.archive_format import Part, Summary
 from infinite_memory.backup.encryption import Cipher, Secret, find_secret, new_lock
 from infinite_memory.backup.folder import (
     SUFFIX,
@@ -27,13 +28,14 @@ from infinite_memory.backup.folder import (
     find_backup_for_client,
     list_names,
     make_stem,
-    open_regular,
     unwritable,
 )
 from infinite_memory.clock import Clock
-from infinite_memory.config import MIB, BackupSettings, Config
+from infinite_memory.config import Config
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import BackupError, StoreError, StoreUnavailableError
+from infinite_memory.platform_files import open_regular
+from infinite_memory.settings import MIB, BackupSettings
 from infinite_memory.store.base import Store
 from infinite_memory.store.copies import MEMORIES_PREFIX, SCOPES, Chunk, Snapshot
 from infinite_memory.store.mongo.backup_checks import BackupCheck, RestoreLimits, Separation

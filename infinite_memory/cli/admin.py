@@ -10,12 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.cli.capture import describe_events, failing_events, malformed_files
 from infinite_memory.cli.daemon_requests import ask, ask_daemon, home_and_config
+from infinite_memory.cli.hook_checks import check_hooks
 from infinite_memory.cli.progress import add_option, asking
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import EmbeddingError, InfiniteMemoryError
-from infinite_memory.hooks.control import read_control
 from infinite_memory.paths import CHECKOUT_CONFIG_FILE
 
 Json = dict[str, Any]
@@ -35,7 +34,9 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     helped.add_argument("action", nargs="?", metavar="ACTION")
     helped.add_argument("--json", action="store_true")
     commands.add_parser(
-        "doctor", parents=[common], help="check database, documents, model, index, permissions and disk"
+        "doctor",
+        parents=[common],
+        help="check database, documents, model, index, permissions, disk and assistants' hooks",
     ).add_argument("--json", action="store_true")
     optimizing = commands.add_parser("optimize", parents=[common], help="tidy up; changes no words unless told to")
     optimizing.add_argument(
@@ -171,7 +172,7 @@ def doctor(options: argparse.Namespace) -> int:
         short = f"only {free / 2**20:,.0f} MiB are free" if free < FREE_BYTES else None
         found("disk", short, f"{free / 2**30:,.1f} GiB are free")
         _check_parts(options, settings, found)
-        _check_hooks(home.path, found)
+        check_hooks(home.path, os.environ, Path.home(), found)
     _check_model(settings, found)
     well = all(finding["ok"] for finding in findings)
     if options.json:
@@ -204,14 +205,6 @@ def _check_parts(options: argparse.Namespace, settings: Any, found: Any) -> None
     indexed = one["sidecar"]["count"]
     differ = f"the index holds {indexed:,} memories, the database {stored:,}; infinite-memory reindex mends that"
     found("counts", differ if indexed != stored else None, f"{stored:,} memories, all indexed")
-
-
-def _check_hooks(home: Path, found: Any) -> None:
-    """Tell the last event of each kind of hook, and what fails; nothing where no hook ever ran."""
-    events = describe_events(home)
-    problems = "; ".join(filter(None, (failing_events(home), malformed_files(home)))) or None
-    if events or problems:
-        found("hooks", problems, f"capture is {read_control(home).state}; {'; '.join(events)}")
 
 
 def _set_aside(documents: list[Json]) -> str | None:

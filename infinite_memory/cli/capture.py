@@ -39,7 +39,9 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         "hook", help="what an assistant's hook runs: its event on standard input, no failure ever"
     )
     hook.add_argument(
-        "event", metavar="EVENT", help="SessionStart, UserPromptSubmit, Stop, SubagentStop, PreCompact or SessionEnd"
+        "event",
+        metavar="EVENT",
+        help="SessionStart, UserPromptSubmit, Stop, SubagentStop, PreCompact or SessionEnd; of others, what the client calls it",
     )
     hook.add_argument("--home", metavar="FOLDER", help="the home of the memory, behind the event")
     hook.add_argument("--client", choices=CLIENTS, help="the assistant whose hook it is; default: claude-code")
@@ -68,13 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
 def describe_events(home: Path) -> list[str]:
     """Write a line for the last event of each kind and client."""
-    return [_describe(event) for event in last_events(home)]
-
-
-def failing_events(home: Path) -> str | None:
-    """Say which events fail, in words; None where none does."""
-    failing = [_describe(event) for event in last_events(home) if event.get("failure")]
-    return "; ".join(failing) or None
+    return [describe_event(event) for event in last_events(home)]
 
 
 def malformed_files(home: Path) -> str | None:
@@ -86,7 +82,8 @@ def malformed_files(home: Path) -> str | None:
     return f"files of {hooks_folder(home)} that cannot be understood are passed over: {shown}" if names else None
 
 
-def _describe(event: dict[str, Any]) -> str:
+def describe_event(event: dict[str, Any]) -> str:
+    """Say when an event last came, and what fails."""
     text = f"{event.get('client')} {event.get('event')}: last {_ago(event['at'])}"
     if failure := event.get("failure"):
         return f"{text}, failed: {failure} (since {_ago(event['failing_since'])})"

@@ -54,6 +54,15 @@ def merged(existing: Any, entry: Json) -> Json:
     return both
 
 
+def read_json(text: str) -> Json:
+    """Return the object of a JSON file with comments; {} of an empty one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return dict(_parse(text).plain) if text.strip() else {}
+
+
 def find_entry(text: str, key: str, name: str, *, is_toml: bool) -> Any:
     """Return the entry ``key.name`` of a file, None where there is none.
 
@@ -124,18 +133,31 @@ def remove_json_entry(text: str, key: str, name: str) -> str:
     ours = servers.value.find(name) if servers is not None else None
     if servers is None or ours is None:
         return text
-    members = servers.value.members
-    at = members.index(ours)
-    cuts = [(_start_of_room(text, ours.start), ours.value.end)]
-    if ours.comma is not None:
-        cuts.append((ours.comma, ours.comma + 1))
-    elif at > 0 and (comma := members[at - 1].comma) is not None:
-        cuts.append((comma, comma + 1))
-    after = text
-    for start, end in sorted(cuts, reverse=True):
-        after = after[:start] + after[end:]
+    after = _without(text, servers.value, ours)
     kept = {other: value for other, value in servers.value.plain.items() if other != name}
     return _checked(after, {**root.plain, key: kept})
+
+
+def remove_empty_object(text: str, key: str) -> str:
+    """Return *text* without its member ``key`` where that is an empty object. Errors as in `set_json_entry`."""
+    root = _parse(text) if text.strip() else None
+    member = root.find(key) if root is not None else None
+    if root is None or member is None or member.value.plain != {}:
+        return text
+    return _checked(_without(text, root, member), {name: value for name, value in root.plain.items() if name != key})
+
+
+def _without(text: str, parent: _Value, member: _Member) -> str:
+    """Cut a member of an object out, with its comma, or with that before it where it is the last one."""
+    at = parent.members.index(member)
+    cuts = [(_start_of_room(text, member.start), member.value.end)]
+    if member.comma is not None:
+        cuts.append((member.comma, member.comma + 1))
+    elif at > 0 and (comma := parent.members[at - 1].comma) is not None:
+        cuts.append((comma, comma + 1))
+    for start, end in sorted(cuts, reverse=True):
+        text = text[:start] + text[end:]
+    return text
 
 
 def _checked(after: str, expected: Json) -> str:

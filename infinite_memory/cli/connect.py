@@ -1,4 +1,4 @@
-"""`connect`: write this memory into the configuration of an MCP client, or take it out again.
+"""`connect`: write this memory into the configuration of an MCP client, with its hooks where it has any, or take it out again.
 
 Only our own entry is touched, and of one that is there only the command, its arguments and what `connect` was told: the user's
 ``env``, ``timeout`` and the like, the file's other servers, its comments and its layout stay as they are (`config_edit`). A copy of
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.cli import plugin
+from infinite_memory.cli import client_hooks, plugin
 from infinite_memory.cli.config_edit import (
     find_entry,
     merged,
@@ -34,7 +34,12 @@ from infinite_memory.errors import ConfigError
 Json = dict[str, Any]
 
 NAME = "infinite-memory"
-CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode", "codex", "windsurf")
+CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode", "codex", "gemini", "windsurf")
+
+
+_LOOK_FIRST = """It tells Claude by itself to look into the memory. So that Claude does so more often, add to Settings, Profile:
+  Before you answer anything that may depend on earlier conversations, search my memory with retrieve_memory.
+  Store facts, preferences and decisions that will matter later, and say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +58,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     """Add the command to the parser of `infinite-memory`."""
     connecting = commands.add_parser("connect", help="enter this memory into an MCP client's configuration")
     connecting.add_argument(
-        "client", choices=("claude-desktop", "claude-code", "cursor", "vscode", "codex", "windsurf"), metavar="CLIENT",
-        help="claude-desktop, claude-code, cursor, vscode, codex or windsurf",
+        "client", choices=CLIENTS, metavar="CLIENT", help=f"{', '.join(CLIENTS[:-1])} or {CLIENTS[-1]}",
     )  # fmt: skip
     connecting.add_argument("--print", action="store_true", help="only show what would be entered, and where")
     connecting.add_argument("--remove", action="store_true", help="take it out again")
@@ -63,6 +67,10 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     connecting.add_argument(
         "--plugin", action="store_true",
         help="claude-code: install the plugin, with hooks and slash commands beside the server",
+    )  # fmt: skip
+    connecting.add_argument(
+        "--no-hooks", action="store_true",
+        help=f"{', '.join(client_hooks.CLIENTS)}: the server alone, without hooks that store what is said",
     )  # fmt: skip
 
 
@@ -78,23 +86,60 @@ def connect(options: argparse.Namespace) -> int:
         if options.client != "claude-code":
             raise ConfigError(f"--plugin is for claude-code; {target.title} has no plugin of ours")
         return _connect_plugin(options, target, entry, user)
+    place = None if options.no_hooks else client_hooks.find_hook_file(options.client, os.environ, user)
+    commands = {} if place is None else _hook_commands(options.client, entry)
     if options.print:
-        print(f"{target.file}:\n{render_entry(target, entry)}")
+        shown = {target.file: render_entry(target, entry)}
+        if place is not None:
+            shown[place.file] = client_hooks.with_hooks(place, shown.get(place.file, ""), commands)
+        print("\n".join(f"{file}:\n{text}" for file, text in shown.items()), end="")
         return 0
-    before = _read(target.file)
-    try:
-        after = _edited(target, before or "", None if options.remove else entry)
-    except ValueError as exc:
-        raise ConfigError(f"{target.file}: {exc}; nothing was changed") from None
-    if after == (before or ""):
+    edits = _edits(target, place, None if options.remove else entry, commands)
+    changed = {file: (before, after) for file, (before, after) in edits.items() if after != (before or "")}
+    if not changed:
         already = "has no entry for it" if options.remove else "has this entry already"
         print(f"{target.title} {already}: {target.file}")
         return 0
-    backup = _replace(target.file, before, after)
-    what = "taken out of" if options.remove else "entered into"
-    print(f"{NAME} was {what} {target.file}" + (f"\nthe file as it was: {backup}" if backup else ""))
+    for file, (before, after) in changed.items():
+        backup = _replace(file, before, after)
+        what = "taken out of" if options.remove else "entered into"
+        print(f"{NAME} was {what} {file}" + (f"\nthe file as it was: {backup}" if backup else ""))
+    if place is not None and not options.remove:
+        print(client_hooks.describe(options.client, target.title))
+        print(place.after, end="\n" if place.after else "")
     print(target.restart)
     return 0
+
+
+def _hook_commands(client: str, entry: Json) -> dict[str, str]:
+    environ = entry.get("env")
+    home = environ.get("INFINITE_MEMORY_HOME") if isinstance(environ, dict) else None
+    command, arguments = find_command()
+    return client_hooks.hook_commands(client, [command, *arguments], home, is_windows=os.name == "nt")
+
+
+def _edits(
+    target: Target, place: client_hooks.HookFile | None, entry: Json | None, commands: Mapping[str, str]
+) -> dict[Path, tuple[str | None, str]]:
+    """Return for each file what it holds and what it is to hold; without *entry* what is ours is taken out.
+
+    Raises:
+        ConfigError: one of them cannot be read, understood or changed safely.
+    """
+    files: dict[Path, tuple[str | None, str]] = {}
+    for file in dict.fromkeys([target.file, *([place.file] if place is not None else [])]):
+        before = _read(file)
+        text = before or ""
+        try:
+            if file == target.file:
+                text = _edited(target, text, entry)
+            if place is not None and file == place.file:
+                add, take = client_hooks.with_hooks, client_hooks.without_hooks
+                text = take(place, text) if entry is None else add(place, text, commands)
+        except ValueError as exc:
+            raise ConfigError(f"{file}: {exc}; nothing was changed") from None
+        files[file] = (before, text)
+    return files
 
 
 def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, user: Path) -> int:
@@ -125,7 +170,7 @@ def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, us
         raise ConfigError(f"{folder / plugin.SERVERS}: {exc}; nothing was changed") from None
     environ = entry.get("env")
     home = environ.get("INFINITE_MEMORY_HOME") if isinstance(environ, dict) else None
-    files = plugin.render_plugin(*_command(), entry, home if isinstance(home, str) else None)
+    files = plugin.render_plugin(*find_command(), entry, home if isinstance(home, str) else None)
     before = _read(settings)
     try:
         after = plugin.enabled(before or "", folder)
@@ -173,22 +218,19 @@ def remove_claude_plugin(environ: Mapping[str, str], user: Path, *, dry_run: boo
     return is_there
 
 
-def disconnect(target: Target, *, dry_run: bool = False) -> bool:
-    """Take our entry out of a client's configuration; True if there was one.
+def disconnect(client: str, environ: Mapping[str, str], user: Path, *, dry_run: bool = False) -> list[Path]:
+    """Take our entries out of a client's configuration, its hooks included; returns the files that had any.
 
     Raises:
-        ConfigError: the file cannot be read, understood or written.
+        ConfigError: a file cannot be read, understood or written.
     """
-    before = _read(target.file)
-    try:
-        after = _edited(target, before or "", None)
-    except ValueError as exc:
-        raise ConfigError(f"{target.file}: {exc}; nothing was changed") from None
-    if before is None or after == before:
-        return False
-    if not dry_run:
-        _replace(target.file, before, after)
-    return True
+    target = find_target(client, environ, sys.platform, user)
+    edits = _edits(target, client_hooks.find_hook_file(client, environ, user), None, {})
+    had = {file: (before, after) for file, (before, after) in edits.items() if after != (before or "")}
+    for file, (before, after) in had.items():
+        if not dry_run:
+            _replace(file, before, after)
+    return list(had)
 
 
 def find_target(client: str, environ: Mapping[str, str], platform: str, user: Path) -> Target:
@@ -197,7 +239,9 @@ def find_target(client: str, environ: Mapping[str, str], platform: str, user: Pa
     match client:
         case "claude-desktop":
             file = settings / "Claude" / "claude_desktop_config.json"
-            return Target("Claude Desktop", file, "mcpServers", "Quit Claude Desktop and start it again.")
+            return Target(
+                "Claude Desktop", file, "mcpServers", f"Quit Claude Desktop and start it again.\n{_LOOK_FIRST}"
+            )
         case "claude-code":
             folder = Path(environ["CLAUDE_CONFIG_DIR"]) if environ.get("CLAUDE_CONFIG_DIR") else user
             return Target(
@@ -222,6 +266,9 @@ def find_target(client: str, environ: Mapping[str, str], platform: str, user: Pa
         case "codex":
             folder = Path(environ["CODEX_HOME"]) if environ.get("CODEX_HOME") else user / ".codex"
             return Target("Codex", folder / "config.toml", "mcp_servers", "Start a new Codex session.", is_toml=True)
+        case "gemini":
+            file = client_hooks.gemini_folder(environ, user) / "settings.json"
+            return Target("Gemini CLI", file, "mcpServers", "Start a new Gemini CLI session.")
         case "windsurf":
             file = user / ".codeium" / "windsurf" / "mcp_config.json"
             return Target("Windsurf", file, "mcpServers", "Press refresh in Windsurf's MCP settings, or restart it.")
@@ -244,7 +291,7 @@ def _settings_folder(environ: Mapping[str, str], platform: str, user: Path) -> P
 
 def server_entry(environ: Mapping[str, str], *, scope: str | None, tools: str | None, with_type: bool) -> Json:
     """Write the entry: an absolute command, because clients start servers with a PATH of their own."""
-    command, arguments = _command()
+    command, arguments = find_command()
     arguments += ["serve", *(["--scope", scope] if scope else []), *(["--tools", tools] if tools else [])]
     entry: Json = {"type": "stdio"} if with_type else {}
     entry |= {"command": command, "args": arguments}
@@ -253,7 +300,7 @@ def server_entry(environ: Mapping[str, str], *, scope: str | None, tools: str | 
     return entry
 
 
-def _command() -> tuple[str, list[str]]:
+def find_command() -> tuple[str, list[str]]:
     """Find what starts this installation: uvx where uv made it for one run, the script beside the interpreter, else the module."""
     if (run_once := uvx_command(Path(sys.prefix), os.environ)) is not None:
         return run_once

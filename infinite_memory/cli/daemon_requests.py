@@ -112,12 +112,14 @@ def ask(
     progress: Callable[[int, int], None] | None = None,
     *,
     any_path: bool = False,
+    expected_revision: int | None = None,
 ) -> Json:
     """Send one request of the native contract to the home's daemon, started if there is none; gives the reply.
 
     Args:
         progress: Is told meanwhile how much is done, of how much (0: unknown).
         any_path: Whether the request may name any path: for what the user typed, never for requests that come from elsewhere.
+        expected_revision: A change is refused where the memory has another one by then.
 
     Raises:
         DaemonError: it could not be reached, or went before it answered.
@@ -125,7 +127,8 @@ def ask(
     """
     from infinite_memory.daemon.handshake import greet
 
-    wanted = ({"progress": True} if progress is not None else {}) | ({"any_path": True} if any_path else {})
+    wanted: Json = ({"progress": True} if progress is not None else {}) | ({"any_path": True} if any_path else {})
+    wanted |= {} if expected_revision is None else {"expected_revision": expected_revision}
     link, answer = greet(find_home(os.environ).path, build_greeting(options) | wanted)
     report_notes(answer)
     with link, link.makefile("rwb") as stream:
@@ -163,6 +166,33 @@ def ask_each(options: argparse.Namespace, requests: Iterable[Json]) -> Iterator[
                     "the daemon stopped before it answered; the request may or may not have been carried out"
                 )
             yield json.loads(line)
+
+
+def ask_route(options: argparse.Namespace, route: str, fields: Json) -> Json:
+    """Send one request to a route of the HTTP API over the daemon's own socket; gives its body, with status OK or ERROR as `ask` does.
+
+    Raises:
+        DaemonError: the daemon could not be reached, or went before it answered.
+        ConfigError: a setting is unknown or wrong.
+    """
+    from infinite_memory.daemon.handshake import greet, session_greeting
+
+    _check_file(options)
+    greeting = session_greeting(os.environ, contract="routes", flags=collect_flags(options))
+    if options.config is not None:
+        greeting["config_file"] = str(options.config.absolute())
+    link, answer = greet(find_home(os.environ).path, greeting)
+    report_notes(answer)
+    with link, link.makefile("rwb") as stream:
+        line = json.dumps({"route": route, "fields": fields}, ensure_ascii=False)
+        stream.write(line.encode("utf-8", "surrogatepass") + b"\n")
+        stream.flush()
+        if not (line_back := stream.readline()):
+            raise DaemonError("the daemon stopped before it answered; the request may or may not have been carried out")
+    body: Json = json.loads(line_back)["body"]
+    if "error" in body:
+        return {"status": "ERROR", "error": body["error"]["message"], "error_code": body["error"]["code"]}
+    return {"status": "OK"} | body
 
 
 def ask_daemon(kind: str) -> Json | None:

@@ -1,30 +1,25 @@
 """`infinite-memory forget` and `undo`: shows what would go, asks, hides it; and brings back what was forgotten last.
 
-A file in the home keeps the ids of what the last calls of `forget` hid, never a text. Exit codes: 0 done, 1 it failed or nothing
+A file in the home keeps the ids of what the last calls hid or moved, never a text. Exit codes: 0 done, 1 it failed or nothing
 matches, 2 a usage fault or not confirmed.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from infinite_memory.cli import daemon_requests, tables
+from infinite_memory.cli import daemon_requests, move, tables
 from infinite_memory.cli.terminal import in_one_line
+from infinite_memory.cli.undo_journal import UndoJournal
 from infinite_memory.errors import ConfigError
-from infinite_memory.paths import find_home
 
 Json = dict[str, Any]
 
 UNCONFIRMED = 2
-FILE = "forgotten.json"
-MAX_ENTRIES = 20  # so many calls of `forget` can be undone, one after the other
 MAX_SHOWN = 20  # memories of a preview before a question
 PAGE = 1000  # what a listing gives at most
 
@@ -48,7 +43,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     forget.add_argument("--for-good", action="store_true", help="remove them, so that nothing brings them back")
     forget.add_argument("--dry-run", action="store_true", help="only show what would go")
     forget.add_argument("--yes", action="store_true", help="do not ask")
-    undo = commands.add_parser("undo", parents=[shared], help="bring back what was forgotten last")
+    undo = commands.add_parser("undo", parents=[shared], help="bring back what was forgotten or moved last")
     undo.add_argument("memory_ids", nargs="*", metavar="ID", help="these instead; - reads them")
     undo.add_argument("--scope", dest="in_scope", metavar="NAME", help="an archived scope instead")
 
@@ -106,7 +101,7 @@ def _targets(options: argparse.Namespace) -> tuple[list[Json], Json]:
     Raises:
         ConfigError: nothing is named, or what does not go together.
     """
-    memory_ids = _read_ids(options.memory_ids)
+    memory_ids = move.read_ids(options.memory_ids)
     named = {"tag": options.tag, "query": options.query, "scope": options.in_scope}
     target = {name: value for name, value in named.items() if value is not None}
     if memory_ids and target:
@@ -117,13 +112,6 @@ def _targets(options: argparse.Namespace) -> tuple[list[Json], Json]:
     if limits and options.query is None:
         raise ConfigError("forget: --min-confidence goes with --query")
     return [{"memory_id": memory_id} for memory_id in memory_ids] or [target], limits
-
-
-def _read_ids(words: list[str]) -> list[str]:
-    """Return ids as they were given, each once; for `-` the first word of each line of standard input."""
-    if words != ["-"]:
-        return list(dict.fromkeys(words))
-    return list(dict.fromkeys(line.split()[0] for line in sys.stdin if line.strip()))
 
 
 def _list_ids(options: argparse.Namespace) -> Iterator[str]:
@@ -182,7 +170,7 @@ def _report(options: argparse.Namespace, preview: Preview, replies: list[Json]) 
         entry = {"scope": preview.scope} if preview.scope is not None else {"memory_ids": gone}
         if preview.scope is None and count > len(gone):
             entry = {"memory_ids": preview.memory_ids}
-        _Journal().add(entry)
+        UndoJournal().add(entry)
     if options.json:
         whole_scope = {} if preview.scope is None else {"scope": preview.scope}
         told = {"deleted_count": count, "memory_ids": gone, "forget_mode": "hard" if options.for_good else "soft"}
@@ -196,12 +184,14 @@ def _report(options: argparse.Namespace, preview: Preview, replies: list[Json]) 
 
 def undo(options: argparse.Namespace) -> int:
     """Bring back what was forgotten last, or what is named."""
-    journal, memory_ids = _Journal(), _read_ids(options.memory_ids)
+    journal, memory_ids = UndoJournal(), move.read_ids(options.memory_ids)
     if memory_ids and options.in_scope is not None:
         raise ConfigError("undo: give ids or --scope")
     entry: Json | None = {"memory_ids": memory_ids} if memory_ids else {"scope": options.in_scope}
     if not memory_ids and options.in_scope is None:
         entry = journal.last()
+    if entry is not None and "moved" in entry:
+        return move.move_back(options, entry)
     if entry is None:
         tables.note("there is nothing to undo; what an assistant forgot comes back by its id: infinite-memory undo ID")
         return 1
@@ -222,53 +212,6 @@ def undo(options: argparse.Namespace) -> int:
     scope = f" of the scope {in_one_line(entry['scope'])!r}" if "scope" in entry else ""
     tables.note(f"{_count(count)}{scope} brought back")
     return 1 if failed else 0
-
-
-class _Journal:
-    """The ids of what was forgotten last, newest last, in a file of the home; a file that cannot be read counts as empty."""
-
-    def __init__(self) -> None:
-        self._file = find_home(os.environ).path / FILE
-
-    def _read(self) -> list[Json]:
-        with contextlib.suppress(OSError, ValueError):
-            entries = json.loads(self._file.read_text("utf-8"))
-            if isinstance(entries, list):
-                return [entry for entry in entries if isinstance(entry, dict) and _is_entry(entry)]
-        return []
-
-    def last(self) -> Json | None:
-        """Return the newest entry, if there is one."""
-        entries = self._read()
-        return entries[-1] if entries else None
-
-    def add(self, entry: Json) -> None:
-        """Write an entry down; where that fails it is said, for the memories are forgotten already."""
-        try:
-            self._write([*self._read(), entry][-MAX_ENTRIES:])
-        except OSError as exc:
-            ids = ", ".join(entry.get("memory_ids", [str(entry.get("scope"))]))
-            tables.note(f"undo will not know of it, {self._file} cannot be written ({exc.strerror}): {ids}")
-
-    def remove(self, entry: Json) -> None:
-        """Take an entry out once it was undone."""
-        entries = self._read()
-        if entry in entries:
-            entries.remove(entry)
-            self._write(entries)
-
-    def _write(self, entries: list[Json]) -> None:
-        beside = self._file.with_name(f"{FILE}.{os.getpid()}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(entries, file)
-        Path(beside).replace(self._file)
-
-
-def _is_entry(entry: Json) -> bool:
-    memory_ids = entry.get("memory_ids")
-    is_list = isinstance(memory_ids, list) and all(isinstance(memory_id, str) for memory_id in memory_ids)
-    return isinstance(entry.get("scope"), str) or is_list
 
 
 def _with_scope(preview: Preview) -> str:

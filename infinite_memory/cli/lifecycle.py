@@ -12,12 +12,13 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from infinite_memory.cli import daemon_requests
 from infinite_memory.cli.progress import add_option, asking
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.paths import Home
+from infinite_memory.platform_files import lock_file
 
 if TYPE_CHECKING:
     from infinite_memory.config import Config
@@ -218,20 +219,4 @@ def _lock(home: Home) -> Iterator[bool]:
     """Hold the lock against overlapping backups; False when another process has it. It goes with the process."""
     home.make()
     with (home.path / "backup.lock").open("ab") as file:
-        try:
-            _take(file)
-        except OSError:
-            yield False
-        else:
-            yield True
-
-
-def _take(file: BinaryIO) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield lock_file(file.fileno(), wait=False)

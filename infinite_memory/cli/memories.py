@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from typing import Any
 
-from infinite_memory.cli import daemon_requests, tables
+from infinite_memory.cli import daemon_requests, editor, tables
 from infinite_memory.cli.terminal import in_one_line
-from infinite_memory.errors import ConfigError
+from infinite_memory.errors import ConfigError, InfiniteMemoryError
 
 Json = dict[str, Any]
 
@@ -56,6 +55,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     show = commands.add_parser("show", parents=[shared], help="show one memory, whole")
     show.add_argument("memory_id", metavar="ID", help="its id, as search shows it")
     show.add_argument("--history", action="store_true", help="also what it said before it was changed")
+    show.add_argument("--before", metavar="REVISION", help="with --history: only versions before this one")
 
     edit = commands.add_parser("edit", parents=[shared, about], help="change a memory; what it said before is kept")
     edit.add_argument("memory_id", metavar="ID", help="its id, as search shows it")
@@ -118,7 +118,10 @@ def recall(options: argparse.Namespace) -> int:
 
 def show(options: argparse.Namespace) -> int:
     """Show one memory, whole."""
-    reply = daemon_requests.ask(options, {"action": "get_memory", "memory_id": options.memory_id})
+    if options.before is not None and not options.history:
+        raise ConfigError("--before goes with --history")
+    page = {} if options.before is None else {"before_revision": options.before}
+    reply = daemon_requests.ask(options, {"action": "get_memory", "memory_id": options.memory_id} | page)
     if options.json or reply["status"] != "OK":
         return daemon_requests.report(reply)
     _print_memory(reply["memory"])
@@ -126,12 +129,18 @@ def show(options: argparse.Namespace) -> int:
         print()
         _print_memory(old)
     if reply["revisions"] and not options.history:
-        tables.note(f"it was changed {len(reply['revisions']):,} times; --history shows what it said before")
+        changes = len(reply["revisions"]) + reply.get("older_revisions", 0)
+        tables.note(f"it was changed {changes:,} times; --history shows what it said before")
+    if options.history and "older_revisions" in reply:
+        first = reply["revisions"][0]["revision"]
+        tables.note(
+            f"{reply['older_revisions']:,} versions before revision {first:,} are not shown; --before {first} shows them"
+        )
     return 0
 
 
 def edit(options: argparse.Namespace) -> int:
-    """Change a memory, by arguments or in an editor."""
+    """Change a memory, by arguments or in an editor; what somebody else changed while the editor was open is not overwritten."""
     request: Json = {"action": "update_memory", "memory_id": options.memory_id}
     if options.tags and options.no_tags:
         raise ConfigError("--no-tags goes without --tag")
@@ -139,8 +148,11 @@ def edit(options: argparse.Namespace) -> int:
         request["metadata"] = metadata
     if options.tags or options.no_tags:
         request["tags"] = options.tags or []
+    revision, unsaved = None, None
     if options.text:
         request["content"] = read_text(options.text)
+        if options.text == ["-"]:
+            unsaved = editor.UnsavedText(options.memory_id, request["content"].encode("utf-8", "surrogatepass"))
     elif "tags" not in request and not metadata:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise ConfigError(
@@ -149,16 +161,36 @@ def edit(options: argparse.Namespace) -> int:
         before = daemon_requests.ask(options, {"action": "get_memory", "memory_id": options.memory_id})
         if before["status"] != "OK":
             return daemon_requests.report(before)
-        request["content"] = _edit_text(before["memory"]["text"])
+        revision = before["memory"]["revision"]
+        request["content"], unsaved = editor.edit_text(options.memory_id, before["memory"]["text"])
         if request["content"] == before["memory"]["text"]:
             print("nothing was changed")
             return 0
-    reply = daemon_requests.ask(options, request)
+    reply = _send_change(options, request, revision, unsaved)
     if options.json or reply["status"] != "OK":
         return daemon_requests.report(reply)
     print(f"{reply['memory_id']} changed; revision {reply['revision']}")
     _print_notes(reply)
     return 0
+
+
+def _send_change(
+    options: argparse.Namespace, request: Json, revision: int | None, unsaved: editor.UnsavedText | None
+) -> Json:
+    """Send a change; where it is refused, the reply says where the text is that was typed.
+
+    Raises:
+        InfiniteMemoryError: it could not be sent; says that, too.
+    """
+    try:
+        reply = daemon_requests.ask(options, request, expected_revision=revision)
+    except (InfiniteMemoryError, OSError, KeyboardInterrupt):
+        if unsaved is not None:
+            tables.note(unsaved.keep())
+        raise
+    if reply["status"] != "OK" and unsaved is not None:
+        reply["error"] = f"{reply['error']}; {unsaved.keep()}"
+    return reply
 
 
 def read_text(words: list[str]) -> str:
@@ -185,34 +217,6 @@ def _metadata(options: argparse.Namespace) -> Json:
         "importance": options.importance,
     }
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _edit_text(text: str) -> str:
-    """Let the user edit a text in their editor; returns what they saved.
-
-    Raises:
-        ConfigError: the editor cannot be run, failed, or saved what is not UTF-8.
-    """
-    import shlex
-    import subprocess
-    import tempfile
-    from pathlib import Path
-
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if os.name == "nt" else "vi")
-    with tempfile.TemporaryDirectory(prefix="infinite-memory-") as folder:  # its owner's alone
-        file = Path(folder) / "memory.txt"
-        file.write_bytes(text.encode("utf-8", "surrogatepass") + b"\n")
-        try:
-            code = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode
-            saved = file.read_bytes()
-        except (OSError, ValueError) as exc:
-            raise ConfigError(f"the editor {editor!r} cannot be run: {exc}; set EDITOR to another") from exc
-        if code:
-            raise ConfigError(f"the editor {editor!r} ended with exit code {code}; nothing was changed")
-    try:
-        return saved.decode().removesuffix("\n")
-    except UnicodeDecodeError as exc:
-        raise ConfigError("the text that was saved is not UTF-8; nothing was changed") from exc
 
 
 def _print_results(options: argparse.Namespace, reply: Json, words: str) -> int:

@@ -13,15 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from infinite_memory.backup.archive import MAGIC
-from infinite_memory.backup.folder import NAME, PART_NAME, SUFFIX, open_regular
-from infinite_memory.cli import open_page
+from infinite_memory.backup.archive_format import MAGIC
+from infinite_memory.backup.folder import NAME, PART_NAME, SUFFIX
+from infinite_memory.cli import editor, open_page
 from infinite_memory.embedding.manifest import is_exported
+from infinite_memory.platform_files import open_regular
 
 HOME_FILES = (
     "config.toml", "backup.lock", "daemon.json", "daemon.lock", "daemon.pid", "daemon.sock", "daemon.starting", "daemon.tmp",
     "forgotten.json", "forgotten.json.*", "http.token", ".http.token*", "http-*.sock",
-    open_page.FILE,
+    open_page.FILE, f"{editor.UNSAVED}*.txt",
 )  # fmt: skip
 FOLDER_FILES = {
     "logs": ("infinite-memory.log*", "mongod.log*", "mongod.out*", "daemon.out*"),

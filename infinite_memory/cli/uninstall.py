@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from infinite_memory.cli import schedule
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.paths import Home, cache_folder, check_home, find_home
@@ -25,12 +26,8 @@ if TYPE_CHECKING:
 UNCONFIRMED = 2
 CONFIRMATION = "delete my memories"
 
-_SYSTEMD_UNITS = (
-    "infinite-memory.service",
-    "infinite-memory-backup.timer",
-    "infinite-memory-backup.service",
-)
-_LAUNCHD_LABELS = ("org.infinitememory.daemon", "org.infinite-memory.backup")
+_SYSTEMD_UNITS = ("infinite-memory.service", f"{schedule.UNIT}.timer", f"{schedule.UNIT}.service")
+_LAUNCHD_LABELS = ("org.infinitememory.daemon", schedule.LABEL)
 _UNIT_S = 150.0  # the daemon may take up to two minutes to finish
 
 
@@ -77,7 +74,7 @@ def _is_confirmed(options: argparse.Namespace, home: Home) -> bool:
 
 
 def _remove_units(environ: Mapping[str, str], *, dry_run: bool) -> Iterator[str]:
-    """Stop, disable and remove the units that were copied from ``docs/``; yields what failed."""
+    """Stop, disable and remove the units of ``docs/`` and `schedule`; yields what failed."""
     import subprocess
 
     for unit, command in _find_units(environ):
@@ -97,26 +94,24 @@ def _remove_units(environ: Mapping[str, str], *, dry_run: bool) -> Iterator[str]
 def _find_units(environ: Mapping[str, str]) -> list[tuple[Path, list[str]]]:
     """Return the unit files of this user, each with the command that stops and disables it."""
     user = Path.home()
-    config = Path(environ["XDG_CONFIG_HOME"]) if environ.get("XDG_CONFIG_HOME") else user / ".config"
-    units = [
-        (config / "systemd" / "user" / name, ["systemctl", "--user", "disable", "--now", name])
-        for name in _SYSTEMD_UNITS
-    ]
+    folder = schedule.systemd_folder(environ, user)
+    units = [(folder / name, ["systemctl", "--user", "disable", "--now", name]) for name in _SYSTEMD_UNITS]
     for label in _LAUNCHD_LABELS:
         file = user / "Library" / "LaunchAgents" / f"{label}.plist"
         units.append((file, ["launchctl", "bootout", f"gui/{os.getuid() if hasattr(os, 'getuid') else 0}/{label}"]))
+    task = user / f"{schedule.TASK}.xml"
+    units.append((task, ["schtasks", "/Delete", "/TN", schedule.TASK, "/F"]))
     return [(file, command) for file, command in units if file.is_file()]
 
 
 def _disconnect(*, dry_run: bool) -> Iterator[str]:
     """Take our entry out of every client's configuration; yields what failed."""
-    from infinite_memory.cli.connect import CLIENTS, disconnect, find_target, remove_claude_plugin
+    from infinite_memory.cli.connect import CLIENTS, disconnect, remove_claude_plugin
 
     for client in CLIENTS:
-        target = find_target(client, os.environ, sys.platform, Path.home())
         try:
-            if disconnect(target, dry_run=dry_run):
-                print(f"{'would take' if dry_run else 'took'} the entry out of {target.file} ({target.title})")
+            for file in disconnect(client, os.environ, Path.home(), dry_run=dry_run):
+                print(f"{'would take' if dry_run else 'took'} the entry out of {file} ({client})")
         except ConfigError as exc:
             yield str(exc)
     try:

@@ -1,6 +1,6 @@
 """What a contract's table is made of: commands that own their fields.
 
-The table is the only description of a command: requests are checked by it, and help, JSON Schemas, the README's table and the
+The table is the only description of a command: requests are checked by it, and help, JSON Schemas, the reference and the
 MCP tools are read from it. Rules that all contracts share live in `fields`; what only one contract says lives in its own file.
 """
 

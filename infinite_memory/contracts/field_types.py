@@ -11,7 +11,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from infinite_memory.config import LimitsSettings
 from infinite_memory.contracts.fields import (
     Field,
     Fields,
@@ -26,6 +25,7 @@ from infinite_memory.contracts.fields import (
 from infinite_memory.contracts.json_text import read_json_text
 from infinite_memory.errors import InvalidRequestError, LimitExceededError, check_printable, truncated_repr
 from infinite_memory.models import MILLISECOND, TimeRange, fold
+from infinite_memory.settings import LimitsSettings
 from infinite_memory.time_expressions.instants import is_day, parse_day_or_instant, parse_instant
 
 REPEATED_TAGS = 20  # entries of a list for each tag that is allowed

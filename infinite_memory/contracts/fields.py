@@ -16,8 +16,8 @@ from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from infinite_memory.config import LimitsSettings
 from infinite_memory.errors import InvalidRequestError, truncated_repr
+from infinite_memory.settings import LimitsSettings
 
 Json = dict[str, Any]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from infinite_memory.clock import Clock, system_clock
-from infinite_memory.config import LimitsSettings, ModelSettings
 from infinite_memory.contracts.fields import Fields, ValidationContext
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.events import Events
 from infinite_memory.engine.types import Progress
 from infinite_memory.jobs.administration import Administration
+from infinite_memory.settings import LimitsSettings, ModelSettings
 
 OpenEngine = Callable[[], Awaitable[Engine]]
 """Asked for the engine when a request first needs it, so that a handshake and bad input wait for nothing."""
@@ -45,6 +45,12 @@ class ClientSession:
     tell: Callable[[dict[str, str]], Awaitable[None]] | None = None
     progress: Progress = no_progress  # where requests bring none of their own
     reads_any_path: bool = False  # set for the command line's own `import` alone, by its greeting; no request can
+    counts_use: bool = (
+        True  # False where results are shown that nobody asked for yet: the page, while a question is typed
+    )
+    expected_revision: int | None = (
+        None  # a change is refused where the memory has another; set by fronts, no request can
+    )
 
 
 @dataclass(frozen=True, slots=True)

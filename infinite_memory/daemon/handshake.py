@@ -21,6 +21,8 @@ from infinite_memory import __version__
 from infinite_memory.daemon import ipc
 from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.paths import check_home, unusable
+from infinite_memory.platform_files import free_bytes, set_file_aside
+from infinite_memory.platform_processes import start_detached
 
 Json = dict[str, Any]
 
@@ -131,15 +133,15 @@ def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
 
     logs = home / "logs"
     logs.mkdir(mode=0o700, exist_ok=True)
-    output = logs / "daemon.out"
+    output, keeps = logs / "daemon.out", False
     if output.exists() and output.stat().st_size:  # it may tell why the one before ended
-        output.replace(logs / "daemon.out.1")
+        keeps = not set_file_aside(output, logs / "daemon.out.1")
     settings = ["--config", greeting["config_file"]] if "config_file" in greeting else []
     left_behind = ipc.read_record(home)
-    with output.open("wb") as file:
-        process = subprocess.Popen(
+    with output.open("ab" if keeps else "wb") as file:
+        process = start_detached(
             [sys.executable, "-P", "-m", "infinite_memory", "daemon", "run", "--flags-on-stdin", *settings],
-            stdin=subprocess.PIPE, stdout=file, stderr=file, start_new_session=True, cwd=home,
+            stdin=subprocess.PIPE, stdout=file, stderr=file, cwd=home,
             env=_daemon_environ(home),
         )  # fmt: skip
     assert process.stdin is not None
@@ -176,8 +178,7 @@ def _daemon_environ(home: Path) -> Json:
 
 def _why_silent(home: Path, output: Path) -> str:
     """Say where to look when a daemon could not even write why it ended."""
-    free_bytes = (disk := os.statvfs(home)).f_bavail * disk.f_frsize if hasattr(os, "statvfs") else LITTLE_BYTES
-    return f"there is no space left on the disk of {home}" if free_bytes < LITTLE_BYTES else f"see {output}"
+    return f"there is no space left on the disk of {home}" if free_bytes(home) < LITTLE_BYTES else f"see {output}"
 
 
 def _listens(home: Path) -> bool:

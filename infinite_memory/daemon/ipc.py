@@ -25,6 +25,7 @@ from typing import Any
 
 from infinite_memory.errors import DaemonError
 from infinite_memory.paths import check_home, check_socket, make_socket_folder, place_of_socket, remove_socket_folder
+from infinite_memory.platform_files import lock_file, replace_file
 
 CONTROL = b"\x1e"  # begins a line for the client program itself, as no JSON does
 PROTOCOL = 1  # of the greeting; raised when an older side would misunderstand
@@ -111,7 +112,7 @@ def write_record(home: Path, record: Json) -> None:
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(record, file)
-    beside.replace(record_path(home))
+    replace_file(beside, record_path(home))
     pid_path(home).write_text(f"{record['pid']}\n", "utf-8")
 
 
@@ -293,7 +294,7 @@ def locked(path: Path, *, wait: bool, patience_s: float = 0.0) -> Iterator[bool]
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         end = time.monotonic() + patience_s
-        while not (got := _lock(descriptor, wait=wait)) and time.monotonic() < end:
+        while not (got := lock_file(descriptor, wait=wait)) and time.monotonic() < end:
             time.sleep(_LOCK_AGAIN_S)
         yield got
     finally:
@@ -306,21 +307,3 @@ def is_held(path: Path) -> bool:
         return False
     with locked(path, wait=False) as free:
         return not free
-
-
-def _lock(descriptor: int, *, wait: bool) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt  # type: ignore[import-not-found,unused-ignore]
-
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        return False
-    return True

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,9 @@ from infinite_memory.engine.graph import Graph
 from infinite_memory.engine.layered_recall import LayeredRecall
 from infinite_memory.engine.maintenance import Maintenance
 from infinite_memory.engine.memories import Memories
+from infinite_memory.engine.moving import Moves
 from infinite_memory.engine.owners import Owners, Tokens
+from infinite_memory.engine.quotations import Listeners, Quotations
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.records import RecordMaker
 from infinite_memory.engine.scopes import Scopes
@@ -26,6 +29,7 @@ from infinite_memory.engine.search import Searcher
 from infinite_memory.engine.stats import StatsService
 from infinite_memory.engine.upsert import Locks, Upserts
 from infinite_memory.engine.visibility import EVERYTHING, Visibility
+from infinite_memory.models import MemoryRecord
 
 if TYPE_CHECKING:
     from infinite_memory.embedding.reranker import Reranker
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 class Services:
     """What the use cases are made with; known to the engine and to ``bootstrap.py``, which hands it in.
 
-    ``names`` and ``locks`` are what engines of several visibilities over the same memory share.
+    ``names``, ``locks`` and ``quotation_listeners`` are what engines of several visibilities over the same memory share.
     """
 
     store: Store
@@ -53,6 +57,7 @@ class Services:
     uses: UsageCounter | None = None
     names: EntityNames = field(default_factory=EntityNames)
     locks: Locks = field(default_factory=Locks)
+    quotation_listeners: Listeners = field(default_factory=list)
 
 
 class Engine:
@@ -83,17 +88,23 @@ class Engine:
             access=access, store=store, index=index, embeddings=embeddings, names=services.names,
             settings=config.recall, reranker=services.reranker,
         )  # fmt: skip
+        quotations = Quotations(store=store, index=index, scopes=scopes, listeners=services.quotation_listeners)
         upserts = Upserts(
             access=access, store=store, index=index, scopes=scopes, records=records, clock=clock, locks=services.locks
         )
+        moves = Moves(access=access, store=store, index=index, scopes=scopes, embeddings=embeddings)
         self.memories = Memories(
-            access=access, store=store, index=index, scopes=scopes, records=records, upserts=upserts
-        )
+            access=access, store=store, index=index, scopes=scopes, records=records, upserts=upserts, moves=moves,
+            quotations=quotations,
+        )  # fmt: skip
         self.recall = Recall(
             access=access, searcher=searcher, store=store, index=index, scopes=scopes, embeddings=embeddings, uses=uses
         )
         self.layers = LayeredRecall(access=access, searcher=searcher, index=index, clock=clock, uses=uses)
-        self.forget = Forget(access=access, recall=self.recall, store=store, index=index, scopes=scopes, clock=clock)
+        self.forget = Forget(
+            access=access, recall=self.recall, store=store, index=index, scopes=scopes, clock=clock,
+            quotations=quotations,
+        )  # fmt: skip
         self.scopes = Scopes(access=access, store=store, index=index, scopes=scopes)
         self.graph = Graph(access=access, store=store, index=index, scopes=scopes, clock=clock)
         self.owners = Owners(access=access, store=store, index=index)
@@ -114,6 +125,12 @@ class Engine:
         """
         self.visibility.check_everything()
         return Engine(self._services, visibility)
+
+    def on_digests_removed(self, listener: Callable[[Sequence[MemoryRecord]], None]) -> None:
+        """Call *listener*, which is for good, with the digests that are removed because somebody forgets or edits what they quote."""
+        self.visibility.check_everything()
+        if listener not in self._services.quotation_listeners:
+            self._services.quotation_listeners.append(listener)
 
     def now(self) -> dt.datetime:
         """Return the instant by the engine's clock."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
+from infinite_memory.engine.quotations import Quotations, list_ids
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget, ScopedFilter
 from infinite_memory.errors import MemoryNotFoundError
@@ -21,7 +22,6 @@ from infinite_memory.models import Filter, MemoryId, Scope, floor_to_millisecond
 from infinite_memory.store.base import Located, Store
 from infinite_memory.store.scope_cache import ScopeCache, check_name, is_global
 
-PAGE = 1000  # ids taken from a listing at a time
 MAX_REPORTED_IDS = 1000  # a scope of a million is not answered with a million ids, nor read to be counted
 
 
@@ -29,9 +29,10 @@ class Forget:
     """Hides or removes what a caller may see."""
 
     def __init__(
-        self, *, access: Access, recall: Recall, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock
-    ) -> None:
-        self._access, self._recall = access, recall
+        self, *, access: Access, recall: Recall, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock,
+        quotations: Quotations,
+    ) -> None:  # fmt: skip
+        self._access, self._recall, self._quotations = access, recall, quotations
         self._store, self._index, self._scopes, self._clock = store, index, scopes, clock
 
     async def matching(self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool = False) -> ForgetResult:
@@ -107,7 +108,7 @@ class Forget:
         return located if target.tag is None or tag_key(target.tag) in memory.tag_keys else {}
 
     async def _forget_located(self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode) -> ForgetResult:
-        gone = await self._forget_memories(located, mode)
+        gone = await self._forget_with_quotations(located, mode)
         return ForgetResult(
             tuple(gone), texts, None, None if gone else "nothing matches the target; nothing was changed"
         )
@@ -125,7 +126,7 @@ class Forget:
         located = await self._access.locate(memory_id)
         if located.get(memory_id) != wanted.scope_id:
             raise MemoryNotFoundError(memory_id)
-        await self._forget_memories(located, ForgetMode.SOFT)
+        await self._forget_with_quotations(located, ForgetMode.SOFT)
 
     async def purge(self, located: Located) -> list[MemoryId]:
         """Remove memories for good, wherever they stand."""
@@ -150,7 +151,7 @@ class Forget:
         scope_ids = frozenset({scope.scope_id}) if scope else None
         keys = frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset()
         every = frozenset(one.scope_id for one in self._scopes.all()) if mode is ForgetMode.HARD else None
-        live = _list_all(sidecar, Filter(scope_ids=scope_ids or every, tag_keys=keys))  # hard: in archived scopes too
+        live = list_ids(sidecar, Filter(scope_ids=scope_ids or every, tag_keys=keys))  # hard: in archived scopes too
         located = await self._access.keep_allowed(sidecar.locate(live))
         if mode is ForgetMode.HARD:
             hidden = await self._access.keep_allowed(await self._store.deleted_ids(scope_ids, None))
@@ -185,6 +186,13 @@ class Forget:
         near = await self._recall.find_closest(target.query, where, target.limit, min_confidence=target.min_confidence)
         return sidecar.locate([match.memory.memory_id for match in near])
 
+    async def _forget_with_quotations(self, located: Located, mode: ForgetMode) -> list[MemoryId]:
+        """Forget memories, and before them the digests that quote them: what is forgotten is read nowhere from the reply on."""
+        quoting = await self._quotations.remove(located)
+        gone = await self._forget_memories(located, mode)
+        self._quotations.report(quoting)
+        return gone
+
     async def _forget_memories(self, located: Located, mode: ForgetMode) -> list[MemoryId]:
         if not located:
             return []
@@ -207,14 +215,3 @@ class Forget:
         self._index.scopes_changed()
         if mode is ForgetMode.HARD:
             self._index.save_soon()
-
-
-def _list_all(sidecar: VectorIndex, where: Filter) -> list[MemoryId]:
-    listed: list[MemoryId] = []
-    cursor: str | None = None
-    while True:
-        page = sidecar.list_page(where, PAGE, cursor, newest_first=True)
-        listed += page.memory_ids
-        cursor = page.next_cursor
-        if cursor is None:
-            return listed

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.clock import Clock
-from infinite_memory.config import RetentionSettings
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.forget import Forget
 from infinite_memory.engine.types import Progress
 from infinite_memory.index.sync import IndexSync
+from infinite_memory.settings import RetentionSettings
 from infinite_memory.store.base import Store
 from infinite_memory.store.repairs import Repaired, RepairOutcome
 from infinite_memory.store.set_aside import SetAsideDocument

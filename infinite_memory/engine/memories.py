@@ -12,6 +12,8 @@ import datetime as dt
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from infinite_memory.engine.access import Access
+from infinite_memory.engine.moving import Moved, Moves
+from infinite_memory.engine.quotations import Quotations
 from infinite_memory.engine.records import RecordMaker, changed
 from infinite_memory.engine.types import (
     MemoryPage,
@@ -33,9 +35,8 @@ from infinite_memory.errors import (
 from infinite_memory.index.embedding_backlog import embedded_text
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, TimeRange
-from infinite_memory.store.base import Store
+from infinite_memory.store.base import RevisionPage, Store, Use
 from infinite_memory.store.scope_cache import ScopeCache
-from infinite_memory.store.usage import Use
 
 # What is wrong with one memory, not with the store.
 _REFUSALS = (InvalidRequestError, AlreadyExistsError, NotFoundError)
@@ -47,10 +48,10 @@ class Memories:
 
     def __init__(
         self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, records: RecordMaker,
-        upserts: Upserts,
+        upserts: Upserts, moves: Moves, quotations: Quotations,
     ) -> None:  # fmt: skip
         self._access, self._store, self._index, self._scopes = access, store, index, scopes
-        self._records, self._upserts = records, upserts
+        self._records, self._upserts, self._moves, self._quotations = records, upserts, moves, quotations
 
     async def store(self, new: NewMemory, *, create_scope: bool = True) -> StoreResult:
         """Store one memory.
@@ -109,7 +110,7 @@ class Memories:
     async def update(
         self, memory_id: MemoryId, changes: MemoryUpdate, *, check: Callable[[MemoryRecord], None] | None = None
     ) -> StoreResult:
-        """Change parts of a memory; what it said before stays readable in its revisions.
+        """Change parts of a memory; what it said before stays readable in its revisions, and in no digest that quotes it.
 
         Args:
             check: Sees the memory that is about to be changed, and may raise; the change is made to that version or not at all.
@@ -128,13 +129,20 @@ class Memories:
                 full = await self._store.fetch({memory_id: old.scope_id}, vectors=True)
                 new = dataclasses.replace(new, embedding=full[memory_id].embedding if memory_id in full else None)
             record, pending = await self._records.update(old, new)
+            quoting = await self._quotations.remove({memory_id: old.scope_id}) if new.text != old.text else []
             try:
                 stored = await self._store.replace(record, revise=True)
-            except MemoryChangedError:
+            except (MemoryChangedError, MemoryNotFoundError):  # gone from this scope: it is looked for again
                 continue
+            finally:
+                self._quotations.report(quoting)
             await self._index.on_written([stored])
             return StoreResult(stored, self._scope_of(stored), pending)
         raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
+
+    async def move(self, memory_id: MemoryId, scope: str) -> Moved:
+        """Put a memory into another scope, with its id, versions and links; see `Moves.move`."""
+        return await self._moves.move(memory_id, scope)
 
     async def write_batch(
         self,
@@ -198,6 +206,8 @@ class Memories:
         if located.get(memory_id) in self._scopes.archived_ids():
             raise MemoryNotFoundError(memory_id)
         memories = await self._access.fetch(located)
+        if memory_id not in memories and located and self._access.sees_everything:  # it may have moved at this moment
+            memories = await self._access.fetch(await self._store.locate([memory_id]))
         if memory_id not in memories:
             raise MemoryNotFoundError(memory_id)
         return memories[memory_id]
@@ -209,9 +219,14 @@ class Memories:
         return await self._access.fetch(dict.fromkeys(memory_ids, scope.scope_id), deleted=deleted)
 
     async def find_taken(self, scope: Scope, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord | None]:
-        """Return which of these ids are taken in a scope, live or hidden: by which memory, or None where that is not seen."""
+        """Return which of these ids are taken in a scope, live or hidden: by which memory, or None where that is not seen.
+
+        The id of a memory that moved to another scope is taken too.
+        """
         memories = await self._store.fetch(dict.fromkeys(memory_ids, scope.scope_id), deleted=None)
-        return {one: memory if self._access.allows(memory) else None for one, memory in memories.items()}
+        taken = {one: memory if self._access.allows(memory) else None for one, memory in memories.items()}
+        rest = [one for one in memory_ids if one not in taken]
+        return dict.fromkeys(await self._store.find_moved(rest) if rest else ()) | taken
 
     async def find(
         self, memory_ids: Sequence[MemoryId], *, deleted: bool | None = False
@@ -232,15 +247,27 @@ class Memories:
         """Return the ids that a memory of *content* may have, a new one's first; see `IdKeys.ids`."""
         return (await self._index.id_keys.get()).ids(content)
 
-    async def history(self, memory_id: MemoryId) -> list[MemoryRecord]:
-        """List the earlier versions of a memory, oldest first.
+    async def keep_digests(self, memories: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Return those of *memories* that are digests of this database, and seen; what a client made look like one is not."""
+        return await self._quotations.keep_digests(one for one in memories if self._access.allows(one))
+
+    async def history(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
+        """Return the latest of a memory's earlier versions (*before* a revision, None: of all), oldest first.
+
+        A page holds a hundred versions and a million characters of text at most.
 
         Raises:
             MemoryNotFoundError: it is none that the caller sees.
         """
-        if not self._access.sees_everything:
-            await self.get(memory_id)
-        return await self._store.get_revisions(memory_id)
+        if self._access.sees_everything:
+            return await self._store.get_revisions(memory_id, before)
+        memory = await self.get(memory_id)
+        page = await self._store.get_revisions(memory_id, before)
+        seen = (  # without the scopes in which it was, where the caller does not see them
+            version if self._access.allows(version) else dataclasses.replace(version, scope_id=memory.scope_id)
+            for version in page.revisions
+        )
+        return dataclasses.replace(page, revisions=tuple(seen))
 
     async def list_page(
         self, where: ScopedFilter, limit: int, cursor: str | None = None, *, newest_first: bool = True

@@ -128,8 +128,7 @@ class Scopes:
         if target.archived_at is not None:
             raise InvalidRequestError("into", f"{target.name!r} is archived; take it out first")
         if dry_run:
-            live = (await self._store.count_live()).get(source.scope_id, 0)
-            return Merged(source, target, live + len(await self._store.deleted_ids([source.scope_id], None)))
+            return Merged(source, target, await self._count(source))
         async with self._store.copies.exclusive():
             count = await self._store.copies.merge_scopes(source.scope_id, target.scope_id)
             await retry_while_away(lambda: self._store.drop_scope(source.scope_id))
@@ -138,6 +137,19 @@ class Scopes:
         self._index.scope_removed(source.scope_id)
         self._index.scopes_changed()
         return Merged(source, target, count)
+
+    async def count(self, name: str) -> int:
+        """Count all memories of a scope, archived or not, with those that are softly forgotten; reads none of them.
+
+        Raises:
+            ScopeNotFoundError: there is none of that name.
+        """
+        self._access.visibility.check_everything()
+        return await self._count(await self._scopes.get(name))
+
+    async def _count(self, scope: Scope) -> int:
+        live = (await self._index.sidecar()).count(Filter(scope_ids=frozenset({scope.scope_id})))
+        return live + await self._store.count_deleted([scope.scope_id])
 
     async def restore(self, name: str) -> tuple[Scope, int]:
         """Take an archived scope out again, with all that was in it; of one that is not archived (Global never is), bring back

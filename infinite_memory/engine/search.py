@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from infinite_memory.config import RecallSettings
 from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.embedding.vocabulary import READ, Reading
 from infinite_memory.engine.access import Access
@@ -28,6 +27,7 @@ from infinite_memory.index.base import Spelling, VectorIndex
 from infinite_memory.index.second_space import SecondQuestion
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, Match, MemoryId, MemoryRecord, Scope, content_hash
+from infinite_memory.settings import RecallSettings
 from infinite_memory.store.base import Store
 from infinite_memory.text.offload import run_at_once_or_in_thread
 

@@ -111,9 +111,10 @@ class Upserts:
             for memory_id in ids:
                 if memory_id in memories and _key_of(memories[memory_id]) == key:
                     return await self._merge(memories[memory_id], draft, scope)
-            if free is None and ids[0] not in memories:
+            moved = await self._store.find_moved([one for one in ids if one not in memories])  # they keep their ids
+            if free is None and ids[0] not in memories and ids[0] not in moved:
                 free = ids[0]
-            if free is not None and not memories:
+            if free is not None and not memories and not moved:
                 return await self._add(draft, scope, free)
         raise AssertionError  # itertools.count never ends
 

@@ -21,10 +21,11 @@ from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.types import NewMemory
 from infinite_memory.errors import AlreadyExistsError, InfiniteMemoryError, InvalidRequestError, without_surrogates
 from infinite_memory.hooks.control import Control
+from infinite_memory.hooks.files import Json
 from infinite_memory.hooks.masking import mask
 from infinite_memory.hooks.projects import Project
 from infinite_memory.hooks.sessions import Reading, Sessions, head_of, size_of
-from infinite_memory.hooks.transcript import Chunk, Turn, read_chunk
+from infinite_memory.hooks.transcript import ASSISTANT, USER, Chunk, Turn, read_chunk, read_saying
 from infinite_memory.models import Scope, content_hash
 
 log = logging.getLogger(__name__)
@@ -63,11 +64,13 @@ class Capture:
         path = Path(reading.transcript)
         head = await asyncio.to_thread(head_of, path)
         if size < reading.offset or (reading.head and head != reading.head):
-            reading.offset, reading.is_skipping = 0, False
+            reading.offset, reading.is_skipping, reading.context = 0, False, {}
         reading.head = head
         while True:
             chunk = await asyncio.to_thread(
-                lambda: read_chunk(path, reading.offset, is_skipping=reading.is_skipping, until=until)
+                lambda: read_chunk(
+                    path, reading.offset, is_skipping=reading.is_skipping, until=until, context=reading.context
+                )
             )
             if not stores:
                 reading.withheld_until = max(reading.withheld_until, until or time.time())
@@ -78,8 +81,26 @@ class Capture:
             if chunk.is_last:
                 return
 
+    async def capture_said(
+        self, engine: Engine, said: Json, reading: Reading, project: Project, control: Control, *, stores: bool
+    ) -> None:
+        """Store what a client's event itself tells, of one that lets nobody rely on its transcripts; its offset counts such events.
+
+        Raises:
+            ValueError: the event is malformed.
+            InfiniteMemoryError: it could not be stored; it is read again next time.
+        """
+        speaker, text, at, key = (said.get(name) for name in ("speaker", "text", "at", "key"))
+        if speaker not in (USER, ASSISTANT) or not isinstance(text, str) or not isinstance(at, float):
+            raise ValueError("the event does not tell who said what, and when")
+        turns, skips = read_saying(str(speaker), text, at, str(key or ""), is_skipping=reading.is_skipping)
+        if stores and (allowed := [turn for turn in turns if _is_allowed(turn, reading, control)]):
+            await self._store(engine, allowed, reading, project)
+        reading.offset, reading.is_skipping = reading.offset + 1, skips
+        self._sessions.save_reading(reading)
+
     def _advance(self, reading: Reading, chunk: Chunk) -> None:
-        reading.offset, reading.is_skipping = chunk.offset, chunk.is_skipping
+        reading.offset, reading.is_skipping, reading.context = chunk.offset, chunk.is_skipping, chunk.context
         reading.unread += chunk.unread
         self._sessions.save_reading(reading)
 

@@ -5,8 +5,7 @@ then the daemon is told, and started in the background where there is none. An e
 UserPromptSubmit) asks the daemon what is known, waits a short time, and prints what came or nothing at all. A daemon that hangs
 costs no more than `DEADLINE_S`: a timer of the system ends the process.
 
-Output is the envelope of the hooks reference of Claude Code, which Codex takes over: ``{"hookSpecificOutput": {"hookEventName",
-"additionalContext"}}``, in ASCII, so that no character can be cut in two on the way.
+Output is the envelope that the client documents (`clients`), in ASCII, so that no character can be cut in two on the way.
 """
 
 from __future__ import annotations
@@ -23,28 +22,23 @@ from typing import Any
 from infinite_memory import __version__
 from infinite_memory.daemon.ipc import PROTOCOL, connect
 from infinite_memory.errors import InfiniteMemoryError
-from infinite_memory.hooks.control import OFF, read_control
+from infinite_memory.hooks.clients import CAPTURING, EVENTS, make_envelope, read_event
+from infinite_memory.hooks.control import OFF, PAUSED, read_control
 from infinite_memory.hooks.files import CARRIED, CLAUDE_CODE, CLIENTS, last_events, record_event, spool
 from infinite_memory.paths import HOME_VARIABLE, check_home, find_home
 
 Json = dict[str, Any]
 
-RECALLING = ("SessionStart", "UserPromptSubmit")
-CAPTURING = ("Stop", "SubagentStop", "PreCompact", "SessionEnd")
-
 DEADLINE_S = 1.2  # Claude Code gives SessionEnd 1.5 s in all
 ANSWER_S = 0.8  # how long an answer of the daemon is waited for
 INPUT_BYTES = 16 << 20
 PROMPT_CHARS = 2000  # of a prompt are enough to search by
-FIELD_CHARS = 4096  # of a path or an id
 DAY_S = 86_400.0
 
 
 def run(arguments: Sequence[str]) -> int:
     """Handle one event; always 0."""
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-        signal.setitimer(signal.ITIMER_REAL, DEADLINE_S)
+    _end_in_time()
     home, event, client = None, "unknown", CLAUDE_CODE
     try:
         options = _options(arguments[1:])
@@ -57,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
         home = named
         if read_control(home).state == OFF:
             return 0
-        event = arguments[0] if arguments and arguments[0] in (*RECALLING, *CAPTURING) else "unknown"
+        event = arguments[0] if arguments and arguments[0] in EVENTS[client] else "unknown"
         if event == "unknown":
             raise ValueError("the event has no name that is known")
         output = _handle(home, client, event, _read_input())
@@ -67,7 +61,29 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as exc:  # a hook never fails the session
         if home is not None:
             record_event(home, client, event, f"{type(exc).__name__}: {exc}"[:300])
+    finally:
+        _stop_timer()
     return 0
+
+
+def _stop_timer() -> None:
+    """Let the interpreter end in peace: it gives signals their own effect back first, and the timer's would be another exit code."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+
+
+def _end_in_time() -> None:
+    """End this process after `DEADLINE_S`, whatever it waits for: by a timer of the system, on Windows by a thread."""
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, DEADLINE_S)
+        return
+    import threading
+
+    timer = threading.Timer(DEADLINE_S, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
 
 
 def _options(arguments: Sequence[str]) -> dict[str, str]:
@@ -85,7 +101,7 @@ def _read_input() -> Json:
     """Return the event's fields.
 
     Raises:
-        ValueError: they are no JSON object with a session's id.
+        ValueError: they are no JSON object.
     """
     if os.isatty(0):
         raise ValueError("an event is read from standard input, and this is a terminal")
@@ -97,18 +113,19 @@ def _read_input() -> Json:
         value = json.loads(data)
     except RecursionError:
         raise ValueError("the event is nested too deeply") from None
-    if not isinstance(value, dict) or not isinstance(value.get("session_id"), str) or not value["session_id"]:
-        raise ValueError("the event is no object with a session_id")
+    if not isinstance(value, dict):
+        raise ValueError("the event is no object")
     return value
 
 
-def _handle(home: Path, client: str, event: str, fields: Json) -> Json | None:
+def _handle(home: Path, client: str, name: str, fields: Json) -> Json | None:
     """Return the envelope to print; None for none."""
+    event = EVENTS[client][name]
     message: Json = {"event": event, "client": client, "at": time.time(), "environ": _settings()}
-    for name in ("session_id", "transcript_path", "cwd", "source", "trigger", "reason"):
-        if isinstance(value := fields.get(name), str) and len(value) <= FIELD_CHARS:
-            message[name] = value
+    message |= read_event(client, name, fields)
     if event in CAPTURING:
+        if "said" in message and read_control(home).state == PAUSED:
+            return None  # what is said during a pause is not even written to the spool
         try:
             spool(home, message)
         except OSError:
@@ -118,28 +135,24 @@ def _handle(home: Path, client: str, event: str, fields: Json) -> Json | None:
         if not _send(home, {"what": "drain"}, wait=False):
             _start_daemon()
         return None
-    if isinstance(prompt := fields.get("prompt"), str):
-        message["prompt"] = prompt[:PROMPT_CHARS]
+    if "prompt" in message:
+        message["prompt"] = message["prompt"][:PROMPT_CHARS]
     answer = _send(home, message | {"what": "recall"}, wait=True)
     if answer is None or answer.get("ok") is False:
         _start_daemon()
     elif answer.get("late"):
         raise TimeoutError(f"the daemon did not answer within {ANSWER_S:g} s")
-    return _envelope(home, event, answer or {})
+    context = (answer or {}).get("context")
+    notice = _notice(home) if event == "SessionStart" else ""
+    return make_envelope(client, name, context if isinstance(context, str) else "", notice)
 
 
-def _envelope(home: Path, event: str, answer: Json) -> Json | None:
-    """Write what the client is given: what was recalled for the model, and one line for the user when hooks fail for a day."""
-    output: Json = {}
-    if isinstance(context := answer.get("context"), str) and context:
-        output["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": context}
-    if event == "SessionStart":
-        since = [float(one["failing_since"]) for one in last_events(home) if one.get("failing_since")]
-        if since and time.time() - min(since) > DAY_S:
-            output["systemMessage"] = (
-                "infinite-memory: hooks have failed for more than a day; see `infinite-memory doctor`"
-            )
-    return output or None
+def _notice(home: Path) -> str:
+    """Return one line for the user when hooks fail for a day; "" otherwise."""
+    since = [float(one["failing_since"]) for one in last_events(home) if one.get("failing_since")]
+    if not since or time.time() - min(since) <= DAY_S:
+        return ""
+    return "infinite-memory: hooks have failed for more than a day; see `infinite-memory doctor`"
 
 
 def _settings() -> dict[str, str]:
@@ -178,7 +191,9 @@ def _start_daemon() -> None:
     """Start the daemon and wait for nothing; it reads the spool when it is there."""
     import subprocess  # only who starts a daemon needs it
 
-    subprocess.Popen(
+    from infinite_memory.platform_processes import start_detached
+
+    start_detached(
         [sys.executable, "-P", "-m", "infinite_memory", "daemon", "start"],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

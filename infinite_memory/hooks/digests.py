@@ -2,8 +2,9 @@
 
 A digest has the type ``digest``, so `prune` leaves it when the turns it was made of are old; from then on it is the session's record, and
 what is said in the session later gets a digest of its own. Its id is made of the session and its text: making it again changes nothing,
-and one that was forgotten stays forgotten. It quotes: where a turn that it has a sentence of was changed or forgotten, and not pruned, it
-is removed for good and made again of what is left.
+and one that was forgotten stays forgotten. It quotes: where a turn that it has a sentence of is changed or forgotten, and not pruned, the
+engine removes it in the same request (`engine.quotations`), and it is made again of what is left. `check` looks for what was changed by
+other ways, such as a restored backup.
 """
 
 from __future__ import annotations
@@ -12,24 +13,26 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime as dt
+import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from infinite_memory.config import Config
 from infinite_memory.engine.engine import Engine
-from infinite_memory.engine.types import ForgetMode, ForgetTarget, NewMemory, ScopedFilter
+from infinite_memory.engine.quotations import DIGEST, KEY, get_sources, to_content
+from infinite_memory.engine.types import ForgetMode, ForgetTarget, MemoryPage, NewMemory, ScopedFilter
 from infinite_memory.errors import AlreadyExistsError, MemoryNotFoundError, ScopeNotFoundError, without_surrogates
 from infinite_memory.hooks.digest import Said, make_digest
+from infinite_memory.hooks.digest_writing import choose_shown, write_digest
 from infinite_memory.hooks.ledger import Ledger
 from infinite_memory.hooks.projects import Project
+from infinite_memory.llm.base import ChatModel
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
 
-DIGEST = "digest"
-"""The type of a digest; retention never prunes what bears it (`jobs.consolidation`)."""
-
 MAX_TURNS = 2000  # of a session are looked at, the last ones
-MAX_CHECKED = 50  # digests of a project, newest first, whose turns are looked after
+PAGE = 50  # digests that are read with what they quote at a time
+CHECK_ALL_S = 6 * 3600.0  # how often all digests of a project are looked at; at other starts the newest page of them
 QUIET_S = 600.0  # a session whose transcript did not grow for so long has ended, whether or not it said so
 
 
@@ -43,8 +46,11 @@ class Digests:
         self._engine, self._project, self._ledger, self._source = engine, project, ledger, source
         self._purged_before = purged_before
 
-    async def refresh(self, session_id: str) -> bool:
+    async def refresh(self, session_id: str, removed: Sequence[MemoryRecord] = ()) -> bool:
         """Make the digest of a session where it has none that is up to date; True if one was stored.
+
+        Args:
+            removed: Its digests that were removed for what they quoted, and not because somebody wanted none.
 
         Raises:
             InfiniteMemoryError: it could not be stored, or the old one not removed.
@@ -54,7 +60,7 @@ class Digests:
         if scope is None:
             return False
         conversation = without_surrogates(session_id)
-        existing = [one for one in await self._list(Filter(conversation_id=conversation, type=DIGEST)) if _is_ours(one)]
+        existing = await self._digests_of(conversation)
         turns = [one for one in await self._list(Filter(conversation_id=conversation)) if one.type != DIGEST]
         unsound = await find_unsound(self._engine, existing, self._purged_before)
         kept = [one for one in existing if one not in unsound and turns and _begin(one) < turns[0].occurred_at]
@@ -66,11 +72,15 @@ class Digests:
         if digest is None:
             await self._remove(unsound)
             return False
-        same = next((one for one in replaced if one.text == digest.text and one not in unsound), None)
+        last = turns[-1].occurred_at
+        standing = [one for one in replaced if one not in unsound]
+        same = next(
+            (one for one in standing if one.text == digest.text or (_is_written(one) and _end(one) == last)), None
+        )
         if same is not None:
             await self._remove([one for one in replaced if one is not same])
             return False
-        is_new = await self._store(scope, f"{session_id}/{digest.text}", replaced, NewMemory(
+        is_new = await self._store(session_id, scope, [*replaced, *removed], NewMemory(
             text=digest.text, scope=scope.name, source=self._source, tags=(DIGEST,), type=DIGEST, conversation_id=conversation,
             occurred_at=turns[-1].occurred_at,
             metadata={"from": turns[0].occurred_at.isoformat(), "to": turns[-1].occurred_at.isoformat(), "sources": list(digest.sources)},
@@ -78,33 +88,85 @@ class Digests:
         await self._remove(replaced if is_new else unsound)
         return is_new
 
-    async def check(self, *, remakes: bool = True) -> None:
+    async def rewrite(self, session_id: str, model: ChatModel) -> bool:
+        """Replace the digest of a session by one that *model* writes, where it has one that none wrote; True if it has now.
+
+        Raises:
+            ModelError: it does not answer; the digest stays as it is.
+            InfiniteMemoryError, OSError: as in `refresh`.
+        """
+        conversation = without_surrogates(session_id)
+        scope = await self._engine.scopes.find(self._project.scope)
+        existing = await self._digests_of(conversation)
+        if scope is None or not existing or _is_written(existing[-1]):
+            return False
+        old = existing[-1]
+        turns = [one for one in await self._list(Filter(conversation_id=conversation)) if one.type != DIGEST]
+        shown = choose_shown([one for one in turns if _begin(old) <= one.occurred_at <= _end(old)])
+        if not shown:
+            return False  # they were pruned
+        text = await write_digest(model, shown)
+        metadata = dict(old.metadata) | {"written_by": model.name, "sources": [one.memory_id for one in shown]}
+        new = NewMemory(
+            text=text, scope=scope.name, source=self._source, tags=(DIGEST,), type=DIGEST, conversation_id=conversation,
+            occurred_at=old.occurred_at, metadata=metadata,
+        )  # fmt: skip
+        is_new = await self._store(session_id, scope, [old], new)
+        await self._remove([old] if is_new else [])
+        return is_new
+
+    async def check(self, *, all_of_them: bool = True, remakes: bool = True) -> None:
         """Remove the digests of the project that quote what was forgotten or changed, and make them again. Errors as in `refresh`.
 
         What is made again is removed after that, so that a check which is cut short is made up for by the next.
+
+        Args:
+            all_of_them: Look at every digest, and not at the newest `PAGE` alone.
         """
-        digests = [one for one in await self._list(Filter(type=DIGEST)) if _is_ours(one)][-MAX_CHECKED:]
-        unsound = await find_unsound(self._engine, digests, self._purged_before)
-        await self._remove([one for one in unsound if not (remakes and one.conversation_id)])
-        for session_id in dict.fromkeys(one.conversation_id for one in unsound if remakes and one.conversation_id):
+        sessions: dict[str, None] = {}
+        cursor: str | None = None
+        while True:
+            page = await self._page(Filter(type=DIGEST), PAGE, cursor)
+            if page is None:
+                break
+            digests = await self._engine.memories.keep_digests(page.memories)
+            unsound = await find_unsound(self._engine, digests, self._purged_before)
+            await self._remove([one for one in unsound if not (remakes and one.conversation_id)])
+            sessions |= dict.fromkeys(one.conversation_id for one in unsound if remakes and one.conversation_id)
+            cursor = page.next_cursor
+            if cursor is None or not all_of_them:
+                break
+        for session_id in sessions:
             await self.refresh(session_id)
 
-    async def _store(self, scope: Scope, key: str, replaced: Sequence[MemoryRecord], new: NewMemory) -> bool:
-        """Store a digest, unless one of that key was stored before and is gone without being *replaced* now: it was forgotten.
+    async def _store(self, session_id: str, scope: Scope, replaced: Sequence[MemoryRecord], new: NewMemory) -> bool:
+        """Store a digest, unless one of that text was stored before and is gone without being *replaced* now: it was forgotten.
 
         The session may come back to a text that it had earlier, so an id is also made of the digests that are replaced.
         """
-        prefix = f"hook-digest/{self._project.root}/"
-        plain = await self._engine.memories.make_ids(prefix + key)
-        follows = "/".join(sorted(one.memory_id for one in replaced))
-        ids = await self._engine.memories.make_ids(f"{prefix}{key}/{follows}") if replaced else plain
+        key = self._key(session_id, replaced)
+        plain = await self._engine.memories.make_ids(to_content(self._key(session_id, ()), new.text))
+        ids = await self._engine.memories.make_ids(to_content(key, new.text))
+        new = dataclasses.replace(new, metadata=dict(new.metadata) | {KEY: key})
         [noted] = await asyncio.to_thread(self._ledger.noted, [ids])
         if noted or await self._engine.memories.find_taken(scope, ids):
             return False
         with contextlib.suppress(AlreadyExistsError):
-            await self._engine.memories.store(dataclasses.replace(new, memory_id=ids[0]))
+            stored = await self._engine.memories.store(dataclasses.replace(new, memory_id=ids[0]))
+            if await find_unsound(self._engine, [stored.memory], self._purged_before):
+                await self._remove([stored.memory])  # a turn was forgotten while this was made of it
+                return False
         await asyncio.to_thread(self._ledger.note, [ids[0], plain[0]] if replaced else [ids[0]])
         return True
+
+    def _key(self, session_id: str, replaced: Iterable[MemoryRecord]) -> str:
+        parts = [str(self._project.root), session_id, *sorted(one.memory_id for one in replaced)]
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    async def _digests_of(self, conversation: str) -> list[MemoryRecord]:
+        """List the digests of a session, oldest first."""
+        listed = await self._list(Filter(conversation_id=conversation, type=DIGEST))
+        return await self._engine.memories.keep_digests(listed)
 
     async def _remove(self, digests: Iterable[MemoryRecord]) -> None:
         for one in digests:
@@ -113,11 +175,15 @@ class Digests:
 
     async def _list(self, where: Filter) -> list[MemoryRecord]:
         """List memories of the project, oldest first, the last `MAX_TURNS` of them."""
+        page = await self._page(where, MAX_TURNS)
+        return [] if page is None else list(reversed(page.memories))
+
+    async def _page(self, where: Filter, limit: int, cursor: str | None = None) -> MemoryPage | None:
+        """List memories of the project, newest first; None where its scope is not there."""
         try:
-            page = await self._engine.memories.list_page(ScopedFilter((self._project.scope,), where), MAX_TURNS)
+            return await self._engine.memories.list_page(ScopedFilter((self._project.scope,), where), limit, cursor)
         except ScopeNotFoundError:
-            return []
-        return list(reversed(page.memories))
+            return None
 
 
 async def find_unsound(
@@ -133,7 +199,7 @@ async def find_unsound(
 
 async def _find_quoted(engine: Engine, digests: Sequence[MemoryRecord]) -> Mapping[MemoryId, MemoryRecord]:
     """Return the memories that digests quote, live or hidden; those that are gone are left out."""
-    quoted = {one for digest in digests for one in _sources(digest)}
+    quoted = {one for digest in digests for one in get_sources(digest)}
     return await engine.memories.find(sorted(quoted), deleted=None) if quoted else {}
 
 
@@ -147,9 +213,9 @@ def _unsound(
     return [
         digest
         for digest in digests
-        if not hidden.isdisjoint(_sources(digest))
-        or any(changed_at.get(one, digest.created_at) > digest.created_at for one in _sources(digest))
-        or not (sound.issuperset(_sources(digest)) or (purged_before is not None and _end(digest) < purged_before))
+        if not hidden.isdisjoint(get_sources(digest))
+        or any(changed_at.get(one, digest.created_at) > digest.created_at for one in get_sources(digest))
+        or not (sound.issuperset(get_sources(digest)) or (purged_before is not None and _end(digest) < purged_before))
     ]
 
 
@@ -160,7 +226,7 @@ async def find_in_place_of_turns(
     found = await _find_quoted(engine, digests)
     live = {memory_id for memory_id, memory in found.items() if memory.deleted_at is None}
     unsound = _unsound(digests, found, purged_before)
-    return [digest for digest in digests if digest not in unsound and live.isdisjoint(_sources(digest))]
+    return [digest for digest in digests if digest not in unsound and live.isdisjoint(get_sources(digest))]
 
 
 def purged_before(config: Config) -> dt.datetime | None:
@@ -169,22 +235,17 @@ def purged_before(config: Config) -> dt.datetime | None:
     return None if days is None else dt.datetime.now(dt.UTC) - dt.timedelta(days=days)
 
 
-def is_quiet(transcript: str) -> bool:
+def is_quiet(file: Path) -> bool:
     """True if a transcript has not grown for a while; one that is gone is quiet."""
     try:
-        return time.time() - Path(transcript).stat().st_mtime > QUIET_S
+        return time.time() - file.stat().st_mtime > QUIET_S
     except (OSError, ValueError):
         return True
 
 
-def _is_ours(memory: MemoryRecord) -> bool:
-    """True if a memory of the type of digests was made here, and by nobody else."""
-    return DIGEST in memory.tag_keys and isinstance(memory.metadata.get("sources"), list | tuple)
-
-
-def _sources(digest: MemoryRecord) -> tuple[MemoryId, ...]:
-    named = digest.metadata.get("sources")
-    return tuple(MemoryId(one) for one in named if isinstance(one, str)) if isinstance(named, list | tuple) else ()
+def _is_written(digest: MemoryRecord) -> bool:
+    """True if a model wrote a digest."""
+    return "written_by" in digest.metadata
 
 
 def _begin(digest: MemoryRecord) -> dt.datetime:

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from infinite_memory.platform_files import replace_file
+
 Json = dict[str, Any]
 
 MAX_BYTES = 4 << 20  # of a file of ours; a larger one is not read
@@ -21,7 +23,7 @@ MAX_BYTES = 4 << 20  # of a file of ours; a larger one is not read
 CARRIED = ("INFINITE_MEMORY_CAPTURE__", "INFINITE_MEMORY_HOOKS__")
 """How the variables begin that a client's events carry: they count for that client alone, not for the daemon it may start."""
 
-CLIENTS = (CLAUDE_CODE, CODEX) = "claude-code", "codex"
+CLIENTS = (CLAUDE_CODE, CODEX, CURSOR, GEMINI) = "claude-code", "codex", "cursor", "gemini"
 """The assistants whose hooks are understood; a memory's source is the one that it was captured from."""
 
 MALFORMED = ".malformed"  # ends the name of an event that was set aside
@@ -66,7 +68,7 @@ def write_json(path: Path, value: Json, *, durable: bool = False) -> None:
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        beside.replace(path)
+        replace_file(beside, path)
     except OSError:
         beside.unlink(missing_ok=True)
         raise

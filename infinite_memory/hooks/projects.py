@@ -16,6 +16,7 @@ from typing import Any
 from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import without_surrogates
 from infinite_memory.normalization import normalize
+from infinite_memory.platform_files import open_regular
 
 MAX_SCOPE_CHARS = 200
 PREFIX = "project "
@@ -83,7 +84,7 @@ def _read_small(file: Path) -> str:
         OSError: it cannot be read.
         ValueError: it is no UTF-8, or larger than such a file is.
     """
-    with file.open("rb") as source:
+    with open_regular(file) as source:
         data = source.read(MAX_SETTINGS_BYTES + 1)
     if len(data) > MAX_SETTINGS_BYTES:
         raise ValueError(f"{file.name} is too large")

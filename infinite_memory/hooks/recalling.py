@@ -19,10 +19,11 @@ from zoneinfo import ZoneInfo
 from infinite_memory.contracts.native.serializers import cut_text
 from infinite_memory.contracts.timestamps import format_relative
 from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.quotations import DIGEST
 from infinite_memory.engine.types import ScopedFilter
 from infinite_memory.errors import ScopeNotFoundError, without_surrogates
 from infinite_memory.hooks.capture import REMEMBER, TURN
-from infinite_memory.hooks.digests import DIGEST, find_in_place_of_turns, find_unsound
+from infinite_memory.hooks.digests import find_in_place_of_turns, find_unsound
 from infinite_memory.hooks.relevance import asks, judge
 from infinite_memory.hooks.sessions import Recalled
 from infinite_memory.hooks.transcript import ASSISTANT, USER
@@ -94,6 +95,8 @@ async def recall_for_prompt(
     for match in matches:
         if match.memory.memory_id not in shown:
             answer = await _answer_to(engine, match.memory)
+            if answer is None and match.memory.type == TURN and asks(match.memory):
+                continue  # a question that nobody answered is no answer to a prompt, however like it
             memories = (match.memory,) if answer is None else (match.memory, answer)
             lines.append((memories, _line(match.memory, asking, _best_part(match), answer)))
             shown |= {one.memory_id for one in memories}

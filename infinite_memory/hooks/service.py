@@ -13,7 +13,7 @@ import datetime as dt
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +22,34 @@ from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
 from infinite_memory.hooks.capture import Capture
 from infinite_memory.hooks.control import OFF, read_control
-from infinite_memory.hooks.digests import Digests, is_quiet, purged_before
-from infinite_memory.hooks.files import CARRIED, CLAUDE_CODE, CLIENTS, Json, read_json, record_event, set_aside, waiting
+from infinite_memory.hooks.digests import CHECK_ALL_S, Digests, is_quiet, purged_before
+from infinite_memory.hooks.files import (
+    CARRIED,
+    CLAUDE_CODE,
+    CLIENTS,
+    CURSOR,
+    Json,
+    read_json,
+    record_event,
+    set_aside,
+    waiting,
+)
 from infinite_memory.hooks.projects import Project, find_project, find_scope
 from infinite_memory.hooks.recalling import Asking, recall_for_prompt, recall_for_start
 from infinite_memory.hooks.sessions import Reading, Sessions
+from infinite_memory.llm.factory import configured_model
+from infinite_memory.models import MemoryRecord
+from infinite_memory.settings import ModelSettings
 from infinite_memory.zones import find_zone
 
 log = logging.getLogger(__name__)
 
 ANSWER_S = 0.6  # the hook waits 0.8 s: what comes later is not shown, and must not count as shown
-CAPTURED, DIGESTED = "capture", "digest"  # the names under which the doctor finds what the daemon did
+CAPTURED, DIGESTED, WRITTEN = (
+    "capture",
+    "digest",
+    "digest-by-model",
+)  # the names under which the doctor finds what the daemon did
 
 
 class HookService:
@@ -46,17 +63,34 @@ class HookService:
         self._is_wanted = self._is_catching_up = False
         self._direct: list[Json] = []  # events that the hook could not write to the disk
         self._begun: set[str] = set()  # folders in which a session began, whose digests are still to be looked after
+        self._checked_at: dict[Path, float] = {}  # when all digests of a project were last looked at
+        self._removed: dict[str, list[MemoryRecord]] = {}  # digests that were removed for what they quoted, by session
+        self._subscribing: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._unwritten: list[tuple[Digests, Reading, ModelSettings]] = []  # digests that a model is to write
 
     def start(self) -> None:
-        """Read what waits in the spool, in the background."""
+        """Read what waits in the spool, in the background, and learn of digests that are removed for what they quote."""
+        self._subscribing = asyncio.create_task(self._subscribe(), name="hooks-digests")
         if waiting(self._home):
             self.drain()
 
     async def close(self) -> None:
         """Stop; what was not stored yet is read at the next start."""
-        if self._draining is not None:
-            self._draining.cancel()
-            await asyncio.gather(self._draining, return_exceptions=True)
+        tasks = [one for one in (self._draining, self._subscribing, self._writing) if one is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _subscribe(self) -> None:
+        with contextlib.suppress(InfiniteMemoryError):  # an engine that cannot be built removes nothing
+            (await self._engine()).on_digests_removed(self._on_digests_removed)
+
+    def _on_digests_removed(self, digests: Sequence[MemoryRecord]) -> None:
+        for digest in digests:
+            if digest.conversation_id is not None:
+                self._removed.setdefault(digest.conversation_id, []).append(digest)
+        self.drain()
 
     async def answer(self, message: Mapping[str, Any]) -> Json:
         """Answer one message of a hook; never raises but for cancellation."""
@@ -130,6 +164,8 @@ class HookService:
                     failed.add(event.get("session_id"))
             while self._direct:
                 await self._take(self._direct.pop(0))
+            while self._removed:
+                await self._make_again(*self._removed.popitem())
             if self._is_catching_up:
                 self._is_catching_up = False
                 await asyncio.to_thread(self._sessions.remove_old)
@@ -141,7 +177,7 @@ class HookService:
                          "environ": reading.environ, "client": reading.client}
                     )  # fmt: skip
                 for reading in await asyncio.to_thread(self._sessions.undigested):
-                    if await asyncio.to_thread(is_quiet, reading.transcript):
+                    if await asyncio.to_thread(is_quiet, self._sessions.growing_file(reading)):
                         await self._digest(reading)
                 while self._begun:
                     await self._digest(None, self._begun.pop())
@@ -176,7 +212,8 @@ class HookService:
             return False
         if not (isinstance(session_id, str) and isinstance(transcript, str) and isinstance(cwd, str)):
             raise ValueError("the event names no session, transcript or folder")
-        transcript = str(Path(transcript).expanduser())
+        is_told = _client(event) == CURSOR  # what was said is told by the event, and by no transcript
+        transcript = "" if is_told else str(Path(transcript).expanduser())
         environ = _own_settings(event)
         reading = await asyncio.to_thread(self._sessions.find_reading, session_id, transcript)
         if event.get("what") == "recall" and (reading is None or reading.environ == environ):
@@ -186,7 +223,10 @@ class HookService:
         settings = [reading.environ, environ][: 1 if event.get("event") == "SessionStart" else 2]
         until, is_beginning = _instant(event), event.get("what") == "recall"
         try:
-            await self._capture_until(until, reading, settings)
+            if not is_told:
+                await self._capture_until(until, reading, settings)
+            elif isinstance(said := event.get("said"), dict):
+                await self._capture_until(until, reading, settings, said)
         except BaseException:
             if is_beginning:  # it is not tried again: who knows with which variables that was said which was not read
                 reading.withheld_until = max(reading.withheld_until, until or time.time())
@@ -197,7 +237,14 @@ class HookService:
             await self._digest(reading)
         return True
 
-    async def _digest(self, reading: Reading | None, cwd: str = "") -> None:
+    async def _make_again(self, session_id: str, removed: Sequence[MemoryRecord]) -> None:
+        """Make the digest of a session of what is left. One whose transcript is not remembered any more has none from now on."""
+        for reading in (await asyncio.to_thread(self._sessions.of_session, session_id))[:1]:
+            reading.digested = 0  # until it is made: a later start does what this one does not come to
+            await asyncio.to_thread(self._sessions.save_reading, reading)
+            await self._digest(reading, removed=removed)
+
+    async def _digest(self, reading: Reading | None, cwd: str = "", removed: Sequence[MemoryRecord] = ()) -> None:
         """Make the digest of a session, or look after those of a folder's project. What fails is tried again at a later start."""
         client = CLAUDE_CODE if reading is None else reading.client
         try:
@@ -213,11 +260,16 @@ class HookService:
             ledger = self._sessions.ledger(project.root)
             digests = Digests(engine, project, ledger, client, purged_before(config))
             if reading is None:
-                await digests.check(remakes=remakes)
+                is_due = time.monotonic() - self._checked_at.get(project.root, -CHECK_ALL_S) >= CHECK_ALL_S
+                await digests.check(all_of_them=is_due, remakes=remakes)
+                if is_due:
+                    self._checked_at[project.root] = time.monotonic()
             else:
-                await digests.refresh(reading.session_id)
+                await digests.refresh(reading.session_id, removed)
                 reading.digested = reading.offset
                 await asyncio.to_thread(self._sessions.save_reading, reading)
+                if config.capture.digest_by_model and config.model.api is not None:
+                    self._write_later(digests, reading, config.model)
         except (InfiniteMemoryError, OSError) as exc:
             record_event(self._home, client, DIGESTED, str(exc))
         except Exception as exc:
@@ -226,18 +278,45 @@ class HookService:
         else:
             record_event(self._home, client, DIGESTED)
 
+    def _write_later(self, digests: Digests, reading: Reading, settings: ModelSettings) -> None:
+        """Have the model write a digest in a task of its own: what is captured and recalled waits for no model."""
+        self._unwritten.append((digests, reading, settings))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write(), name="hooks-model")
+
+    async def _write(self) -> None:
+        while self._unwritten:
+            digests, reading, settings = self._unwritten.pop(0)
+            try:
+                model = configured_model(settings)
+                if model is not None:
+                    await digests.rewrite(reading.session_id, model)
+            except (InfiniteMemoryError, OSError) as exc:
+                record_event(self._home, reading.client, WRITTEN, str(exc))
+            except Exception as exc:
+                log.exception("a model wrote no digest", extra={"event": "hook_failed"})
+                record_event(self._home, reading.client, WRITTEN, type(exc).__name__)
+            else:
+                record_event(self._home, reading.client, WRITTEN)
+
     async def _take_over(self, reading: Reading, environ: dict[str, str]) -> None:
         if reading.environ != environ:
             reading.environ = environ
             await asyncio.to_thread(self._sessions.save_reading, reading)
 
-    async def _capture_until(self, until: float | None, reading: Reading, settings: list[dict[str, str]]) -> None:
+    async def _capture_until(
+        self, until: float | None, reading: Reading, settings: list[dict[str, str]], said: Json | None = None
+    ) -> None:
+        """Store what was said up to an instant, or what an event tells (*said*)."""
         project: Project = await asyncio.to_thread(find_project, reading.cwd)
         configs = [await asyncio.to_thread(self._config, {"environ": one}) for one in settings]
         stores = project.captures and all(config.capture.enabled for config in configs)
         control, engine = read_control(self._home), await self._engine()
         if stores:
             project = dataclasses.replace(project, scope=await find_scope(engine, project))
+        if said is not None:
+            await self._capture.capture_said(engine, said, reading, project, control, stores=stores)
+            return
         await self._capture.capture(engine, reading, project, control, stores=stores, until=until)
 
     def _config(self, event: Mapping[str, Any]) -> Config:

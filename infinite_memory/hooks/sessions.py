@@ -16,6 +16,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from infinite_memory.errors import without_surrogates
 from infinite_memory.hooks.files import CLAUDE_CODE, Json, hooks_folder, read_json, write_json
 from infinite_memory.hooks.ledger import Ledger
 
@@ -31,6 +32,8 @@ class Reading:
     ``withheld_until`` is the last instant, in seconds, at which capture was turned off: what was said before stays out, or is stored.
     ``digested`` is the offset up to which the session has a digest.
     ``environ`` are the variables of the client, as of its last event: they count for what it said, whoever has it read.
+    ``context`` is what was read tells of what follows (`transcript_forms`).
+    ``transcript`` is "" for a client whose events tell themselves what was said; ``offset`` counts those then.
     """
 
     session_id: str
@@ -45,6 +48,7 @@ class Reading:
     digested: int = 0
     client: str = CLAUDE_CODE
     environ: dict[str, str] = field(default_factory=dict)
+    context: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -100,6 +104,16 @@ class Sessions:
     def undigested(self) -> list[Reading]:
         """List the sessions of which something was read that is in no digest yet."""
         return [one for one in self._all() if one.digested != one.offset]
+
+    def growing_file(self, reading: Reading) -> Path:
+        """Return the file that grows while a session goes on."""
+        if reading.transcript:
+            return Path(reading.transcript)
+        return self._readings / f"{_name(reading.session_id, reading.transcript)}.json"
+
+    def of_session(self, session_id: str) -> list[Reading]:
+        """List how far the transcripts of one session were read; it has mostly one."""
+        return [one for one in self._all() if without_surrogates(one.session_id) == without_surrogates(session_id)]
 
     def _all(self) -> list[Reading]:
         try:

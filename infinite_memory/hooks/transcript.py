@@ -1,4 +1,4 @@
-"""Reads a transcript of Claude Code or of Codex (JSON Lines) from where it was left: what the user and the assistant said, nothing else.
+"""Reads a transcript of Claude Code, Codex or Gemini CLI (JSON Lines) from where it was left: what was said, nothing else.
 
 Left out: what tools were asked and answered, reasoning, texts of the client program (reminders, what an editor adds of a file, output
 of local commands, the summary of a compaction, errors of the API), side chains of subagents, and what we recalled into the session
@@ -6,7 +6,8 @@ ourselves. A line of the user's with ``#remember`` is a memory of its own; ``#sk
 text between ``<private>`` and ``</private>`` is removed. Secrets that span lines are masked here, before the text is taken apart.
 
 A turn's key is made of its speaker, instant and text, which stay the same when a session is resumed, forked or compacted; its
-uuid does not. The format is internal to Claude Code, so an entry that is not understood is passed over and counted.
+uuid does not. The formats are internal to their programs, so an entry that is not understood is passed over and counted; what others
+write in another form than Claude Code is put into its form first (`transcript_forms`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Any, NamedTuple
 
 from infinite_memory.errors import without_surrogates
 from infinite_memory.hooks.masking import BLOCK_MASK, mask_blocks
+from infinite_memory.hooks.transcript_forms import KEYED_BY, MARKERS, Context, to_entry
+from infinite_memory.platform_files import open_regular
 
 Json = dict[str, Any]
 
@@ -27,6 +30,13 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 CHUNK_BYTES = 4 << 20  # read at a time
 MAX_LINE_BYTES = 32 << 20  # a longer line (a tool's output with pictures) is passed over
+MANY_BYTES = 1 << 20  # of a line: whether it is quick to parse is looked at first
+MAX_PARTS = 500_000
+"""Of a long line: pictures are a few long texts; millions of parts hold every other thread for seconds."""
+MAX_PART_CHARS = 2_000_000  # of one text of a message, before what a client put into it is taken out
+MAX_SAID_CHARS = 500_000
+"""Of one message are looked at: more fits no model's context, and patterns hold every other thread too."""
+
 
 USER, ASSISTANT = "user", "assistant"
 
@@ -44,8 +54,8 @@ _CLIENT_TEXT = re.compile(
 )
 _SKIP = re.compile(r"(?<![\w#])#skip\b", re.IGNORECASE)
 _REMEMBER = re.compile(r"(?<![\w#])#remember\b[:,]?[ \t]*", re.IGNORECASE)
-_SAYING = b'"user"', b'"assistant"', b'"user_message"', b'"agent_message"'
-"""One of these is in every line that tells what somebody said."""
+_SAYING = b'"user"', b'"assistant"', b'"user_message"', b'"agent_message"', *MARKERS
+"""One of these is in every line that tells what somebody said, or what is needed to understand those."""
 
 _NOT_SAID = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 
@@ -72,16 +82,20 @@ class Turn(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A stretch of a transcript. ``offset`` is where to go on, ``is_skipping`` whether a ``#skip`` still holds there."""
+    """A stretch of a transcript. ``offset`` is where to go on, ``is_skipping`` whether a ``#skip`` still holds there, ``context`` what the
+    lines up to there tell of those to come (`transcript_forms`)."""
 
     turns: tuple[Turn, ...]
     offset: int
     is_skipping: bool
     unread: int
     is_last: bool
+    context: Context
 
 
-def read_chunk(path: Path, offset: int, *, is_skipping: bool = False, until: float | None = None) -> Chunk:
+def read_chunk(
+    path: Path, offset: int, *, is_skipping: bool = False, until: float | None = None, context: Context | None = None
+) -> Chunk:
     """Read whole lines from *offset* on, about `CHUNK_BYTES` of them; a line that is still being written is left for later.
 
     So is what was said after the instant *until*, in seconds: another event speaks of it, perhaps with another word on capture.
@@ -90,30 +104,30 @@ def read_chunk(path: Path, offset: int, *, is_skipping: bool = False, until: flo
         OSError: the file cannot be read.
     """
     turns: list[Turn] = []
-    unread, position = 0, offset
-    with path.open("rb") as file:
+    unread, position, known = 0, offset, dict(context or {})
+    with open_regular(path) as file:
         file.seek(offset)
         while position - offset < CHUNK_BYTES:
             line = file.readline(MAX_LINE_BYTES)
             if not line:
-                return Chunk(tuple(turns), position, is_skipping, unread, is_last=True)
+                return Chunk(tuple(turns), position, is_skipping, unread, is_last=True, context=known)
             if not line.endswith(b"\n") and len(line) == MAX_LINE_BYTES:
                 while (rest := file.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
                     pass
                 unread, position = unread + 1, file.tell()
                 continue
-            entry = _parse(line)
+            entry = _parse(line, known)
             if entry is None and not line.endswith(b"\n"):
-                return Chunk(tuple(turns), position, is_skipping, unread, is_last=True)
+                return Chunk(tuple(turns), position, is_skipping, unread, is_last=True, context=known)
             if entry is None:
                 unread, position = unread + bool(line.strip()), position + len(line)
                 continue
             said, skips = _turns(entry, is_skipping=is_skipping)
             if until is not None and said and _is_later(said[0], until):
-                return Chunk(tuple(turns), position, is_skipping, unread, is_last=True)
+                return Chunk(tuple(turns), position, is_skipping, unread, is_last=True, context=known)
             turns += said
             is_skipping, position = skips, position + len(line)
-    return Chunk(tuple(turns), position, is_skipping, unread, is_last=False)
+    return Chunk(tuple(turns), position, is_skipping, unread, is_last=False, context=known)
 
 
 def _is_later(turn: Turn, until: float) -> bool:
@@ -121,28 +135,28 @@ def _is_later(turn: Turn, until: float) -> bool:
     return turn.at is not None and until < turn.at.timestamp() <= time.time()
 
 
-def _parse(line: bytes) -> Json | None:
+def _parse(line: bytes, context: Context) -> Json | None:
     if not any(word in line for word in _SAYING) and line.endswith(b"}\n"):
         return {}  # nothing that anybody said: most bytes of a transcript need no parsing
+    if len(line) > MANY_BYTES and sum(map(line.count, (b",", b"[", b"{", b"\\"))) > MAX_PARTS:
+        return {} if b'"tool_result"' in line else None
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return _of_codex(value) if isinstance(value, dict) else None
+    return to_entry(value, context) if isinstance(value, dict) else None
 
 
-def _of_codex(entry: Json) -> Json:
-    """Return what a rollout of Codex tells its users of a turn, as Claude Code would write it; any other entry as it is.
+def read_saying(speaker: str, text: str, at: float, key: str, *, is_skipping: bool) -> tuple[list[Turn], bool]:
+    """Return the turns of what a client's event itself tells, and whether a ``#skip`` holds after it.
 
-    Its ``response_item`` entries say the same again, among what Codex puts into the session itself (AGENTS.md, its surroundings).
+    Args:
+        at: When it was said, in seconds.
+        key: What stands for the instant in the turn's key; "" for the instant.
     """
-    payload = entry.get("payload")
-    if entry.get("type") != "event_msg" or not isinstance(payload, dict):
-        return entry
-    speaker = {"user_message": USER, "agent_message": ASSISTANT}.get(str(payload.get("type")))
-    if speaker is None or payload.get("kind") not in (None, "plain"):
-        return {}
-    return {"type": speaker, "timestamp": entry.get("timestamp"), "message": {"content": payload.get("message")}}
+    when = dt.datetime.fromtimestamp(at, dt.UTC).isoformat(timespec="milliseconds")
+    entry = {"type": speaker, "timestamp": when, KEYED_BY: key, "message": {"content": text}}
+    return _turns(entry, is_skipping=is_skipping)
 
 
 def _turns(entry: Json, *, is_skipping: bool) -> tuple[list[Turn], bool]:
@@ -155,13 +169,13 @@ def _turns(entry: Json, *, is_skipping: bool) -> tuple[list[Turn], bool]:
         return [], is_skipping
     if speaker == USER:
         is_skipping = _SKIP.search(text) is not None
-    text, blocks = mask_blocks(text)
+    text, blocks = mask_blocks(text[:MAX_SAID_CHARS])
     lines: list[str] = []
     if speaker == USER:
         lines = [_REMEMBER.sub("", line).strip() for line in text.split("\n") if _REMEMBER.search(line)]
         text = "\n".join(line for line in text.split("\n") if not _REMEMBER.search(line)).strip()
     at = _instant(entry.get("timestamp"))
-    when = at.isoformat() if at is not None else str(entry.get("uuid"))
+    when = str(entry.get(KEYED_BY) or (at.isoformat() if at is not None else entry.get("uuid")))
     origin = entry.get("forkedFrom")
     parent = origin.get("sessionId") if isinstance(origin, dict) else None
     copied_from = "" if "forkedFrom" not in entry else parent if isinstance(parent, str) and parent else "unknown"
@@ -191,7 +205,7 @@ def _said(content: object, *, is_user: bool) -> str | None:
         parts = [text for block in blocks if block.get("type") == "text" and isinstance(text := block.get("text"), str)]
     else:
         return None
-    parts = [without_surrogates(part).replace("\0", "") for part in parts]
+    parts = [without_surrogates(part[:MAX_PART_CHARS]).replace("\0", "") for part in parts]
     if _CLIENT_TEXT.match("\n\n".join(parts).lstrip()):
         return None
     whole = "\n\n".join(_without_blocks(part, is_user=is_user) for part in parts)

@@ -133,9 +133,11 @@ class IndexWriter:
                 self.remove_scope(index, change.scope_id)
                 wanted = {one: scope for one, scope in wanted.items() if scope != change.scope_id}
             elif change.kind is ChangeKind.REMOVED and change.memory_id:
-                wanted.pop(change.memory_id, None)
-                self.remove(index, [change.memory_id])
-                self._save_policy.changed()
+                if wanted.get(change.memory_id) == change.scope_id:
+                    del wanted[change.memory_id]
+                if index.locate([change.memory_id]).get(change.memory_id) in (None, change.scope_id):  # else it moved
+                    self.remove(index, [change.memory_id])
+                    self._save_policy.changed()
             elif change.memory_id and change.scope_id and not self._knows(index, change.memory_id, change.revision):
                 wanted[change.memory_id] = change.scope_id
         if wanted:

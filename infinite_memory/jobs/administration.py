@@ -15,8 +15,9 @@ from infinite_memory.backup.service import Backups
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
 from infinite_memory.engine.types import Progress
-from infinite_memory.jobs.consolidation import Tidier
+from infinite_memory.jobs.consolidation import Tidier, Tidying
 from infinite_memory.jobs.state import JobState, failing_jobs
+from infinite_memory.models import MemoryId
 from infinite_memory.store.base import Store
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.transfer.export import Exported, ExportFormat, export
@@ -77,6 +78,10 @@ class Administration:
             store=self._store, index=self._index, scopes=self._scopes, embeddings=self._embeddings,
             config=self._config, clock=self._clock, uses=self._uses,
         )  # fmt: skip
+
+    async def find_duplicates(self, kind: str) -> list[list[MemoryId]]:
+        """Return all groups of memories that say the same; *kind* is "deduplicate" or "merge_similar", see `Tidier.find_groups`."""
+        return await self.open_tidier().find_groups(Tidying(kind))
 
     async def export(
         self, *, form: ExportFormat, scope: str | None, deleted: bool, progress: Progress | None = None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
+from infinite_memory.engine.quotations import DIGEST
 from infinite_memory.errors import EmbeddingError, StoreError
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role
 from infinite_memory.llm.factory import configured_model
@@ -47,7 +48,6 @@ ASKED = (
 )
 
 NEVER_PRUNED = "remember"  # a tag: what the user asked to remember by `#remember` (`hooks`), or tagged so
-DIGEST = "digest"  # a type: the record of a session (`hooks`), which is there for when its turns are pruned
 
 
 class Tidying(enum.Enum):
@@ -87,13 +87,7 @@ class Tidier:
             return await self._prune(dry_run=dry_run)
         if operation is Tidying.SUMMARIZE:
             return await self._summarize(dry_run=dry_run)
-        groups: list[list[MemoryRecord]] = []
-        for scope in self._scopes.all():
-            if scope.archived_at is None:
-                memories = [one async for one in self._store.stream([scope.scope_id])]
-                is_exact = operation is Tidying.DEDUPLICATE
-                found = await (asyncio.to_thread(_equal, memories) if is_exact else self._similar(memories))
-                groups += sorted(found, key=lambda group: group[0].memory_id)
+        groups = await self._find_groups(operation)
         gone = sum(len(group) - 1 for group in groups)
         details = [{"kept": one.memory_id, "merged": [other.memory_id for other in rest]} for one, *rest in groups]
         if not dry_run:
@@ -102,6 +96,21 @@ class Tidier:
         kind = "duplicate" if operation is Tidying.DEDUPLICATE else "similar"
         said = f"{'would_remove' if dry_run else 'removed'}_{gone}_{kind}_entries"
         return Tidied(operation, gone, said, details[:MAX_REPORTED_DETAILS])
+
+    async def find_groups(self, operation: Tidying) -> list[list[MemoryId]]:
+        """Return all groups of which deduplicating, or merging what is similar, would leave one each: that one's id first."""
+        await self._index.sidecar()
+        return [[memory.memory_id for memory in group] for group in await self._find_groups(operation)]
+
+    async def _find_groups(self, operation: Tidying) -> list[list[MemoryRecord]]:
+        groups: list[list[MemoryRecord]] = []
+        for scope in self._scopes.all():
+            if scope.archived_at is None:
+                memories = [one async for one in self._store.stream([scope.scope_id])]
+                is_exact = operation is Tidying.DEDUPLICATE
+                found = await (asyncio.to_thread(_equal, memories) if is_exact else self._similar(memories))
+                groups += sorted(found, key=lambda group: group[0].memory_id)
+        return groups
 
     async def _similar(self, memories: Sequence[MemoryRecord]) -> list[list[MemoryRecord]]:
         """Group memories by what they say, among those that have a vector of the current space; in a thread."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infinite_memory.config import ModelSettings
 from infinite_memory.errors import ConfigError
 from infinite_memory.llm.base import ChatModel
 from infinite_memory.llm.http_clients import of_anthropic, of_openai
+from infinite_memory.settings import ModelSettings
 
 
 def configured_model(settings: ModelSettings) -> ChatModel | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from pathlib import Path
+
+from infinite_memory.platform_files import free_bytes
 
 CHECK_S = 30.0
 LIMIT_BYTES = 2 * 1024 * 1024
@@ -64,8 +65,7 @@ class MongodLog:
 
 def has_space(data: Path) -> bool:
     """True if there is some space left on the disk of a data folder."""
-    disk = os.statvfs(data)
-    return disk.f_bavail * disk.f_frsize >= _LITTLE_BYTES
+    return free_bytes(data) >= _LITTLE_BYTES
 
 
 def _tail(file: Path) -> list[str]:

@@ -96,6 +96,10 @@ class LocalMongo:
             return self._process.pid if self._process.poll() is None else None
         return running_pid(self._data)
 
+    def own_pid(self) -> int | None:
+        """Return the process id of the server that this process started last, dead or alive; None where it runs none."""
+        return self._process.pid if self._process is not None else None
+
     @property
     def uri(self) -> str:
         """Where the server listens."""

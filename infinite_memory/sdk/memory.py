@@ -283,9 +283,17 @@ class Memory:
         """Bring a softly forgotten memory back."""
         return self._ask("restore_memory", self._one(memory_id, user_id, scope), read_stored)
 
-    def history(self, memory_id: str, *, user_id: str | None = None, scope: str | None = None) -> History:
-        """Read what a memory says, and what it said before it was changed."""
-        return self._ask("read_history", self._one(memory_id, user_id, scope), read_history)
+    def history(
+        self,
+        memory_id: str,
+        *,
+        before_revision: int | None = None,
+        user_id: str | None = None,
+        scope: str | None = None,
+    ) -> History:
+        """Return what a memory says, and what it said before it was changed; of a long history the latest part."""
+        page = {} if before_revision is None else {"before_revision": before_revision}
+        return self._ask("read_history", self._one(memory_id, user_id, scope) | page, read_history)
 
     def chat(
         self,

@@ -102,10 +102,14 @@ class Memories(Sequence[MemoryItem]):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A memory as it is, and as it was before each change, oldest first."""
+    """A memory as it is, and as it was before each change, oldest first.
+
+    A long history comes in pages: ``older`` counts what was before ``revisions[0]``; ask again with its revision as *before_revision*.
+    """
 
     memory: MemoryItem
     revisions: tuple[MemoryItem, ...]
+    older: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +181,8 @@ def read_memories(body: Mapping[str, Any]) -> Memories:
 
 def read_history(body: Mapping[str, Any]) -> History:
     """Read a memory's history."""
-    return History(read_memory(body["memory"]), tuple(map(read_memory, body["revisions"])))
+    revisions = tuple(map(read_memory, body["revisions"]))
+    return History(read_memory(body["memory"]), revisions, body.get("older_revisions", 0))
 
 
 def read_deleted(body: Mapping[str, Any]) -> Deleted:

@@ -19,7 +19,7 @@ import urllib.parse
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from infinite_memory.daemon.handshake import greet, session_greeting
 from infinite_memory.daemon.ipc import CONTROL, is_peer_own
@@ -27,7 +27,6 @@ from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.paths import HOME_VARIABLE, check_socket, find_home, http_socket_name, place_of_socket
 from infinite_memory.proofs import BY_HTTP, derive_key, format_address, is_signed, make_nonce
 from infinite_memory.sdk.errors import ApiError, InvalidError, UnavailableError, UntrustedError
-from infinite_memory.sdk.routes import ROUTES, Route
 
 Json = dict[str, Any]
 OpenT = TypeVar("OpenT", bound="_Open")
@@ -38,6 +37,33 @@ _TOKEN = re.compile(r"im_([0-9a-f]{12})_[A-Za-z0-9_-]+")
 _ADDRESS = re.compile(r"[0-9A-Za-z.:\[\]-]+:\d{1,5}")
 _MAX_PROOF_BYTES = 4096
 LOST = "the connection was lost before the answer came; the request may or may not have been carried out"
+
+
+API = "/api/v1"
+
+
+class Route(NamedTuple):
+    """Where a request stands. One that ``repeats`` may be sent again when its answer was lost: it changes nothing."""
+
+    method: str
+    path: str
+    repeats: bool = False
+
+
+ROUTES = {
+    "store_memory": Route("POST", f"{API}/memories"),
+    "list_memories": Route("GET", f"{API}/memories", repeats=True),
+    "forget_memories": Route("DELETE", f"{API}/memories"),
+    "read_memory": Route("GET", f"{API}/memories/{{memory_id}}", repeats=True),
+    "change_memory": Route("PATCH", f"{API}/memories/{{memory_id}}"),
+    "forget_memory": Route("DELETE", f"{API}/memories/{{memory_id}}"),
+    "read_history": Route("GET", f"{API}/memories/{{memory_id}}/history", repeats=True),
+    "restore_memory": Route("POST", f"{API}/memories/{{memory_id}}/restore"),
+    "search": Route("POST", f"{API}/search", repeats=True),
+    "chat": Route("POST", f"{API}/chat"),
+    "list_scopes": Route("GET", f"{API}/scopes", repeats=True),
+}
+"""The requests that the SDK sends, by the server's names for them, and where they stand over HTTP. A test compares both."""
 
 
 class Link(Protocol):

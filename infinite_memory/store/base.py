@@ -13,13 +13,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from infinite_memory.models import Embedding, IndexBatch, MemoryId, MemoryRecord, Scope, ScopeId
+from infinite_memory.models import Embedding, IndexBatch, Link, MemoryId, MemoryRecord, Scope, ScopeId
 from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.facts import Facts
-from infinite_memory.store.links import Links
 from infinite_memory.store.owners import Owners
-from infinite_memory.store.usage import Uses
 
 if TYPE_CHECKING:  # they bring the driver's `bson`, which the interface does without
     from infinite_memory.store.repairs import Repairs
@@ -66,6 +64,14 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class RevisionPage:
+    """Earlier versions of a memory, oldest first. ``older`` is how many there are before the first of them."""
+
+    revisions: tuple[MemoryRecord, ...]
+    older: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoreInfo:
     """What the database says of itself. ``deployment``: "replica set", "sharded" or "standalone"."""
 
@@ -89,6 +95,37 @@ class StoreCompaction:
     def total_bytes(self) -> int:
         """All that was freed."""
         return sum(self.freed_bytes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How often a memory was an answer, and when last."""
+
+    count: int
+    used_at: dt.datetime
+
+
+class Uses(Protocol):
+    """Counts by memory. They are worth little, so a few may be lost when a process dies."""
+
+    async def add(self, counts: Mapping[MemoryId, tuple[ScopeId, int]], used_at: dt.datetime) -> None:
+        """Count that memories were used so many times more, the last time at *used_at*."""
+
+    async def of_scope(self, scope_id: ScopeId) -> dict[MemoryId, int]:
+        """Give the counts of a scope's memories; those never used are left out."""
+
+    async def find(self, memory_id: MemoryId) -> Use | None:
+        """Return the use of one memory; None where it never was an answer."""
+
+
+class Links(Protocol):
+    """Relations between memories, which go with the memories. The names of relations are matched letter for letter."""
+
+    async def put(self, link: Link, scope_id: ScopeId) -> bool:
+        """Add *link*, which begins in a memory of *scope_id*; tells whether it is new. Repeating it changes nothing."""
+
+    async def of(self, memory_ids: Collection[MemoryId]) -> list[Link]:
+        """List the links that begin or end at one of the memories, oldest first."""
 
 
 class Store(Protocol):
@@ -219,6 +256,23 @@ class Store(Protocol):
             MemoryNotFoundError, MemoryChangedError: as in `replace`.
         """
 
+    async def move(self, memory: MemoryRecord, target: ScopeId) -> None:
+        """Put a live memory that still has ``memory.revision`` into another scope; all of it happens or nothing, whoever dies meanwhile.
+
+        It keeps its id and times, the revision rises by one, and its versions, links and counts of use go along; the version before is
+        kept in ``revisions``, in the scope where it was.
+
+        Raises:
+            MemoryNotFoundError, MemoryChangedError: as in `replace`.
+            ScopeNotFoundError: *target* is gone.
+        """
+
+    async def find_moved(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
+        """Return where those of some memories are, live or hidden, that were moved ever; the others are left out."""
+
+    async def find_same_text(self, scope_id: ScopeId, content_hash: str) -> list[MemoryId]:
+        """List live memories of a scope by the hash of their text, a few at most; reads the whole scope where nothing else can tell."""
+
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
         """Put vectors to a memory that still has *revision* (which rises by one); False when it changed or is gone."""
 
@@ -257,8 +311,8 @@ class Store(Protocol):
             pruned: Only those that were hidden as pruned, or only the others; None is both.
         """
 
-    async def get_revisions(self, memory_id: MemoryId) -> list[MemoryRecord]:
-        """List the earlier versions of a memory, oldest first, without vectors."""
+    async def get_revisions(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
+        """List the latest of a memory's earlier versions (*before* a revision, None: of all), without vectors."""
 
     # reading everything
 
@@ -274,8 +328,8 @@ class Store(Protocol):
     async def count_live(self) -> dict[ScopeId, int]:
         """Count live memories by scope, exactly."""
 
-    async def count_deleted(self) -> int:
-        """Count soft-deleted memories."""
+    async def count_deleted(self, scope_ids: Collection[ScopeId] | None = None) -> int:
+        """Count soft-deleted memories of some scopes (None: of all)."""
 
     # small values that are not memories
 

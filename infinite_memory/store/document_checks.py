@@ -254,12 +254,13 @@ _STEPS: Mapping[str, Mapping[str, Test]] = {
     "values": {"from": is_text, "replace": is_bool},
     "pour": {"from": is_text, "to": is_text, "mark": is_object_id},
     "rescope": {"from": is_object_id, "to": is_object_id},
+    "move": {"memory": is_object_id, "from": is_object_id, "to": is_object_id},
     "drop_scope": {"scope": is_object_id},
     "drop": {"name": is_text},
     "mend_meta": {},
     "schema": {"version": is_int},
 }
-"""What each step of a restore names."""
+"""What each step that is written down names."""
 
 
 def _is_step(step: Any) -> bool:

@@ -64,11 +64,11 @@ def find_time(
     """
     from infinite_memory.time_expressions.search import search  # the grammar is compiled when it is first needed
 
-    found = search(text, now, zone, language, whole=whole)
-    if found is None:
+    result = search(text, now, zone, language, whole=whole)
+    if result is None:
         return None
-    anchor = Anchor.LAST_CONVERSATION if found.anchored else None
-    return FoundTime(found.span, found.words, found.rest, anchor, found.unread)
+    anchor = Anchor.LAST_CONVERSATION if result.anchored else None
+    return FoundTime(result.span, result.words, result.rest, anchor, result.unread)
 
 
 __all__ = ["EXAMPLES", "Anchor", "FoundTime", "find_time", "parse_day_or_instant", "parse_instant"]

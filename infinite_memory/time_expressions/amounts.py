@@ -54,33 +54,33 @@ class Amount(NamedTuple):
     vague: bool = False
 
 
-def duration(reader: Reader, place: int) -> tuple[Duration, int] | None:
+def duration(reader: Reader, position: int) -> tuple[Duration, int] | None:
     """Read "3 months and 2 weeks and 2 days", "an hour and a half": the parts and the place behind."""
-    if place not in reader.durations:
-        reader.durations[place] = _duration(reader, place)
-    read: tuple[Duration, int] | None = reader.durations[place]
+    if position not in reader.durations:
+        reader.durations[position] = _duration(reader, position)
+    read: tuple[Duration, int] | None = reader.durations[position]
     return read
 
 
-def _duration(reader: Reader, place: int) -> tuple[Duration, int] | None:
+def _duration(reader: Reader, position: int) -> tuple[Duration, int] | None:
     parts: Duration = []
-    at = reader.skip(place, Tag.ROUGHLY, limit=2)
-    after = at
+    index = reader.skip(position, Tag.ROUGHLY, limit=2)
+    after = index
     while len(parts) < _MAX_PARTS:
-        read = _part(reader, at)
+        read = _part(reader, index)
         if read is None:
             break
         parts += read[0]
         after = read[1]
-        at = reader.skip(reader.skip_sign(after), Tag.AND, limit=1)
+        index = reader.skip(reader.skip_sign(after), Tag.AND, limit=1)
     return (parts, after) if parts else None
 
 
-def _part(reader: Reader, place: int) -> tuple[Duration, int] | None:
+def _part(reader: Reader, position: int) -> tuple[Duration, int] | None:
     """Read an amount, its unit, and the fraction that may follow: "two days", "hora y media" with its "una"."""
-    if share := _share(reader, place):
+    if share := _share(reader, position):
         return share
-    many = amount(reader, place)
+    many = amount(reader, position)
     if many is None or many.value > MAX_COUNT or not reader.has(many.after, Tag.UNIT):
         return None
     unit: Unit = reader.at(many.after).get(Tag.UNIT)
@@ -106,25 +106,30 @@ def in_units(value: Fraction, unit: Unit, *, vague: bool = False) -> Duration | 
     return parts or None
 
 
-def _share(reader: Reader, place: int) -> tuple[Duration, int] | None:
+def _share(reader: Reader, position: int) -> tuple[Duration, int] | None:
     """Read what has a word of its own: "a quarter of an hour", "drei Viertelstunden", "一刻钟"."""
-    count = reader.count(place)
-    at, many = (count[1], count[0]) if count else (place, 1)
-    share = reader.at(at).get(Tag.SHARE_UNIT)
-    if count and reader.has(at, Tag.AND) and (added := _share(reader, at + 1)) and added[0][0].unit is Unit.MINUTE:
+    count = reader.count(position)
+    index, many = (count[1], count[0]) if count else (position, 1)
+    share = reader.at(index).get(Tag.SHARE_UNIT)
+    if (
+        count
+        and reader.has(index, Tag.AND)
+        and (added := _share(reader, index + 1))
+        and added[0][0].unit is Unit.MINUTE
+    ):
         whole = [Part(count[0], Unit.HOUR)] if 0 < count[0] <= MAX_COUNT else []
         return ([*whole, *added[0]], added[1]) if whole and len(added[0]) == 1 else None  # "two and a [half hours]"
     if share is None or not 0 < many <= MAX_COUNT:
         return None
-    return [Part(many * share[0], share[1], step=share)], at + 1
+    return [Part(many * share[0], share[1], step=share)], index + 1
 
 
-def amount(reader: Reader, place: int) -> Amount | None:
+def amount(reader: Reader, position: int) -> Amount | None:
     """Read how many, with fractions: "two and a half", "2.5", "1½", "2 1/2", "anderthalb", "half a", "three quarters of an"."""
     for rule in (_decimal, _mixed, _half, _quarters):
-        if read := rule(reader, place):
+        if read := rule(reader, position):
             return read
-    count = reader.count(place)
+    count = reader.count(position)
     if count is None:
         return None
     value, after, vague = count
@@ -141,87 +146,87 @@ def amount(reader: Reader, place: int) -> Amount | None:
     return Amount(Fraction(value), after, vague)
 
 
-def _decimal(reader: Reader, place: int) -> Amount | None:
-    whole, sign, decimals = (reader.at(place + step) for step in range(3))
+def _decimal(reader: Reader, position: int) -> Amount | None:
+    whole, sign, decimals = (reader.at(position + step) for step in range(3))
     if whole.value is None or decimals.value is None or sign.folded not in (".", ",") or not sign.folded:
         return None
     if not sign.glued or not decimals.glued or not 1 <= decimals.digits <= _MAX_DECIMALS:
         return None
-    before, behind = reader.at(place - 1), reader.at(place + 3)
-    if whole.glued and before.folded in (".", ",", "/", ":", "-") and reader.at(place - 2).digits:
+    before, behind = reader.at(position - 1), reader.at(position + 3)
+    if whole.glued and before.folded in (".", ",", "/", ":", "-") and reader.at(position - 2).digits:
         return None
-    if behind.glued and behind.folded in (".", ",", "/", ":") and reader.at(place + 4).digits:
+    if behind.glued and behind.folded in (".", ",", "/", ":") and reader.at(position + 4).digits:
         return None
-    return Amount(whole.value + Fraction(decimals.value, 10**decimals.digits), place + 3)
+    return Amount(whole.value + Fraction(decimals.value, 10**decimals.digits), position + 3)
 
 
-def _mixed(reader: Reader, place: int) -> Amount | None:
-    if reader.has(place, Tag.MIXED):
-        return Amount(reader.at(place).get(Tag.MIXED), place + 1)
-    fraction = _glyph(reader, place) or _slashed(reader, place)
+def _mixed(reader: Reader, position: int) -> Amount | None:
+    if reader.has(position, Tag.MIXED):
+        return Amount(reader.at(position).get(Tag.MIXED), position + 1)
+    fraction = _glyph(reader, position) or _slashed(reader, position)
     return Amount(*fraction) if fraction else None
 
 
-def _glyph(reader: Reader, place: int) -> tuple[Fraction, int] | None:
-    sign = reader.at(place).folded
+def _glyph(reader: Reader, position: int) -> tuple[Fraction, int] | None:
+    sign = reader.at(position).folded
     if len(sign) != 1 or not unicodedata.decomposition(sign).startswith("<fraction>"):
         return None
-    return Fraction(unicodedata.numeric(sign)).limit_denominator(_MAX_DENOMINATOR), place + 1
+    return Fraction(unicodedata.numeric(sign)).limit_denominator(_MAX_DENOMINATOR), position + 1
 
 
-def _slashed(reader: Reader, place: int) -> tuple[Fraction, int] | None:
+def _slashed(reader: Reader, position: int) -> tuple[Fraction, int] | None:
     """Read the "1/2" of "1/2 hour"; without a unit behind it may be a date."""
-    first, sign, second = (reader.at(place + step) for step in range(3))
+    first, sign, second = (reader.at(position + step) for step in range(3))
     if not first.value or not second.value or sign.folded != "/" or not (sign.glued and second.glued):
         return None
     if not first.value < second.value <= _MAX_DENOMINATOR:
         return None
-    at = reader.skip(place + 3, Tag.OF, limit=1)
-    at = reader.skip(at, Tag.VAGUE, limit=1)
-    return (Fraction(first.value, second.value), at) if reader.has(at, Tag.UNIT) else None
+    index = reader.skip(position + 3, Tag.OF, limit=1)
+    index = reader.skip(index, Tag.VAGUE, limit=1)
+    return (Fraction(first.value, second.value), index) if reader.has(index, Tag.UNIT) else None
 
 
-def _half(reader: Reader, place: int) -> Amount | None:
+def _half(reader: Reader, position: int) -> Amount | None:
     """Read "half", "half an", "a half", "einer halben"; a unit must follow."""
-    at = place if reader.has(place, Tag.HALF) else reader.skip(place, Tag.VAGUE, limit=1)
-    if not reader.has(at, Tag.HALF):
+    index = position if reader.has(position, Tag.HALF) else reader.skip(position, Tag.VAGUE, limit=1)
+    if not reader.has(index, Tag.HALF):
         return None
-    at = reader.skip(at + 1, Tag.COUNTER if reader.language.scriptless else Tag.VAGUE, limit=1)
-    unit = reader.at(at).get(Tag.UNIT)
-    if reader.has(at, Tag.TO, Tag.OR):
-        return Amount(Fraction(1, 2), at)  # "two and a half to three hours"
-    return Amount(Fraction(1, 2), at) if unit is not None and unit in _SMALLER else None
+    index = reader.skip(index + 1, Tag.COUNTER if reader.language.scriptless else Tag.VAGUE, limit=1)
+    unit = reader.at(index).get(Tag.UNIT)
+    if reader.has(index, Tag.TO, Tag.OR):
+        return Amount(Fraction(1, 2), index)  # "two and a half to three hours"
+    return Amount(Fraction(1, 2), index) if unit is not None and unit in _SMALLER else None
 
 
-def _quarters(reader: Reader, place: int) -> Amount | None:
+def _quarters(reader: Reader, position: int) -> Amount | None:
     """Read "three quarters of an", "a quarter"; a unit must follow."""
-    count = reader.count(place)
-    many, at = (count[0], count[1]) if count else (1, place)
-    at = at + 1 if reader.is_dash(at) else at
-    if not reader.has(at, Tag.QUARTER_OF) or not 0 < many < 4:
+    count = reader.count(position)
+    many, index = (count[0], count[1]) if count else (1, position)
+    index = index + 1 if reader.is_dash(index) else index
+    if not reader.has(index, Tag.QUARTER_OF) or not 0 < many < 4:
         return None
-    at = reader.skip(reader.skip(at + 1, Tag.OF, limit=1), Tag.VAGUE, limit=1)
-    unit = reader.at(at).get(Tag.UNIT)
-    return Amount(Fraction(many, 4), at) if unit is not None and unit in _SMALLER else None
+    index = reader.skip(reader.skip(index + 1, Tag.OF, limit=1), Tag.VAGUE, limit=1)
+    unit = reader.at(index).get(Tag.UNIT)
+    return Amount(Fraction(many, 4), index) if unit is not None and unit in _SMALLER else None
 
 
-def fraction_behind(reader: Reader, unit: Unit, place: int) -> tuple[Part, int] | None:
+def fraction_behind(reader: Reader, unit: Unit, position: int) -> tuple[Part, int] | None:
     """Read what is added behind a unit: "and a half", "et quart", "半"; the part and the place behind."""
     if unit not in _SMALLER:
         return None
     if reader.language.scriptless:
-        half = fraction_part(unit, Fraction(1, 2)) if reader.has(place, Tag.HALF) else None
-        return (half, place + 1) if half and not reader.has(place + 1, Tag.UNIT) else None
-    if not reader.has(place, Tag.AND):
+        half = fraction_part(unit, Fraction(1, 2)) if reader.has(position, Tag.HALF) else None
+        return (half, position + 1) if half and not reader.has(position + 1, Tag.UNIT) else None
+    if not reader.has(position, Tag.AND):
         return None
-    at = reader.skip(place + 1, Tag.VAGUE, limit=1)
-    value, after = Fraction(1, 2), at + 1
-    if not reader.has(at, Tag.HALF):
-        count = reader.count(place + 1)
-        many, at = (count[0], count[1]) if count else (1, place + 1)
-        if not reader.has(at, Tag.QUARTER_OF) or not 0 < many < 4:
+    index = reader.skip(position + 1, Tag.VAGUE, limit=1)
+    value, after = Fraction(1, 2), index + 1
+    if not reader.has(index, Tag.HALF):
+        count = reader.count(position + 1)
+        many, index = (count[0], count[1]) if count else (1, position + 1)
+        if not reader.has(index, Tag.QUARTER_OF) or not 0 < many < 4:
             return None
-        value, after = Fraction(many, 4), at + 1
+        value, after = Fraction(many, 4), index + 1
     if reader.has(after, Tag.UNIT):
         return None  # "a day and half an hour" is read part by part
     part = fraction_part(unit, value)

@@ -9,69 +9,69 @@ from infinite_memory.time_expressions.spans import FIRST_YEAR, LAST_YEAR, Date
 _SHORT_YEAR = 2  # digits: "07年" and "零八年" are years, "3年" is a duration
 
 
-def marked_date(reader: Reader, place: int) -> Found | None:
+def marked_date(reader: Reader, position: int) -> Found | None:
     """Read a year, month, day and weekday, each with its sign; a day alone needs support."""
     if not reader.language.scriptless:
         return None
-    at, year = _year(reader, place)
+    index, year = _year(reader, position)
     month = day = None
-    if (number := _marked(reader, at, Tag.MONTH_MARK)) and 1 <= number.value <= 12:
-        month, at = number.value, reader.skip(number.after + 1, Tag.OF, limit=1)
-    elif reader.has(at, Tag.MONTH) and not reader.has(at, Tag.WEEKDAY):
-        month, at = int(reader.at(at).get(Tag.MONTH)), at + 1
+    if (number := _marked(reader, index, Tag.MONTH_MARK)) and 1 <= number.value <= 12:
+        month, index = number.value, reader.skip(number.after + 1, Tag.OF, limit=1)
+    elif reader.has(index, Tag.MONTH) and not reader.has(index, Tag.WEEKDAY):
+        month, index = int(reader.at(index).get(Tag.MONTH)), index + 1
     if year is None or month is not None:
-        if (number := _marked(reader, at, Tag.DAY_MARK)) and 1 <= number.value <= 31:
-            day, at = number.value, number.after + 1
+        if (number := _marked(reader, index, Tag.DAY_MARK)) and 1 <= number.value <= 31:
+            day, index = number.value, number.after + 1
         elif (
             month is not None
-            and (number := reader.number(at))
+            and (number := reader.number(index))
             and not number.ordinal
             and 1 <= number.value <= 31
             and number.digits <= 2
         ):
             if (
                 not reader.has(number.after, Tag.UNIT, Tag.HOUR_MARK, Tag.MONTH_MARK, Tag.YEAR_MARK)
-                and reader.at(at).glued
+                and reader.at(index).glued
             ):
-                day, at = number.value, number.after
+                day, index = number.value, number.after
     if year is None and month is None and day is None:
         return None
     weekday = None
-    behind = reader.skip(reader.skip_sign(at), Tag.OF, limit=1)
+    behind = reader.skip(reader.skip_sign(index), Tag.OF, limit=1)
     if day is not None and reader.has(behind, Tag.WEEKDAY):
-        weekday, at = int(reader.at(behind).get(Tag.WEEKDAY)), behind + 1
-    if month is not None and day is None and reader.has(at - 1, Tag.OF):
-        at -= 1
+        weekday, index = int(reader.at(behind).get(Tag.WEEKDAY)), behind + 1
+    if month is not None and day is None and reader.has(index - 1, Tag.OF):
+        index -= 1
     if month is not None:
         weekday = None
     strong = year is not None or month is not None or weekday is not None
-    return Found(Date(year, month, day, weekday), at, strong)
+    return Found(Date(year, month, day, weekday), index, strong)
 
 
-def _year(reader: Reader, place: int) -> tuple[int, int | None]:
+def _year(reader: Reader, position: int) -> tuple[int, int | None]:
     """Read the year and its sign, or nothing: the place behind and the year."""
-    era = reader.at(place).get(Tag.ERA)
-    start = place + 1 if era is not None else place
+    era = reader.at(position).get(Tag.ERA)
+    start = position + 1 if era is not None else position
     number = reader.number(start)
     if number is None or number.ordinal or not reader.has(number.after, Tag.YEAR_MARK):
-        return place, None
+        return position, None
     after = reader.skip(number.after + 1, Tag.OF, limit=1)
     if not _goes_on(reader, after):
         after = number.after + 1
     if era is not None:
         return after, int(era) + number.value
     if number.digits == 4 or (number.digits == 0 and number.value >= 1000):
-        return (after, number.value) if FIRST_YEAR <= number.value <= LAST_YEAR else (place, None)
-    return (after, reader.full_year(number.value)) if number.digits == _SHORT_YEAR else (place, None)
+        return (after, number.value) if FIRST_YEAR <= number.value <= LAST_YEAR else (position, None)
+    return (after, reader.full_year(number.value)) if number.digits == _SHORT_YEAR else (position, None)
 
 
-def _goes_on(reader: Reader, place: int) -> bool:
-    number = reader.number(place)
-    return reader.has(place, Tag.MONTH) or (number is not None and reader.has(number.after, Tag.MONTH_MARK))
+def _goes_on(reader: Reader, position: int) -> bool:
+    number = reader.number(position)
+    return reader.has(position, Tag.MONTH) or (number is not None and reader.has(number.after, Tag.MONTH_MARK))
 
 
-def _marked(reader: Reader, place: int, mark: Tag) -> Number | None:
-    number = reader.number(place)
+def _marked(reader: Reader, position: int, mark: Tag) -> Number | None:
+    number = reader.number(position)
     if number is None or number.ordinal or number.digits > 2 or not reader.has(number.after, mark):
         return None
     return number

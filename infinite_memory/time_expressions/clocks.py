@@ -39,52 +39,52 @@ class Clock:
         return dt.timedelta(hours=1) if self.minute is None else dt.timedelta(minutes=1)
 
 
-def clock(reader: Reader, place: int, *, plain: bool = False) -> Clock | None:
-    """Read a time of the day at *place*; *plain* allows a bare number."""
-    part, at = _part_before(reader, place)
+def clock(reader: Reader, position: int, *, plain: bool = False) -> Clock | None:
+    """Read a time of the day at *position*; *plain* allows a bare number."""
+    part, index = _part_before(reader, position)
     read = (
-        _named(reader, at)
-        or _digits(reader, at)
-        or _past(reader, at)
-        or _hour(reader, at, plain=plain or part is not None)
+        _named(reader, index)
+        or _digits(reader, index)
+        or _past(reader, index)
+        or _hour(reader, index, plain=plain or part is not None)
     )
     if read is None:
         return None
     return _with_half(reader, read, part)
 
 
-def _part_before(reader: Reader, place: int) -> tuple[str | int | None, int]:
+def _part_before(reader: Reader, position: int) -> tuple[str | int | None, int]:
     """Read a part of the day or a.m./p.m. that stands before the hour ("午後8時", "晚上六点")."""
     if not reader.language.scriptless:
-        return None, place
-    at, part = place, None
-    while reader.has(at, Tag.PART, Tag.MERIDIEM, Tag.DAY_PART) and at - place < 3:
-        word = reader.at(at)
+        return None, position
+    index, part = position, None
+    while reader.has(index, Tag.PART, Tag.MERIDIEM, Tag.DAY_PART) and index - position < 3:
+        word = reader.at(index)
         if word.has(Tag.DAY_PART):
             break
         part = word.get(Tag.MERIDIEM) if word.has(Tag.MERIDIEM) else word.get(Tag.PART)
-        at = reader.skip(reader.skip_sign(at + 1), Tag.OF, limit=1)
-    return (part, at) if at > place else (None, place)
+        index = reader.skip(reader.skip_sign(index + 1), Tag.OF, limit=1)
+    return (part, index) if index > position else (None, position)
 
 
-def _named(reader: Reader, place: int) -> Clock | None:
-    word = reader.at(place)
+def _named(reader: Reader, position: int) -> Clock | None:
+    word = reader.at(position)
     if not word.has(Tag.CLOCK):
         return None
     hour, minute = word.get(Tag.CLOCK)
-    return Clock(hour, minute or None, True, False, place + 1)
+    return Clock(hour, minute or None, True, False, position + 1)
 
 
-def _digits(reader: Reader, place: int) -> Clock | None:
+def _digits(reader: Reader, position: int) -> Clock | None:
     """Read "15:30", "11.00am", "8h10"."""
-    hour, sign, minute = reader.at(place), reader.at(place + 1), reader.at(place + 2)
+    hour, sign, minute = reader.at(position), reader.at(position + 1), reader.at(position + 2)
     if hour.value is None or hour.digits > 2 or not sign.glued:
         return None
     if minute.value is None or minute.digits != 2 or not minute.glued or minute.value > 59:
         return None
     if hour.value > _last_hour(reader) or (hour.value == 24 and minute.value and not reader.language.scriptless):
         return None
-    after = place + 3
+    after = position + 3
     if sign.folded == ":":
         if reader.at(after).folded == ":" and reader.at(after + 1).digits == 2:
             after += 2
@@ -98,25 +98,25 @@ def _digits(reader: Reader, place: int) -> Clock | None:
     return None
 
 
-def _past(reader: Reader, place: int) -> Clock | None:
+def _past(reader: Reader, position: int) -> Clock | None:
     """Read "20 min past eight", "half past three", "quarter to five"."""
-    at = reader.skip(place, Tag.THE, limit=1)
-    if reader.has(at, Tag.HALF):
-        minute, at = 30, at + 1
-    elif reader.at(at).get(Tag.UNIT) is Unit.QUARTER:
-        minute, at = 15, at + 1
+    index = reader.skip(position, Tag.THE, limit=1)
+    if reader.has(index, Tag.HALF):
+        minute, index = 30, index + 1
+    elif reader.at(index).get(Tag.UNIT) is Unit.QUARTER:
+        minute, index = 15, index + 1
     else:
-        number = reader.number(at)
+        number = reader.number(index)
         if number is None or number.ordinal or number.value > 59:
             return None
-        minute, at = number.value, number.after
-        if reader.at(at).get(Tag.UNIT) is Unit.MINUTE:
-            at += 1
-        elif not reader.has(at, Tag.PAST_HOUR):
+        minute, index = number.value, number.after
+        if reader.at(index).get(Tag.UNIT) is Unit.MINUTE:
+            index += 1
+        elif not reader.has(index, Tag.PAST_HOUR):
             return None
-    if not reader.has(at, Tag.PAST_HOUR):
+    if not reader.has(index, Tag.PAST_HOUR):
         return None
-    hour = reader.number(at + 1)
+    hour = reader.number(index + 1)
     if hour is None or hour.ordinal or not 0 <= hour.value <= 24 or hour.digits > 2:
         return None
     after = reader.skip(hour.after, Tag.HOUR_MARK, limit=1)
@@ -127,34 +127,34 @@ def _last_hour(reader: Reader) -> int:
     return _LAST_HOUR if reader.language.scriptless else 24
 
 
-def _hour(reader: Reader, place: int, *, plain: bool) -> Clock | None:
+def _hour(reader: Reader, position: int, *, plain: bool) -> Clock | None:
     """Read "3pm", "one thirty p m", "8 Uhr 30", "8点十五分", and a plain "5" where that may be."""
-    number = reader.number(place)
+    number = reader.number(position)
     if number is None or number.ordinal or number.value > _last_hour(reader) or number.digits > 2:
         return None
-    at = number.after
-    if reader.has(at, Tag.HOUR_MARK):
-        return _after_hour_mark(reader, number.value, at + 1)
-    minute = reader.number(at)
+    index = number.after
+    if reader.has(index, Tag.HOUR_MARK):
+        return _after_hour_mark(reader, number.value, index + 1)
+    minute = reader.number(index)
     if minute and not minute.ordinal and minute.digits in (0, 2) and 0 <= minute.value <= 59:
         if reader.has(minute.after, Tag.MERIDIEM) and (minute.value > 9 or minute.digits == 2):
             return Clock(number.value, minute.value, False, False, minute.after)
-    if reader.has(at, Tag.MERIDIEM) and 1 <= number.value <= 12:
-        return Clock(number.value, None, False, False, at)
-    if plain and not reader.has(at, Tag.UNIT, Tag.MONTH) and number.value <= 24:
-        return Clock(number.value, None, number.value > 12, True, at)
+    if reader.has(index, Tag.MERIDIEM) and 1 <= number.value <= 12:
+        return Clock(number.value, None, False, False, index)
+    if plain and not reader.has(index, Tag.UNIT, Tag.MONTH) and number.value <= 24:
+        return Clock(number.value, None, number.value > 12, True, index)
     return None
 
 
-def _after_hour_mark(reader: Reader, hour: int, place: int) -> Clock:
-    if reader.has(place, Tag.HALF) and reader.language.scriptless:
-        return Clock(hour, 30, hour > 12, False, place + 1)
-    minute = reader.number(place)
+def _after_hour_mark(reader: Reader, hour: int, position: int) -> Clock:
+    if reader.has(position, Tag.HALF) and reader.language.scriptless:
+        return Clock(hour, 30, hour > 12, False, position + 1)
+    minute = reader.number(position)
     if minute and not minute.ordinal and 0 <= minute.value <= 59 and minute.digits <= 2:
         marked = reader.at(minute.after).get(Tag.UNIT) is Unit.MINUTE
         if marked or minute.digits == 2:
             return Clock(hour, minute.value, hour > 12, False, minute.after + 1 if marked else minute.after)
-    return Clock(hour, None, hour > 12, False, place)
+    return Clock(hour, None, hour > 12, False, position)
 
 
 def _with_half(reader: Reader, read: Clock, part: str | int | None) -> Clock:
@@ -165,13 +165,15 @@ def _with_half(reader: Reader, read: Clock, part: str | int | None) -> Clock:
             part, after = int(reader.at(after).get(Tag.MERIDIEM)), after + 1
             if reader.at(after).folded == "." and reader.at(after).glued and not reader.is_over(after):
                 after += 1
-            at = reader.skip(reader.skip(after, Tag.IN, Tag.OF, limit=1), Tag.THE, limit=1)
-            if (reader.has(at, Tag.PART) and not reader.has(at, Tag.WEAK)) or (at > after and reader.has(at, Tag.PART)):
-                after = at + 1
+            index = reader.skip(reader.skip(after, Tag.IN, Tag.OF, limit=1), Tag.THE, limit=1)
+            if (reader.has(index, Tag.PART) and not reader.has(index, Tag.WEAK)) or (
+                index > after and reader.has(index, Tag.PART)
+            ):
+                after = index + 1
         else:
-            at = reader.skip(reader.skip(after, Tag.IN, Tag.OF, limit=2), Tag.THE, limit=1)
-            if reader.has(at, Tag.PART):
-                part, after = str(reader.at(at).get(Tag.PART)), at + 1
+            index = reader.skip(reader.skip(after, Tag.IN, Tag.OF, limit=2), Tag.THE, limit=1)
+            if reader.has(index, Tag.PART):
+                part, after = str(reader.at(index).get(Tag.PART)), index + 1
     if part is None:
         return replace(read, after=after)
     late = part in _LATE or part == 12 or (part == "noon" and read.hour < 6)
@@ -183,13 +185,13 @@ def _with_half(reader: Reader, read: Clock, part: str | int | None) -> Clock:
     return Clock(hour, read.minute, True, False, after)
 
 
-def clock_range(reader: Reader, place: int, *, plain: bool = False) -> tuple[Clock, Clock, int] | None:
+def clock_range(reader: Reader, position: int, *, plain: bool = False) -> tuple[Clock, Clock, int] | None:
     """Read "between 1PM and 4 PM", "from 2:00 to 2:30 pm", "19:00 - 21:00"; *plain*: both may be bare numbers."""
-    at = reader.skip(place, Tag.ON, Tag.AT, limit=1)
-    opened = reader.has(at, Tag.FROM, Tag.BETWEEN)
-    at = reader.skip(at, Tag.FROM, Tag.BETWEEN, limit=2)
-    at = reader.skip(at, Tag.THE, Tag.ON, Tag.AT, limit=2)
-    first = clock(reader, at, plain=True)
+    index = reader.skip(position, Tag.ON, Tag.AT, limit=1)
+    opened = reader.has(index, Tag.FROM, Tag.BETWEEN)
+    index = reader.skip(index, Tag.FROM, Tag.BETWEEN, limit=2)
+    index = reader.skip(index, Tag.THE, Tag.ON, Tag.AT, limit=2)
+    first = clock(reader, index, plain=True)
     if first is None:
         return None
     joined = reader.skip(first.after, Tag.UNTIL, Tag.TO, Tag.AND, limit=2)
@@ -234,41 +236,41 @@ def clock_today(reader: Reader, read: Clock) -> Span:
     return span if span.start <= reader.now else at_clock(today - dt.timedelta(days=1), read)
 
 
-def narrow(reader: Reader, found: Found) -> Found:
+def narrow(reader: Reader, result: Found) -> Found:
     """Narrow the day just read by the part or time that follows it: "Friday afternoon between 1PM and 4 PM"."""
-    start = day_start(reader, found.node)
+    start = day_start(reader, result.node)
     if start is None:
-        return found
-    at = reader.skip_sign(found.after)
-    plain = reader.lone or isinstance(found.node, Span)
-    if read := clock_range(reader, reader.skip(at, Tag.OF, limit=1), plain=plain) or clock_range(
-        reader, at, plain=plain
+        return result
+    index = reader.skip_sign(result.after)
+    plain = reader.lone or isinstance(result.node, Span)
+    if read := clock_range(reader, reader.skip(index, Tag.OF, limit=1), plain=plain) or clock_range(
+        reader, index, plain=plain
     ):
         return Found(Span(start + read[0].offset, start + read[1].offset, Unit.HOUR), read[2])
-    behind = at
+    behind = index
     fillers = (Tag.IN, Tag.ON, Tag.OF, Tag.AT, Tag.SOFT, Tag.THE, Tag.AROUND)
-    while behind - at < _MAX_FILLERS and reader.has(behind, *fillers) and not reader.has(behind, Tag.PART):
+    while behind - index < _MAX_FILLERS and reader.has(behind, *fillers) and not reader.has(behind, Tag.PART):
         behind += 1
-    marked = behind > at
+    marked = behind > index
     if reader.has(behind, Tag.PART):
         return _narrow_part(reader, start, behind)
-    if read_clock := clock(reader, behind, plain=marked and reader.has(at, Tag.AT)):
+    if read_clock := clock(reader, behind, plain=marked and reader.has(index, Tag.AT)):
         if not read_clock.plain or reader.lone or ends_phrase(reader, read_clock.after):
             return Found(at_clock(start, read_clock), read_clock.after)
-    return found
+    return result
 
 
-def _narrow_part(reader: Reader, start: dt.datetime, place: int) -> Found:
-    if reader.language.scriptless and (read := clock(reader, place)):
+def _narrow_part(reader: Reader, start: dt.datetime, position: int) -> Found:
+    if reader.language.scriptless and (read := clock(reader, position)):
         return Found(at_clock(start, read), read.after)
-    part: str = reader.at(place).get(Tag.PART)
-    at = reader.skip_sign(place + 1)
-    if ranged := clock_range(reader, at, plain=True):
+    part: str = reader.at(position).get(Tag.PART)
+    index = reader.skip_sign(position + 1)
+    if ranged := clock_range(reader, index, plain=True):
         return Found(_in_part(start, ranged[0], ranged[1], part), ranged[2])
-    behind = reader.skip(at, Tag.ON, Tag.AT, Tag.AROUND, Tag.ROUGHLY, limit=2)
-    if read := clock(reader, behind, plain=behind > at):
+    behind = reader.skip(index, Tag.ON, Tag.AT, Tag.AROUND, Tag.ROUGHLY, limit=2)
+    if read := clock(reader, behind, plain=behind > index):
         return Found(at_clock(start, _into_part(read, part)), read.after)
-    return Found(part_span(start, part), place + 1)
+    return Found(part_span(start, part), position + 1)
 
 
 def _in_part(start: dt.datetime, first: Clock, last: Clock, part: str) -> Span:
@@ -278,62 +280,72 @@ def _in_part(start: dt.datetime, first: Clock, last: Clock, part: str) -> Span:
     return Span(start + first.offset, start + last.offset, Unit.HOUR)
 
 
-def part_of_day(reader: Reader, place: int) -> Found | None:
+def part_of_day(reader: Reader, position: int) -> Found | None:
     """Read "tonight", "this morning", "last night", "in the afternoon on Friday", "first thing yesterday"."""
     today = unit_span(reader.now, Unit.DAY).start
     assert today is not None
-    word = reader.at(place)
+    word = reader.at(position)
     if word.has(Tag.DAY_PART):
         days, part = word.get(Tag.DAY_PART)
         start = today + dt.timedelta(days=days)
-        if ranged := clock_range(reader, place + 1, plain=True):
+        if ranged := clock_range(reader, position + 1, plain=True):
             return Found(_in_part(start, ranged[0], ranged[1], part), ranged[2])
-        if read := clock(reader, reader.skip(place + 1, Tag.ON, limit=1)):
+        if read := clock(reader, reader.skip(position + 1, Tag.ON, limit=1)):
             return Found(at_clock(start, _into_part(read, part)), read.after)
-        return Found(part_span(start, part), place + 1)
-    at = reader.skip(place, Tag.THE, limit=1)
-    if reader.has(at, Tag.PART) and reader.has(at + 1, Tag.BEFORE) and reader.at(at + 2).get(Tag.RELATIVE) == -1:
-        if not reader.has(at + 3, Tag.UNIT, Tag.WEEKDAY, Tag.MONTH):  # "the night before last"
-            return Found(part_span(today - dt.timedelta(days=2), reader.at(at).get(Tag.PART)), at + 3)
-    count = reader.count(place)
+        return Found(part_span(start, part), position + 1)
+    index = reader.skip(position, Tag.THE, limit=1)
+    if (
+        reader.has(index, Tag.PART)
+        and reader.has(index + 1, Tag.BEFORE)
+        and reader.at(index + 2).get(Tag.RELATIVE) == -1
+    ):
+        if not reader.has(index + 3, Tag.UNIT, Tag.WEEKDAY, Tag.MONTH):  # "the night before last"
+            return Found(part_span(today - dt.timedelta(days=2), reader.at(index).get(Tag.PART)), index + 3)
+    count = reader.count(position)
     if count and count[0] < _MAX_NIGHTS and reader.has(count[1], Tag.PART) and reader.has(count[1] + 1, Tag.AGO):
         return Found(part_span(today - dt.timedelta(days=count[0]), reader.at(count[1]).get(Tag.PART)), count[1] + 2)
-    if reader.has(at, Tag.RELATIVE) and reader.has(at + 1, Tag.PART):
-        days = int(reader.at(at).get(Tag.RELATIVE))
-        return _narrow_part(reader, today + dt.timedelta(days=days), at + 1)
+    if reader.has(index, Tag.RELATIVE) and reader.has(index + 1, Tag.PART):
+        days = int(reader.at(index).get(Tag.RELATIVE))
+        return _narrow_part(reader, today + dt.timedelta(days=days), index + 1)
     if (
-        reader.has(at, Tag.PART)
-        and reader.at(at + 1).get(Tag.RELATIVE) == -1
+        reader.has(index, Tag.PART)
+        and reader.at(index + 1).get(Tag.RELATIVE) == -1
         and reader.language.code in ("fr", "es", "pt")
     ):
-        return Found(part_span(today - dt.timedelta(days=1), reader.at(at).get(Tag.PART)), at + 2)  # "la nuit dernière"
-    if reader.has(at, Tag.PART) and not reader.has(at, Tag.HOLIDAY):
-        behind = reader.skip(reader.skip_sign(at + 1), Tag.ON, Tag.OF, Tag.THE, limit=3)
-        found = reader.day(behind)
-        if found and (day := day_start(reader, found.node)) is not None:
-            ranged = clock_range(reader, found.after)
+        return Found(
+            part_span(today - dt.timedelta(days=1), reader.at(index).get(Tag.PART)), index + 2
+        )  # "la nuit dernière"
+    if reader.has(index, Tag.PART) and not reader.has(index, Tag.HOLIDAY):
+        behind = reader.skip(reader.skip_sign(index + 1), Tag.ON, Tag.OF, Tag.THE, limit=3)
+        result = reader.day(behind)
+        if result and (day := day_start(reader, result.node)) is not None:
+            ranged = clock_range(reader, result.after)
             if ranged:
-                return Found(_in_part(day, ranged[0], ranged[1], reader.at(at).get(Tag.PART)), ranged[2])
-            return Found(part_span(day, reader.at(at).get(Tag.PART)), found.after)
+                return Found(_in_part(day, ranged[0], ranged[1], reader.at(index).get(Tag.PART)), ranged[2])
+            return Found(part_span(day, reader.at(index).get(Tag.PART)), result.after)
     return None
 
 
-def clock_then_day(reader: Reader, place: int) -> Found | None:
+def clock_then_day(reader: Reader, position: int) -> Found | None:
     """Read "9am on Tuesday", "from 3:30 to 5:55 on 1/1/2015", "12:30 PM ON FRI", "seven on 15"."""
-    ranged = clock_range(reader, place, plain=True)
+    ranged = clock_range(reader, position, plain=True)
     if ranged:
         if parted := _part_behind(reader, ranged[2]):
             start, part, after = parted
             return Found(_in_part(start, ranged[0], ranged[1], part), after)
-        found = _day_behind(reader, ranged[2])
-        if found and (day := day_start(reader, found.node)) is not None:
-            if not (ranged[0].plain and ranged[1].plain) or reader.lone or isinstance(found.node, Span):
-                return Found(Span(day + ranged[0].offset, day + ranged[1].offset, Unit.HOUR), found.after)
-    at = reader.skip(place, Tag.ON, Tag.AT, Tag.THE, limit=2)
-    if at > place and (plain := clock(reader, at, plain=True)) and (parted := _part_behind(reader, plain.after)):
+        result = _day_behind(reader, ranged[2])
+        if result and (day := day_start(reader, result.node)) is not None:
+            if not (ranged[0].plain and ranged[1].plain) or reader.lone or isinstance(result.node, Span):
+                return Found(Span(day + ranged[0].offset, day + ranged[1].offset, Unit.HOUR), result.after)
+    index = reader.skip(position, Tag.ON, Tag.AT, Tag.THE, limit=2)
+    if (
+        index > position
+        and (plain := clock(reader, index, plain=True))
+        and (parted := _part_behind(reader, plain.after))
+    ):
         start, part, after = parted
         return Found(at_clock(start, _into_part(plain, part)), after)  # "at 9 last night"
-    read = clock(reader, at, plain=reader.lone)
+    read = clock(reader, index, plain=reader.lone)
     if read and read.plain and (not reader.has(read.after, Tag.ON, Tag.OF) or reader.has(read.after, Tag.TO)):
         return None
     if read is None:
@@ -341,30 +353,30 @@ def clock_then_day(reader: Reader, place: int) -> Found | None:
     if parted := _part_behind(reader, read.after):
         start, part, after = parted
         return Found(at_clock(start, _into_part(read, part)), after)
-    found = _day_behind(reader, read.after)
-    if found and (day := day_start(reader, found.node)) is not None:
-        return Found(at_clock(day, read), found.after)
+    result = _day_behind(reader, read.after)
+    if result and (day := day_start(reader, result.node)) is not None:
+        return Found(at_clock(day, read), result.after)
     return None if read.plain else Found(clock_today(reader, read), read.after, False)
 
 
-def _part_behind(reader: Reader, place: int) -> tuple[dt.datetime, str, int] | None:
+def _part_behind(reader: Reader, position: int) -> tuple[dt.datetime, str, int] | None:
     """Read "last night", "yesterday evening", "am Freitag Abend" behind a time: the midnight, the part and the place behind."""
-    at = reader.skip(reader.skip_sign(place), Tag.ON, Tag.OF, Tag.IN, Tag.THE, limit=3)
+    index = reader.skip(reader.skip_sign(position), Tag.ON, Tag.OF, Tag.IN, Tag.THE, limit=3)
     today = unit_span(reader.now, Unit.DAY).start
     assert today is not None
-    word, following = reader.at(at), reader.at(at + 1)
+    word, following = reader.at(index), reader.at(index + 1)
     if word.has(Tag.DAY_PART):
         days, part = word.get(Tag.DAY_PART)
-        return today + dt.timedelta(days=days), part, at + 1
+        return today + dt.timedelta(days=days), part, index + 1
     if word.has(Tag.RELATIVE) and following.has(Tag.PART):
-        return today + dt.timedelta(days=int(word.get(Tag.RELATIVE))), following.get(Tag.PART), at + 2
+        return today + dt.timedelta(days=int(word.get(Tag.RELATIVE))), following.get(Tag.PART), index + 2
     if word.has(Tag.PART) and following.get(Tag.RELATIVE) == -1 and reader.language.code in ("fr", "es", "pt"):
-        return today - dt.timedelta(days=1), word.get(Tag.PART), at + 2
-    found = _day_behind(reader, place)
-    start = day_start(reader, found.node) if found else None
-    if found is None or start is None:
+        return today - dt.timedelta(days=1), word.get(Tag.PART), index + 2
+    result = _day_behind(reader, position)
+    start = day_start(reader, result.node) if result else None
+    if result is None or start is None:
         return None
-    behind = reader.skip(reader.skip_sign(found.after), Tag.IN, Tag.ON, Tag.OF, Tag.AT, Tag.THE, limit=3)
+    behind = reader.skip(reader.skip_sign(result.after), Tag.IN, Tag.ON, Tag.OF, Tag.AT, Tag.THE, limit=3)
     return (start, reader.at(behind).get(Tag.PART), behind + 1) if reader.has(behind, Tag.PART) else None
 
 
@@ -379,6 +391,6 @@ def _into_part(read: Clock, part: str) -> Clock:
     return replace(read, hour=read.hour + 12) if part in _LATE and read.hour < 12 else read
 
 
-def _day_behind(reader: Reader, place: int) -> Found | None:
-    at = reader.skip(reader.skip_sign(place), Tag.ON, Tag.OF, Tag.IN, Tag.THE, limit=3)
-    return reader.day(at) or reader.day(reader.skip(reader.skip_sign(place), Tag.ON, Tag.OF, Tag.IN, limit=2))
+def _day_behind(reader: Reader, position: int) -> Found | None:
+    index = reader.skip(reader.skip_sign(position), Tag.ON, Tag.OF, Tag.IN, Tag.THE, limit=3)
+    return reader.day(index) or reader.day(reader.skip(reader.skip_sign(position), Tag.ON, Tag.OF, Tag.IN, limit=2))

@@ -27,24 +27,24 @@ _SOME = 4  # how many a plural without a number is taken to be, give or take two
 _QUANTITY = (Tag.NUMBER, Tag.ORDINAL, Tag.SCALE, Tag.HALF, Tag.QUARTER_OF, Tag.MIXED, Tag.VAGUE, Tag.SHARE_UNIT)
 
 
-def _back(at: dt.datetime, parts: Duration, sign: int = -1) -> dt.datetime:
+def _back(instant: dt.datetime, parts: Duration, sign: int = -1) -> dt.datetime:
     """Go back by every part, in wall time; whoever counts in hours passes an absolute instant."""
     for part in sorted(parts, key=lambda part: -part.unit):
-        at = shift(at, part.unit, sign * part.count)
-    return at
+        instant = shift(instant, part.unit, sign * part.count)
+    return instant
 
 
-def ago(reader: Reader, place: int) -> Found | None:
+def ago(reader: Reader, position: int) -> Found | None:
     """Read "two days ago", "vor zwei Tagen", "2 thursdays ago", "a few weeks back"."""
-    opened = reader.has(place, Tag.AGO_OPENS)
-    start = reader.skip(place, Tag.AGO_OPENS, Tag.ROUGHLY, limit=3) if opened else place
+    opened = reader.has(position, Tag.AGO_OPENS)
+    start = reader.skip(position, Tag.AGO_OPENS, Tag.ROUGHLY, limit=3) if opened else position
     read = duration(reader, start)
     if read is None and reader.has(start, Tag.UNIT) and (opened or reader.has(start + 1, Tag.AGO)):
         read = _uncounted(reader, start, opened=opened)
     if either := _either_ago(reader, start, opened=opened):
         return either
     if read is None:
-        return None if opened else _weekdays_ago(reader, place)
+        return None if opened else _weekdays_ago(reader, position)
     parts, after = read
     closed = reader.has(after, Tag.AGO)
     if not opened and not closed:
@@ -67,10 +67,10 @@ def ago(reader: Reader, place: int) -> Found | None:
     return Found(span, after) if span else None
 
 
-def _either_ago(reader: Reader, place: int, *, opened: bool) -> Found | None:
+def _either_ago(reader: Reader, position: int, *, opened: bool) -> Found | None:
     """Read "between 3 and 5 days ago", "two or three weeks ago"."""
-    at = reader.skip(place, Tag.BETWEEN, Tag.FROM, limit=1)
-    first = amount(reader, at)
+    index = reader.skip(position, Tag.BETWEEN, Tag.FROM, limit=1)
+    first = amount(reader, index)
     if first is None or not (reader.has(first.after, Tag.AND, Tag.OR, Tag.TO) or reader.is_dash(first.after)):
         return None
     second = amount(reader, first.after + 1)
@@ -86,16 +86,16 @@ def _either_ago(reader: Reader, place: int, *, opened: bool) -> Found | None:
     return Found(Span(early.start, late.end, unit), after) if early and late else None
 
 
-def _uncounted(reader: Reader, place: int, *, opened: bool) -> tuple[Duration, int] | None:
+def _uncounted(reader: Reader, position: int, *, opened: bool) -> tuple[Duration, int] | None:
     """Read "years ago", "半年前": a unit without a number, which no quantity may precede that was not understood."""
-    unit: Unit = reader.at(place).get(Tag.UNIT)
+    unit: Unit = reader.at(position).get(Tag.UNIT)
     if reader.language.scriptless:
         half = [Part(6, Unit.MONTH, step=(6, Unit.MONTH))]
-        return (half, place + 1) if unit is Unit.HALF_YEAR else None
-    before = reader.at(place - 1)
-    if not opened and (before.has(*_QUANTITY) or before.digits or reader.at(place).glued):
+        return (half, position + 1) if unit is Unit.HALF_YEAR else None
+    before = reader.at(position - 1)
+    if not opened and (before.has(*_QUANTITY) or before.digits or reader.at(position).glued):
         return None
-    return [Part(_SOME, unit, vague=True)], place + 1
+    return [Part(_SOME, unit, vague=True)], position + 1
 
 
 def ago_span(wall: dt.datetime, instant: dt.datetime, parts: Duration) -> Span | None:
@@ -132,8 +132,8 @@ def _fraction_span(wall: dt.datetime, instant: dt.datetime, parts: Duration, ste
     return Span(first, last + dt.timedelta(days=1), Unit.DAY)
 
 
-def _weekdays_ago(reader: Reader, place: int) -> Found | None:
-    count = reader.count(place)
+def _weekdays_ago(reader: Reader, position: int) -> Found | None:
+    count = reader.count(position)
     if (
         count is None
         or count[0] > MAX_COUNT
@@ -145,14 +145,14 @@ def _weekdays_ago(reader: Reader, place: int) -> Found | None:
     return Found(span, count[1] + 2) if span else None
 
 
-def before_day(reader: Reader, place: int) -> Found | None:
+def before_day(reader: Reader, position: int) -> Found | None:
     """Read "the day before yesterday", "two days before yesterday", "the week before last", "the day after Christmas"."""
-    start = reader.skip(place, Tag.THE, limit=1)
+    start = reader.skip(position, Tag.THE, limit=1)
     read = duration(reader, start)
     if read:
-        parts, at = read
+        parts, index = read
     elif reader.has(start, Tag.UNIT):
-        parts, at = [Part(1, reader.at(start).get(Tag.UNIT))], start + 1
+        parts, index = [Part(1, reader.at(start).get(Tag.UNIT))], start + 1
     elif (
         reader.has(start, Tag.WEEKDAY)
         and reader.has(start + 1, Tag.BEFORE)
@@ -161,35 +161,35 @@ def before_day(reader: Reader, place: int) -> Found | None:
         span = settle(Date(weekday=reader.at(start).get(Tag.WEEKDAY), shift=-7), reader.now)
         return Found(span, start + 3) if span else None
     elif reader.language.before_day_is_day and reader.has(start, Tag.BEFORE):
-        parts, at = [Part(1, Unit.DAY)], start
+        parts, index = [Part(1, Unit.DAY)], start
         behind = reader.skip(reader.skip_sign(start + 1, "-"), Tag.OF, limit=1)
         if not reader.has(behind, Tag.DAY) or reader.at(behind).get(Tag.DAY) != -1:
             return None
     else:
         return None
-    ahead = reader.has(at, Tag.AFTER) and not reader.has(at, Tag.BEFORE)
-    if not (ahead or reader.has(at, Tag.BEFORE)) or parts[0].unit < Unit.DAY:
+    ahead = reader.has(index, Tag.AFTER) and not reader.has(index, Tag.BEFORE)
+    if not (ahead or reader.has(index, Tag.BEFORE)) or parts[0].unit < Unit.DAY:
         return None
-    at = reader.skip(reader.skip_sign(at + 1, "-"), Tag.OF, limit=1)
+    index = reader.skip(reader.skip_sign(index + 1, "-"), Tag.OF, limit=1)
     unit = parts[-1].unit
-    if not read and not ahead and reader.at(at).get(Tag.RELATIVE) == -1 and not reader.has(at + 1, Tag.UNIT):
-        return Found(unit_span(reader.now, unit, -2), at + 1)
+    if not read and not ahead and reader.at(index).get(Tag.RELATIVE) == -1 and not reader.has(index + 1, Tag.UNIT):
+        return Found(unit_span(reader.now, unit, -2), index + 1)
     if reader.depth <= 2:
         reader.depth += 1
         try:
-            found = reader.day(at)
+            result = reader.day(index)
         finally:
             reader.depth -= 1
-        if found is not None:
-            span = found.node if isinstance(found.node, Span) else settle(found.node, reader.now)
+        if result is not None:
+            span = result.node if isinstance(result.node, Span) else settle(result.node, reader.now)
             if span is None or span.start is None or span.start.tzinfo is not None:
                 return None
             base = _back(span.start, parts, 1 if ahead else -1)
             if unit is Unit.DAY or len(parts) > 1 or span.grain is Unit.DAY:
-                return Found(unit_span(base, Unit.DAY), found.after)
-            return Found(unit_span(base, unit), found.after)
-    if reader.is_over(at) and not read and not ahead and unit is Unit.DAY:
-        return Found(unit_span(reader.now, unit, -1), at)
+                return Found(unit_span(base, Unit.DAY), result.after)
+            return Found(unit_span(base, unit), result.after)
+    if reader.is_over(index) and not read and not ahead and unit is Unit.DAY:
+        return Found(unit_span(reader.now, unit, -1), index)
     return None
 
 

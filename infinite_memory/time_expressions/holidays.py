@@ -118,8 +118,8 @@ def nth_weekday(year: int, month: int, weekday: int, nth: int) -> dt.date | None
         after = dt.date(year + month // 12, month % 12 + 1, 1)
         last = after - dt.timedelta(days=1)
         return last - dt.timedelta(days=(last.weekday() - weekday) % 7 + 7 * (-nth - 1))
-    found = first + dt.timedelta(days=(weekday - first.weekday()) % 7 + 7 * (nth - 1))
-    return found if found.month == month else None
+    result = first + dt.timedelta(days=(weekday - first.weekday()) % 7 + 7 * (nth - 1))
+    return result if result.month == month else None
 
 
 @lru_cache(maxsize=256)

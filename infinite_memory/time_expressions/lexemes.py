@@ -63,50 +63,54 @@ class Lexeme:
 def read_lexemes(tokens: list[Token], lexicon: Lexicon) -> list[Lexeme]:
     """Look the tokens up, longest entries first, and mute what is no time."""
     folded = [token.folded for token in tokens]
-    found: list[Lexeme] = []
-    at = 0
-    while at < len(tokens):
-        token = tokens[at]
-        if iso := _iso_week(folded, tokens, at):
-            last = tokens[at + iso[0] - 1]
+    results: list[Lexeme] = []
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        if iso := _iso_week(folded, tokens, index):
+            last = tokens[index + iso[0] - 1]
             meanings = {Tag.ISO_WEEK: iso[1]}
-            found.append(Lexeme("".join(folded[at : at + iso[0]]), token.start, last.end, token.glued, meanings))
-            at += iso[0]
+            results.append(
+                Lexeme("".join(folded[index : index + iso[0]]), token.start, last.end, token.glued, meanings)
+            )
+            index += iso[0]
             continue
         if token.folded.isdigit():
             digits = len(token.folded)
             short = digits <= _MAX_NUMBER_DIGITS and token.folded.isascii()
             value = int(token.folded) if short else None
-            found.append(Lexeme(token.folded, token.start, token.end, token.glued, {}, value, digits, not short))
-            at += 1
+            results.append(Lexeme(token.folded, token.start, token.end, token.glued, {}, value, digits, not short))
+            index += 1
             continue
-        size, meanings = lexicon.match(folded, at)
+        size, meanings = lexicon.match(folded, index)
         if not size and lexicon.language.joined_parts:
-            found.extend(_split_compound(token, lexicon))
+            results.extend(_split_compound(token, lexicon))
         else:
-            last = tokens[at + max(size, 1) - 1]
-            word = folded[at] if size <= 1 else "".join(folded[at : at + size])
-            found.append(Lexeme(word, token.start, last.end, token.glued, meanings, capital=token.capital))
-        at += max(size, 1)
-    _mute_chunks(found)
-    _mute_numbers(found)
-    return found
+            last = tokens[index + max(size, 1) - 1]
+            word = folded[index] if size <= 1 else "".join(folded[index : index + size])
+            results.append(Lexeme(word, token.start, last.end, token.glued, meanings, capital=token.capital))
+        index += max(size, 1)
+    _mute_chunks(results)
+    _mute_numbers(results)
+    return results
 
 
-def _iso_week(folded: list[str], tokens: list[Token], at: int) -> tuple[int, tuple[int | None, int, int | None]] | None:
+def _iso_week(
+    folded: list[str], tokens: list[Token], index: int
+) -> tuple[int, tuple[int | None, int, int | None]] | None:
     """Read "2026-W45", "2026W45", "2026-W45-3", "W45", "KW45": how many tokens, and the year, week and weekday."""
-    if folded[at][0] not in _ISO_STARTS:
+    if folded[index][0] not in _ISO_STARTS:
         return None
     size = 1
-    while at + size < len(tokens) and tokens[at + size].glued and size < _MAX_ISO_TOKENS:
+    while index + size < len(tokens) and tokens[index + size].glued and size < _MAX_ISO_TOKENS:
         size += 1
-    if size < 2 or (at and tokens[at].glued):
+    if size < 2 or (index and tokens[index].glued):
         return None
-    while size > 2 and not folded[at + size - 1].isalnum():
+    while size > 2 and not folded[index + size - 1].isalnum():
         size -= 1  # a sign that ends the sentence
-    if at + size < len(tokens) and tokens[at + size].glued and folded[at + size].isalnum():
+    if index + size < len(tokens) and tokens[index + size].glued and folded[index + size].isalnum():
         return None
-    match = _ISO_WEEK.fullmatch("".join(folded[at : at + size]))
+    match = _ISO_WEEK.fullmatch("".join(folded[index : index + size]))
     if match is None:
         return None
     year, week, day, bare = match.groups()
@@ -150,11 +154,11 @@ def _mute_chunks(lexemes: list[Lexeme]) -> None:
 
 
 def _mute_numbers(lexemes: list[Lexeme]) -> None:
-    for at, lexeme in enumerate(lexemes):
-        before = lexemes[at - 1] if at else None
-        after = lexemes[at + 1] if at + 1 < len(lexemes) else None
+    for index, lexeme in enumerate(lexemes):
+        before = lexemes[index - 1] if index else None
+        after = lexemes[index + 1] if index + 1 < len(lexemes) else None
         if lexeme.digits:
-            if not lexeme.mute and _is_no_time(lexemes, at, before, after):
+            if not lexeme.mute and _is_no_time(lexemes, index, before, after):
                 _mute(lexeme)
         elif lexeme.meanings and before is not None and lexeme.glued:
             if before.folded in _MONEY and before.folded != "+":
@@ -171,32 +175,32 @@ def _check_letter(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -
         lexeme.meanings = {tag: value for tag, value in lexeme.meanings.items() if tag is not Tag.UNIT}
 
 
-def _is_no_time(lexemes: list[Lexeme], at: int, before: Lexeme | None, after: Lexeme | None) -> bool:
+def _is_no_time(lexemes: list[Lexeme], index: int, before: Lexeme | None, after: Lexeme | None) -> bool:
     if before is not None:
         if before.folded in _MONEY:
             return True
-        if lexemes[at].glued and before.folded.isalpha():
+        if lexemes[index].glued and before.folded.isalpha():
             unspaced = is_unspaced(before.folded[-1])
-            if not unspaced and not before.has(*_GLUE_BEFORE) and not _is_iso_hour(lexemes, at):
+            if not unspaced and not before.has(*_GLUE_BEFORE) and not _is_iso_hour(lexemes, index):
                 return True
         label = before
-        if before.folded == "." and at > 1:
-            label = lexemes[at - 2]
+        if before.folded == "." and index > 1:
+            label = lexemes[index - 2]
         if label.has(Tag.LABEL) and not label.has(Tag.MONTH, Tag.WEEKDAY):
             return True
     if after is not None and after.glued:
         if after.folded in _MONEY:
             return True
         if after.folded.isalpha() and not is_unspaced(after.folded[0]) and not after.has(*_GLUE_AFTER):
-            return not _is_iso_hour(lexemes, at + 2)
+            return not _is_iso_hour(lexemes, index + 2)
     return False
 
 
-def _is_iso_hour(lexemes: list[Lexeme], at: int) -> bool:
-    """Tell whether the number at *at* follows the T of "2018-08-05T10:00"."""
+def _is_iso_hour(lexemes: list[Lexeme], index: int) -> bool:
+    """Tell whether the number at *index* follows the T of "2018-08-05T10:00"."""
     return (
-        1 < at < len(lexemes)
-        and lexemes[at - 1].folded == "t"
-        and lexemes[at - 2].digits > 0
-        and lexemes[at].digits == 2
+        1 < index < len(lexemes)
+        and lexemes[index - 1].folded == "t"
+        and lexemes[index - 2].digits > 0
+        and lexemes[index].digits == 2
     )

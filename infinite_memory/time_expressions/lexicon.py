@@ -176,8 +176,8 @@ class Lexicon:
         self._entries: dict[tuple[str, ...], Meanings] = {}
         self._longest: dict[str, int] = {}
         for words, tag, value in _entries(language):
-            for one in words.split("|"):
-                self._add(folded_words(one), tag, value)
+            for part in words.split("|"):
+                self._add(folded_words(part), tag, value)
 
     def _add(self, tokens: tuple[str, ...], tag: Tag, value: Any) -> None:
         if not tokens:
@@ -187,16 +187,16 @@ class Lexicon:
         if "-" in tokens:
             self._add(tuple(token for token in tokens if token != "-"), tag, value)
 
-    def match(self, tokens: list[str], at: int) -> tuple[int, Meanings]:
-        """Find the longest entry at *at*: how many tokens it takes (0 for none) and what it means."""
-        for size in range(min(self._longest.get(tokens[at], 0), len(tokens) - at), 0, -1):
-            if found := self._entries.get(tuple(tokens[at : at + size])):
-                return size, found
+    def match(self, tokens: list[str], index: int) -> tuple[int, Meanings]:
+        """Find the longest entry at *index*: how many tokens it takes (0 for none) and what it means."""
+        for size in range(min(self._longest.get(tokens[index], 0), len(tokens) - index), 0, -1):
+            if result := self._entries.get(tuple(tokens[index : index + size])):
+                return size, result
         return 0, {}
 
-    def knows(self, tokens: list[str], at: int) -> bool:
-        """Tell whether a word of the language stands at *at*; endings such as "th" are no words."""
-        return any(tag not in _ENDINGS for tag in self.match(tokens, at)[1])
+    def knows(self, tokens: list[str], index: int) -> bool:
+        """Tell whether a word of the language stands at *index*; endings such as "th" are no words."""
+        return any(tag not in _ENDINGS for tag in self.match(tokens, index)[1])
 
     def entries(self) -> Iterator[tuple[str, ...]]:
         """Give every entry as its tokens."""

@@ -12,47 +12,47 @@ from infinite_memory.time_expressions.spans import FIRST_YEAR, Date
 _LAST_DATED_YEAR = 2400  # "05/11/2569" is a date of the Buddhist era
 
 
-def numeric_date(reader: Reader, place: int) -> Found | None:
+def numeric_date(reader: Reader, position: int) -> Found | None:
     """Read "2018/08/05", "10.31.1974", "22/Jan/2019", "2014-10", "5/17"."""
-    first = reader.at(place)
-    if first.value is None or _continues_number(reader, place):
+    first = reader.at(position)
+    if first.value is None or _continues_number(reader, position):
         return None
-    sign, middle = reader.at(place + 1), reader.at(place + 2)
+    sign, middle = reader.at(position + 1), reader.at(position + 2)
     separator = sign.folded
     if separator not in ("/", ".", "-"):
-        return _spaced_date(reader, place) if reader.lone else None
+        return _spaced_date(reader, position) if reader.lone else None
     glued = sign.glued and middle.glued
     if not glued:
-        return _month_and_year(reader, place, separator)
+        return _month_and_year(reader, position, separator)
     if middle.value is None and not middle.has(Tag.MONTH):
         return None
-    third_sign, third = reader.at(place + 3), reader.at(place + 4)
+    third_sign, third = reader.at(position + 3), reader.at(position + 4)
     if third_sign.glued and third.glued and third.digits and third.value is not None:
         lone_comma = reader.lone and third_sign.folded == "," and separator == "/"
         if third_sign.folded == separator or lone_comma:
-            return _three_parts(reader, place, separator)
+            return _three_parts(reader, position, separator)
     if third_sign.folded == separator and third_sign.glued and third.digits and third.glued:
         return None
     if middle.has(Tag.MONTH):
-        return _day_and_month_name(reader, place)
-    return _two_parts(reader, place, separator)
+        return _day_and_month_name(reader, position)
+    return _two_parts(reader, position, separator)
 
 
-def _continues_number(reader: Reader, place: int) -> bool:
+def _continues_number(reader: Reader, position: int) -> bool:
     """Tell whether digits and a sign stand right before, as in the "2.3" of "1.2.3"."""
-    sign = reader.at(place - 1)
+    sign = reader.at(position - 1)
     return (
-        reader.at(place).glued
+        reader.at(position).glued
         and sign.glued
         and sign.folded in (".", "/", ",", ":")
-        and reader.at(place - 2).digits > 0
+        and reader.at(position - 2).digits > 0
     )
 
 
-def _three_parts(reader: Reader, place: int, separator: str) -> Found | None:
-    first, middle, third = reader.at(place), reader.at(place + 2), reader.at(place + 4)
+def _three_parts(reader: Reader, position: int, separator: str) -> Found | None:
+    first, middle, third = reader.at(position), reader.at(position + 2), reader.at(position + 4)
     assert first.value is not None and third.value is not None
-    after = place + 5
+    after = position + 5
     if reader.at(after).folded == "t" and reader.at(after).glued:
         after = after + 1 if reader.at(after + 1).digits == 2 else after
     if middle.has(Tag.MONTH):
@@ -90,10 +90,10 @@ def _ordered(reader: Reader, first: int, second: int, separator: str = "/") -> D
     return Date(None, month, day, swapped=swapped, day_first=day_first)
 
 
-def _two_parts(reader: Reader, place: int, separator: str) -> Found | None:
-    first, second = reader.at(place), reader.at(place + 2)
+def _two_parts(reader: Reader, position: int, separator: str) -> Found | None:
+    first, second = reader.at(position), reader.at(position + 2)
     assert first.value is not None and second.value is not None
-    after = place + 3
+    after = position + 3
     if first.digits == 4 and second.digits <= 2 and 1 <= second.value <= 12 and 1900 <= first.value <= 2100:
         return Found(Date(first.value, second.value), after, False)
     if second.digits == 4 and first.digits <= 2 and 1 <= first.value <= 12 and 1900 <= second.value <= 2100:
@@ -114,40 +114,42 @@ def _two_parts(reader: Reader, place: int, separator: str) -> Found | None:
     return checked(dated_or_none, after, strong=False)
 
 
-def _is_share(reader: Reader, place: int) -> bool:
+def _is_share(reader: Reader, position: int) -> bool:
     """Tell whether "3/4" is a share of something: "3/4 of the cases", "1/2 cup" cannot be told."""
-    return reader.at(place).folded in ("of", "von", "de", "der", "des") and not reader.has(place + 1, Tag.RELATIVE)
+    return reader.at(position).folded in ("of", "von", "de", "der", "des") and not reader.has(
+        position + 1, Tag.RELATIVE
+    )
 
 
-def _day_and_month_name(reader: Reader, place: int) -> Found | None:
-    first, month = reader.at(place), reader.at(place + 2).get(Tag.MONTH)
+def _day_and_month_name(reader: Reader, position: int) -> Found | None:
+    first, month = reader.at(position), reader.at(position + 2).get(Tag.MONTH)
     if first.digits == 4:
-        return Found(Date(first.value, month), place + 3)
-    return checked(Date(None, month, first.value), place + 3)
+        return Found(Date(first.value, month), position + 3)
+    return checked(Date(None, month, first.value), position + 3)
 
 
-def _month_and_year(reader: Reader, place: int, separator: str) -> Found | None:
+def _month_and_year(reader: Reader, position: int, separator: str) -> Found | None:
     """Read "11 - 2016" and "2016 /11", with blanks; only where the whole text is a time."""
-    first, second = reader.at(place), reader.at(place + 2)
+    first, second = reader.at(position), reader.at(position + 2)
     if not reader.lone or second.value is None or separator == "." or first.value is None:
         return None
     for year, month in ((first, second), (second, first)):
         if year.digits == 4 and month.digits <= 2 and month.value is not None and 1 <= month.value <= 12:
-            return Found(Date(year.value, month.value), place + 3)
+            return Found(Date(year.value, month.value), position + 3)
     return None
 
 
-def _spaced_date(reader: Reader, place: int) -> Found | None:
+def _spaced_date(reader: Reader, position: int) -> Found | None:
     """Read "20 2 2014" and "2010 01 29"; only where the whole text is a time."""
-    first, second, third = (reader.at(place + step) for step in range(3))
+    first, second, third = (reader.at(position + step) for step in range(3))
     if first.value is None or second.value is None or third.value is None or second.digits > 2 or third.glued:
         return None
     if first.digits == 4 and third.digits <= 2:
-        return checked(Date(first.value, second.value, third.value), place + 3)
+        return checked(Date(first.value, second.value, third.value), position + 3)
     if third.digits in (2, 4) and first.digits <= 2:
         year = third.value if third.digits == 4 else reader.full_year(third.value)
         dated = _ordered(reader, first.value, second.value)
-        return checked(replace(dated, year=year), place + 3) if dated else None
+        return checked(replace(dated, year=year), position + 3) if dated else None
     return None
 
 

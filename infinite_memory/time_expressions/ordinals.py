@@ -12,20 +12,20 @@ from infinite_memory.time_expressions.spans import Span, midnight, settle, shift
 _SATURDAY = 5
 
 
-def nth_of_period(reader: Reader, place: int) -> Found | None:
+def nth_of_period(reader: Reader, position: int) -> Found | None:
     """Read "first Monday of this month", "last day in october 2015", "first ten days of last year", "third week of May"."""
-    at = reader.skip(place, Tag.THE, limit=1)
-    nth, at = which(reader, at)
+    index = reader.skip(position, Tag.THE, limit=1)
+    nth, index = which(reader, index)
     if nth is None:
         return None
-    count = reader.number(at)
+    count = reader.number(index)
     many = count.value if count and not count.ordinal and count.digits <= 2 else 1
     if count and many > 1:
-        at = count.after
-    what = reader.at(at)
+        index = count.after
+    what = reader.at(index)
     if not what.has(Tag.WEEKDAY, Tag.UNIT):
         return None
-    after = at + 1
+    after = index + 1
     inside = reader.skip(after, Tag.OF, Tag.IN, limit=2)
     outer = _outer(reader, inside)
     if outer is None or outer[0].start is None or outer[0].end is None or not (inside > after or reader.lone):
@@ -34,36 +34,36 @@ def nth_of_period(reader: Reader, place: int) -> Found | None:
     return Found(span, outer[1]) if span else None
 
 
-def which(reader: Reader, place: int) -> tuple[int | None, int]:
+def which(reader: Reader, position: int) -> tuple[int | None, int]:
     """Read "third" (3), "last" (-1) or "second last" (-2)."""
-    number = reader.number(place)
+    number = reader.number(position)
     if number and number.ordinal and number.value <= 366:
         if reader.at(number.after).get(Tag.RELATIVE) == -1:
             return -number.value, number.after + 1
         return number.value, number.after
-    if reader.at(place).get(Tag.RELATIVE) == -1:
-        return -1, place + 1
-    return None, place
+    if reader.at(position).get(Tag.RELATIVE) == -1:
+        return -1, position + 1
+    return None, position
 
 
-def _outer(reader: Reader, place: int) -> tuple[Span, int] | None:
+def _outer(reader: Reader, position: int) -> tuple[Span, int] | None:
     """Read the period something lies in: "last year", "October 2018", "the month"."""
-    at = reader.skip(place, Tag.THE, limit=1)
-    if reader.at(at).get(Tag.UNIT) in (Unit.MONTH, Unit.YEAR, Unit.WEEK) and not reader.has(at + 1, Tag.RELATIVE):
-        year = reader.year(at + 1)
+    index = reader.skip(position, Tag.THE, limit=1)
+    if reader.at(index).get(Tag.UNIT) in (Unit.MONTH, Unit.YEAR, Unit.WEEK) and not reader.has(index + 1, Tag.RELATIVE):
+        year = reader.year(index + 1)
         if year is None:
-            return unit_span(reader.now, reader.at(at).get(Tag.UNIT)), at + 1
+            return unit_span(reader.now, reader.at(index).get(Tag.UNIT)), index + 1
     if reader.depth > 2:
         return None
     reader.depth += 1
     try:
-        found = reader.period(place)
+        result = reader.period(position)
     finally:
         reader.depth -= 1
-    if found is None:
+    if result is None:
         return None
-    span = found.node if isinstance(found.node, Span) else settle(found.node, reader.now)
-    return (span, found.after) if span and span.grain >= Unit.WEEK else None
+    span = result.node if isinstance(result.node, Span) else settle(result.node, reader.now)
+    return (span, result.after) if span and span.grain >= Unit.WEEK else None
 
 
 def nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, outer: Span) -> Span | None:
@@ -102,19 +102,19 @@ def nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, oute
     return Span(shift(stop, unit, -many), stop, unit)
 
 
-def nth_behind(reader: Reader, found: Found) -> Found:
-    """Narrow a period by what follows it: "5月の第一月曜日"; gives *found* itself where nothing does."""
-    nth, at = which(reader, reader.skip(found.after, Tag.OF, limit=1))
+def nth_behind(reader: Reader, result: Found) -> Found:
+    """Narrow a period by what follows it: "5月の第一月曜日"; gives *result* itself where nothing does."""
+    nth, index = which(reader, reader.skip(result.after, Tag.OF, limit=1))
     if nth is None:
-        return found
-    if nth == -1 and (one := reader.number(at)) and one.value == 1:
-        at = one.after  # "最后一个星期五"
-    at = reader.skip(at, Tag.COUNTER, limit=1)
-    what = reader.at(at)
-    span = found.node if isinstance(found.node, Span) else settle(found.node, reader.now)
+        return result
+    if nth == -1 and (number := reader.number(index)) and number.value == 1:
+        index = number.after  # "最后一个星期五"
+    index = reader.skip(index, Tag.COUNTER, limit=1)
+    what = reader.at(index)
+    span = result.node if isinstance(result.node, Span) else settle(result.node, reader.now)
     if span is None or span.start is None or span.end is None or span.grain < Unit.WEEK:
-        return found
+        return result
     if not what.has(Tag.WEEKDAY, Tag.UNIT) or span.start.tzinfo is not None:
-        return found
+        return result
     inner = nth_inside(nth, 1, what.get(Tag.WEEKDAY), what.get(Tag.UNIT), span)
-    return Found(inner, at + 1) if inner else found
+    return Found(inner, index + 1) if inner else result

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from infinite_memory.time_expressions.lexemes import Lexeme
 from infinite_memory.time_expressions.lexicon import Language, Tag
-from infinite_memory.time_expressions.spans import FIRST_YEAR, LAST_YEAR, Date, Span
+from infinite_memory.time_expressions.spans import FIRST_YEAR, LAST_YEAR, Date, Span, settle
 
 _NOTHING = Lexeme("", 0, 0, False)
 _GLUING = frozenset(".:/,")
@@ -33,7 +33,7 @@ class Found:
 
 
 class Reader:
-    """A cursor-free view of the lexemes: every rule takes a place and gives the place behind what it read.
+    """A cursor-free view of the lexemes: every rule takes a position and gives the position behind what it read.
 
     *now* is naive local wall time, *instant* the same moment in UTC. *lone* says that the whole text is
     taken to be a time, so that bare numbers may be days. *country* is where it is said, as far as holidays depend on it.
@@ -57,55 +57,61 @@ class Reader:
         self.country = country
         self.depth = 0
         self._numbers: dict[int, Number | None] = {}
+        self._days: dict[int, Found | None] = {}
+        self._periods: dict[int, Found | None] = {}
         self.durations: dict[int, Any] = {}  # what `duration` read at a place
 
-    def period(self, place: int) -> Found | None:
-        """Read any one stretch of time at *place*; the grammar provides it, rules that nest call it."""
+    def settled(self, result: Found) -> Span | None:
+        """Give the stretch that *result* means."""
+        return result.node if isinstance(result.node, Span) else settle(result.node, self.now)
+
+    def period(self, position: int) -> Found | None:
+        """Read any one stretch of time at *position*; the grammar provides it, rules that nest call it."""
         raise NotImplementedError
 
-    def day(self, place: int) -> Found | None:
-        """Read a stretch of the calendar at *place*, without a time of the day; the grammar provides it."""
+    def day(self, position: int) -> Found | None:
+        """Read a stretch of the calendar at *position*, without a time of the day; the grammar provides it."""
         raise NotImplementedError
 
-    def at(self, place: int) -> Lexeme:
-        """Give the lexeme at *place*, or an empty one past either end."""
-        return self.lexemes[place] if 0 <= place < len(self.lexemes) else _NOTHING
+    def at(self, position: int) -> Lexeme:
+        """Give the lexeme at *position*, or an empty one past either end."""
+        return self.lexemes[position] if 0 <= position < len(self.lexemes) else _NOTHING
 
-    def has(self, place: int, *tags: Tag) -> bool:
-        """Tell whether the lexeme at *place* may mean one of *tags*."""
-        return 0 <= place < len(self.lexemes) and self.lexemes[place].has(*tags)
+    def has(self, position: int, *tags: Tag) -> bool:
+        """Tell whether the lexeme at *position* may mean one of *tags*."""
+        return 0 <= position < len(self.lexemes) and self.lexemes[position].has(*tags)
 
-    def skip(self, place: int, *tags: Tag, limit: int = 3) -> int:
+    def skip(self, position: int, *tags: Tag, limit: int = 3) -> int:
         """Step over at most *limit* lexemes that mean one of *tags*."""
-        while limit and self.has(place, *tags):
-            place, limit = place + 1, limit - 1
-        return place
+        while limit and self.has(position, *tags):
+            position, limit = position + 1, limit - 1
+        return position
 
-    def skip_sign(self, place: int, signs: str = ",") -> int:
+    def skip_sign(self, position: int, signs: str = ",") -> int:
         """Step over one of *signs*."""
-        return place + 1 if self.at(place).folded and self.at(place).folded in signs else place
+        return position + 1 if self.at(position).folded and self.at(position).folded in signs else position
 
-    def is_dash(self, place: int) -> bool:
-        """Tell whether a dash stands at *place*."""
-        return self.at(place).folded == "-"
+    def is_dash(self, position: int) -> bool:
+        """Tell whether a dash stands at *position*."""
+        return self.at(position).folded == "-"
 
-    def is_over(self, place: int) -> bool:
+    def is_over(self, position: int) -> bool:
         """Tell whether nothing but signs follows."""
-        return not any(char.isalnum() for lexeme in self.lexemes[place:] for char in lexeme.folded[:1])
+        return not any(char.isalnum() for lexeme in self.lexemes[position:] for char in lexeme.folded[:1])
 
-    def number(self, place: int) -> Number | None:
-        """Read a cardinal or ordinal at *place*, in digits or words."""
-        if place not in self._numbers:
-            self._numbers[place] = self._read_number(place)
-        return self._numbers[place]
+    def number(self, position: int) -> Number | None:
+        """Read a cardinal or ordinal at *position*, in digits or words."""
+        if position not in self._numbers:
+            self._numbers[position] = self._read_number(position)
+        return self._numbers[position]
 
-    def _read_number(self, place: int) -> Number | None:
-        start = place + 1 if self.has(place, Tag.ORDINAL_OPENS) else place
+    def _read_number(self, position: int) -> Number | None:
+        start = position + 1 if self.has(position, Tag.ORDINAL_OPENS) else position
         lexeme = self.at(start)
         if lexeme.value is not None:
             if self._is_part_of_longer(start):
                 return None
-            after, ordinal = start + 1, start > place
+            after, ordinal = start + 1, start > position
             following = self.at(after)
             if following.has(Tag.ORDINAL_MARK) and following.glued:
                 if following.folded != "." or self._is_ordinal_dot(after, lexeme.value):
@@ -114,67 +120,77 @@ class Reader:
         if not lexeme.has(Tag.NUMBER, Tag.ORDINAL, Tag.SCALE):
             return None
         read = self._unspaced_words(start) if self.language.scriptless else self._words(start)
-        return read._replace(ordinal=True) if read and start > place else read
+        return read._replace(ordinal=True) if read and start > position else read
 
     def _is_ordinal_dot(self, dot: int, value: int) -> bool:
         if not self.language.dotted_dates or not self.at(dot).glued or value > 31:
             return False
         return not self.is_over(dot + 1) or self.has(dot - 2, Tag.THE, Tag.ON)  # a last dot may end the sentence
 
-    def _is_part_of_longer(self, place: int) -> bool:
+    def _is_part_of_longer(self, position: int) -> bool:
         """Tell whether the digits belong to a decimal, a clock or a numeric date."""
-        for sign, digit in ((place + 1, place + 2), (place - 1, place - 2)):
+        for sign, digit in ((position + 1, position + 2), (position - 1, position - 2)):
             other = self.at(digit)
-            glued = self.at(max(sign, place)).glued and self.at(max(sign, digit)).glued
+            glued = self.at(max(sign, position)).glued and self.at(max(sign, digit)).glued
             if glued and other.digits and self.at(sign).folded in _GLUING:
-                group = other if digit > place else self.at(place)
+                group = other if digit > position else self.at(position)
                 if self.at(sign).folded != "," or (group.digits != 4 and not self.lone):
                     return True
         return False
 
-    def _words(self, place: int) -> Number | None:
-        total, current, at, ordinal = 0, 0, place, False
-        while at - place < _MAX_WORDS:
-            lexeme = self.at(at)
+    def _words(self, position: int) -> Number | None:
+        total, current, index, ordinal = 0, 0, position, False
+        while index - position < _MAX_WORDS:
+            lexeme = self.at(index)
             if lexeme.has(Tag.SCALE):
                 scale: int = lexeme.get(Tag.SCALE)
                 if scale >= 1000:
                     total, current = total + max(current, 1) * scale, 0
                 else:
                     current = max(current, 1) * scale
-            elif lexeme.has(Tag.NUMBER) and (added := _add(current, lexeme.get(Tag.NUMBER), at > place)) is not None:
+            elif (
+                lexeme.has(Tag.NUMBER)
+                and (added := _add(current, lexeme.get(Tag.NUMBER), index > position)) is not None
+            ):
                 current = added
-            elif lexeme.has(Tag.ORDINAL) and (added := _add(current, lexeme.get(Tag.ORDINAL), at > place)) is not None:
-                current, at, ordinal = added, at + 1, True
-                unit = self.at(at).get(Tag.ORDINAL)  # "décimo segundo" is twelfth
+            elif (
+                lexeme.has(Tag.ORDINAL)
+                and (added := _add(current, lexeme.get(Tag.ORDINAL), index > position)) is not None
+            ):
+                current, index, ordinal = added, index + 1, True
+                unit = self.at(index).get(Tag.ORDINAL)  # "décimo segundo" is twelfth
                 if current % 10 == 0 and unit is not None and unit < 10 and self.language.code != "en":
-                    current, at = current + unit, at + 1
+                    current, index = current + unit, index + 1
                 break
             else:
                 break
-            at += 1
-            link = at
-            if self.is_dash(at) or self.has(at, Tag.AND):
-                link = at + 1
+            index += 1
+            link = index
+            if self.is_dash(index) or self.has(index, Tag.AND):
+                link = index + 1
             linked = self.at(link)
             value = linked.get(Tag.NUMBER) if linked.has(Tag.NUMBER) else linked.get(Tag.ORDINAL)
-            if link > at and (value is None or not current + total or _add(current, value, True) is None):
+            if link > index and (value is None or not current + total or _add(current, value, True) is None):
                 break
-            if link > at and self.has(at, Tag.AND) and current % 100 and self.language.code == "en":
+            if link > index and self.has(index, Tag.AND) and current % 100 and self.language.code == "en":
                 break
-            at = link
-        return Number(total + current, at, ordinal) if at > place else None
+            index = link
+        return Number(total + current, index, ordinal) if index > position else None
 
-    def _unspaced_words(self, place: int) -> Number | None:
-        at, values = place, []
-        while self.has(at, Tag.NUMBER, Tag.SCALE) and (at == place or self.at(at).glued) and at - place < 8:
-            values.append((self.at(at).get(Tag.NUMBER), self.at(at).get(Tag.SCALE)))
-            at += 1
+    def _unspaced_words(self, position: int) -> Number | None:
+        index, values = position, []
+        while (
+            self.has(index, Tag.NUMBER, Tag.SCALE)
+            and (index == position or self.at(index).glued)
+            and index - position < 8
+        ):
+            values.append((self.at(index).get(Tag.NUMBER), self.at(index).get(Tag.SCALE)))
+            index += 1
         if all(scale is None for _, scale in values) and all(value is not None and value < 10 for value, _ in values):
             if len(values) > _MAX_DIGITS:
                 return None
             return Number(
-                int("".join(str(value) for value, _ in values)), at, False, len(values) if len(values) > 1 else 0
+                int("".join(str(value) for value, _ in values)), index, False, len(values) if len(values) > 1 else 0
             )
         total, pending = 0, 0
         for value, scale in values:
@@ -182,21 +198,21 @@ class Reader:
                 total, pending = total + max(pending, 1) * scale, 0
             else:
                 pending = pending * 10 + value
-        return Number(total + pending, at)
+        return Number(total + pending, index)
 
-    def count(self, place: int) -> tuple[int, int, bool] | None:
+    def count(self, position: int) -> tuple[int, int, bool] | None:
         """Read how many: the number, the place behind, whether it is vague ("a few")."""
-        if (number := self.number(place)) and not number.ordinal:
+        if (number := self.number(position)) and not number.ordinal:
             return number.value, number.after, False
-        if self.has(place, Tag.VAGUE):
-            value: int = self.at(place).get(Tag.VAGUE)
-            return value, self.skip(place + 1, Tag.OF, limit=1), value > 1
+        if self.has(position, Tag.VAGUE):
+            value: int = self.at(position).get(Tag.VAGUE)
+            return value, self.skip(position + 1, Tag.OF, limit=1), value > 1
         return None
 
-    def year(self, place: int, *, short: bool = False) -> tuple[int, int] | None:
-        """Read a year at *place*: four digits, words, or (*short*) two digits: the year and the place behind."""
-        quoted = self.at(place).folded == "'"
-        number = self.number(place + 1 if quoted else place)
+    def year(self, position: int, *, short: bool = False) -> tuple[int, int] | None:
+        """Read a year at *position*: four digits, words, or (*short*) two digits: the year and the place behind."""
+        quoted = self.at(position).folded == "'"
+        number = self.number(position + 1 if quoted else position)
         if number is None or number.ordinal:
             return None
         if number.digits == 4 or (number.digits == 0 and 1900 <= number.value < 2100):

@@ -28,27 +28,27 @@ _PARTS_OF_YEAR = {Unit.QUARTER: 3, Unit.FOUR_MONTHS: 4, Unit.HALF_YEAR: 6}  # mo
 _TO_SUNDAY = (-1, -2, 4, 3, 2, 1, 0)  # days from Monday, Tuesday, ... to the Sunday of the nearest weekend
 
 
-def year_first(reader: Reader, place: int) -> Found | None:
+def year_first(reader: Reader, position: int) -> Found | None:
     """Read "2016 november", "2016, nov", "2017 q1"."""
-    year = reader.year(place)
+    year = reader.year(position)
     if year is None:
         return None
-    at = reader.skip(reader.skip_sign(year[1], ",-"), Tag.OF, limit=1)
-    if reader.has(at, Tag.MONTH):
-        month: int = reader.at(at).get(Tag.MONTH)
-        at = reader.skip_sign(at + 1, "-") if reader.at(at + 1).glued else at + 1
-        day = reader.number(at)
-        if day and day.value <= 31 and day.digits <= 2 and (reader.at(at).glued or day.ordinal):
+    index = reader.skip(reader.skip_sign(year[1], ",-"), Tag.OF, limit=1)
+    if reader.has(index, Tag.MONTH):
+        month: int = reader.at(index).get(Tag.MONTH)
+        index = reader.skip_sign(index + 1, "-") if reader.at(index + 1).glued else index + 1
+        day = reader.number(index)
+        if day and day.value <= 31 and day.digits <= 2 and (reader.at(index).glued or day.ordinal):
             return checked(Date(year[0], month, day.value), day.after)
-        return Found(Date(year[0], month), at)
-    if (found := quarter(reader, at)) and isinstance(found.node, Date) and found.node.year is None:
-        return Found(replace(found.node, year=year[0]), found.after)
+        return Found(Date(year[0], month), index)
+    if (result := quarter(reader, index)) and isinstance(result.node, Date) and result.node.year is None:
+        return Found(replace(result.node, year=year[0]), result.after)
     return None
 
 
-def quarter(reader: Reader, place: int) -> Found | None:
+def quarter(reader: Reader, position: int) -> Found | None:
     """Read "Q3", "Q1 of 2017", "4th quarter 2018", "the first quarter of the year", "H2 2016"."""
-    start = reader.skip(place, Tag.THE, limit=1)
+    start = reader.skip(position, Tag.THE, limit=1)
     width, number, after, strong = 3, 0, start, True
     if reader.has(start, Tag.QUARTER_MARK, Tag.HALF_MARK) and reader.at(start + 1).digits == 1:
         width = 3 if reader.has(start, Tag.QUARTER_MARK) else 6
@@ -65,32 +65,32 @@ def quarter(reader: Reader, place: int) -> Found | None:
     if not 1 <= number <= 12 // width:
         return None
     date = Date(month=(number - 1) * width + 1, months=width)
-    at = reader.skip(reader.skip_sign(after, ",-/"), Tag.OF, Tag.THE, limit=2)
-    if year := reader.year(at, short=reader.at(at).folded == "'"):
+    index = reader.skip(reader.skip_sign(after, ",-/"), Tag.OF, Tag.THE, limit=2)
+    if year := reader.year(index, short=reader.at(index).folded == "'"):
         return Found(replace(date, year=year[0]), year[1])
-    if found := relative_year(reader, at):
-        return Found(replace(date, year=found[0]), found[1])
-    if at > after and reader.at(at).get(Tag.UNIT) is Unit.YEAR:
-        return Found(date, at + 1)
+    if results := relative_year(reader, index):
+        return Found(replace(date, year=results[0]), results[1])
+    if index > after and reader.at(index).get(Tag.UNIT) is Unit.YEAR:
+        return Found(date, index + 1)
     return Found(date, after, strong)
 
 
-def season(reader: Reader, place: int) -> Found | None:
+def season(reader: Reader, position: int) -> Found | None:
     """Read "spring", "last summer", "winter 2015": meteorological seasons, three whole months."""
-    at, back = place, None
-    if reader.has(at, Tag.RELATIVE):
-        back, at = int(reader.at(at).get(Tag.RELATIVE)), at + 1
-    name = reader.at(at)
+    index, back = position, None
+    if reader.has(index, Tag.RELATIVE):
+        back, index = int(reader.at(index).get(Tag.RELATIVE)), index + 1
+    name = reader.at(index)
     if not name.has(Tag.SEASON):
         return None
-    date, after = Date(month=name.get(Tag.SEASON), months=3), at + 1
+    date, after = Date(month=name.get(Tag.SEASON), months=3), index + 1
     if back is None and reader.has(after, Tag.RELATIVE) and not reader.has(after, Tag.AGO):
         back, after = int(reader.at(after).get(Tag.RELATIVE)), after + 1
     behind = reader.skip(after, Tag.OF, limit=1)
     if year := reader.year(behind):
         return Found(replace(date, year=year[0]), year[1])
-    if found := relative_year(reader, behind):
-        return Found(replace(date, year=found[0]), found[1])
+    if results := relative_year(reader, behind):
+        return Found(replace(date, year=results[0]), results[1])
     if back is None:
         return Found(date, after, not name.has(Tag.WEAK))
     span = settle(date, reader.now)
@@ -99,15 +99,15 @@ def season(reader: Reader, place: int) -> Found | None:
     return Found(span, after) if span else None
 
 
-def holiday_date(reader: Reader, place: int) -> Found | None:
+def holiday_date(reader: Reader, position: int) -> Found | None:
     """Read "christmas", "thanksgiving 2016", "last easter", "new year eve", "halloween weekend 2021"."""
-    at = reader.skip(place, Tag.THE, Tag.RELATIVE, limit=2)
-    if reader.at(at).get(Tag.UNIT) is Unit.DAY and reader.has(at + 1, Tag.OF):
-        at = reader.skip(at + 1, Tag.OF, Tag.THE, limit=2)
-    name = reader.at(at)
+    index = reader.skip(position, Tag.THE, Tag.RELATIVE, limit=2)
+    if reader.at(index).get(Tag.UNIT) is Unit.DAY and reader.has(index + 1, Tag.OF):
+        index = reader.skip(index + 1, Tag.OF, Tag.THE, limit=2)
+    name = reader.at(index)
     if not name.has(Tag.HOLIDAY):
         return None
-    date, after = Date(holiday=get_local_holiday(name.get(Tag.HOLIDAY), reader.country)), at + 1
+    date, after = Date(holiday=get_local_holiday(name.get(Tag.HOLIDAY), reader.country)), index + 1
     if reader.has(after, Tag.EVE):
         date, after = replace(date, shift=-1), after + 1
     elif reader.at(after).get(Tag.UNIT) is Unit.DAY:
@@ -120,9 +120,9 @@ def holiday_date(reader: Reader, place: int) -> Found | None:
     behind = reader.skip(reader.skip_sign(after), Tag.OF, Tag.THE, limit=2)
     if year := reader.year(behind):
         date, after = replace(date, year=year[0]), year[1]
-    elif found := relative_year(reader, behind):
-        date, after = replace(date, year=found[0]), found[1]
-    strong = not name.has(Tag.WEAK) or date.year is not None or at > place
+    elif results := relative_year(reader, behind):
+        date, after = replace(date, year=results[0]), results[1]
+    strong = not name.has(Tag.WEAK) or date.year is not None or index > position
     if not weekend:
         return Found(date, after, strong)
     span = settle(date, reader.now)
@@ -132,25 +132,27 @@ def holiday_date(reader: Reader, place: int) -> Found | None:
     return Found(unit_span(sunday, Unit.WEEKEND), after)
 
 
-def decade(reader: Reader, place: int) -> Found | None:
+def decade(reader: Reader, position: int) -> Found | None:
     """Read "1990s", "the '40s", "nineties", "in the 90s"."""
-    at = reader.skip(place, Tag.THE, limit=1)
-    if reader.has(at, Tag.DECADE):
-        strong = at > place or reader.lone or reader.language.code != "en"  # "in her thirties"
-        return _decade(reader, int(reader.at(at).get(Tag.DECADE)), at + 1, strong=strong)
-    opened = reader.has(at, Tag.DECADE_OPENS)
-    at = reader.skip(at, Tag.DECADE_OPENS, limit=2)
-    century = reader.at(at).get(Tag.CENTURY_LAST)
-    at = at + 1 if century else at
+    index = reader.skip(position, Tag.THE, limit=1)
+    if reader.has(index, Tag.DECADE):
+        strong = index > position or reader.lone or reader.language.code != "en"  # "in her thirties"
+        return _decade(reader, int(reader.at(index).get(Tag.DECADE)), index + 1, strong=strong)
+    opened = reader.has(index, Tag.DECADE_OPENS)
+    index = reader.skip(index, Tag.DECADE_OPENS, limit=2)
+    century = reader.at(index).get(Tag.CENTURY_LAST)
+    index = index + 1 if century else index
     century_value: int | None = None
     if century:
         century_value = (reader.now.year // 100 - 1) * 100
     elif (
-        (nth := reader.number(at)) and reader.at(nth.after).get(Tag.UNIT) is Unit.CENTURY and reader.language.scriptless
+        (nth := reader.number(index))
+        and reader.at(nth.after).get(Tag.UNIT) is Unit.CENTURY
+        and reader.language.scriptless
     ):
-        century_value, at = (nth.value - 1) * 100, nth.after + 1
-    quoted = reader.at(at).folded == "'"
-    number = reader.number(at + 1 if quoted else at)
+        century_value, index = (nth.value - 1) * 100, nth.after + 1
+    quoted = reader.at(index).folded == "'"
+    number = reader.number(index + 1 if quoted else index)
     if number is None or number.ordinal or number.value % 10:
         return None
     closed = reader.has(number.after, Tag.DECADE_CLOSES)
@@ -160,7 +162,7 @@ def decade(reader: Reader, place: int) -> Found | None:
         return None
     after = number.after + 1 if closed else number.after
     value = number.value if century_value is None or number.value >= 100 else century_value + number.value
-    strong = number.digits != 2 or quoted or opened or reader.has(place, Tag.THE) or reader.language.scriptless
+    strong = number.digits != 2 or quoted or opened or reader.has(position, Tag.THE) or reader.language.scriptless
     return _decade(reader, value, after, strong=strong)
 
 
@@ -175,88 +177,95 @@ def _decade(reader: Reader, value: int, after: int, *, strong: bool) -> Found | 
     return Found(Span(start, shift(start, Unit.YEAR, 10), Unit.DECADE), after, strong)
 
 
-def week_of(reader: Reader, place: int) -> Found | None:
+def week_of(reader: Reader, position: int) -> Found | None:
     """Read "week 27 of last year", "the week of July 23", "the week beginning on February 4"."""
-    at = reader.skip(place, Tag.THE, limit=1)
-    if reader.at(at).get(Tag.UNIT) is not Unit.WEEK:
-        opened = reader.has(at, Tag.BEGINNING) and reader.at(at).folded == "w/c"
-        return _week_holding(reader, at + 1) if opened else None
-    number = reader.number(at + 1)
-    slashed = reader.at(at + 1)
-    if slashed.value and slashed.digits <= 2 and reader.at(at + 2).folded == "/" and reader.at(at + 3).digits == 4:
-        date = Date(reader.at(at + 3).value, week=slashed.value)  # "KW 45/2026"
-        return Found(date, at + 4) if slashed.value <= 53 else None
+    index = reader.skip(position, Tag.THE, limit=1)
+    if reader.at(index).get(Tag.UNIT) is not Unit.WEEK:
+        opened = reader.has(index, Tag.BEGINNING) and reader.at(index).folded == "w/c"
+        return _week_holding(reader, index + 1) if opened else None
+    number = reader.number(index + 1)
+    slashed = reader.at(index + 1)
+    if (
+        slashed.value
+        and slashed.digits <= 2
+        and reader.at(index + 2).folded == "/"
+        and reader.at(index + 3).digits == 4
+    ):
+        date = Date(reader.at(index + 3).value, week=slashed.value)  # "KW 45/2026"
+        return Found(date, index + 4) if slashed.value <= 53 else None
     if number and not number.ordinal and 1 <= number.value <= 53 and number.digits <= 2:
         behind = reader.skip(reader.skip_sign(number.after, ",/"), Tag.OF, Tag.THE, limit=2)
         if year := reader.year(behind):
             return Found(Date(year[0], week=number.value), year[1])
-        if found := relative_year(reader, behind):
-            return Found(Date(found[0], week=number.value), found[1])
+        if results := relative_year(reader, behind):
+            return Found(Date(results[0], week=number.value), results[1])
         return Found(Date(week=number.value), number.after)
-    following = reader.skip(at + 1, Tag.BEGINNING, Tag.OF, limit=2)
-    if following == at + 1:
+    following = reader.skip(index + 1, Tag.BEGINNING, Tag.OF, limit=2)
+    if following == index + 1:
         return None
     return _week_holding(reader, following)
 
 
-def iso_week(reader: Reader, place: int) -> Found | None:
+def iso_week(reader: Reader, position: int) -> Found | None:
     """Read "2026-W45", "2026-W45-3" and, where something says that it is a time, "W45"."""
-    read = reader.at(place).get(Tag.ISO_WEEK)
+    read = reader.at(position).get(Tag.ISO_WEEK)
     if read is None:
         return None
     year, week, day = read
     if year is None:
-        behind = reader.skip(reader.skip_sign(place + 1, ",/"), Tag.OF, Tag.THE, limit=2)
+        behind = reader.skip(reader.skip_sign(position + 1, ",/"), Tag.OF, Tag.THE, limit=2)
         if full := reader.year(behind):
             return Found(Date(full[0], week=week), full[1])
         if relative := relative_year(reader, behind):
             return Found(Date(relative[0], week=week), relative[1])
-        return Found(Date(week=week), place + 1, reader.at(place).folded.startswith("kw"))
+        return Found(Date(week=week), position + 1, reader.at(position).folded.startswith("kw"))
     if day is None:
-        return Found(Date(year, week=week), place + 1)
+        return Found(Date(year, week=week), position + 1)
     monday = week_of_year(year, week)
-    return Found(unit_span(monday + dt.timedelta(days=day - 1), Unit.DAY), place + 1) if monday else None
+    return Found(unit_span(monday + dt.timedelta(days=day - 1), Unit.DAY), position + 1) if monday else None
 
 
-def _week_holding(reader: Reader, place: int) -> Found | None:
-    at = reader.skip(place, Tag.ON, limit=1)
-    found = longest(reader, at, (numeric_date, month_and_day, day_and_month, holiday_date, weekday_date, day_of_month))
+def _week_holding(reader: Reader, position: int) -> Found | None:
+    index = reader.skip(position, Tag.ON, limit=1)
+    result = longest(
+        reader, index, (numeric_date, month_and_day, day_and_month, holiday_date, weekday_date, day_of_month)
+    )
     if (
-        found is None
-        or not isinstance(found.node, Date)
-        or found.node.grain is not Unit.DAY
-        or found.node.weekday is not None
+        result is None
+        or not isinstance(result.node, Date)
+        or result.node.grain is not Unit.DAY
+        or result.node.weekday is not None
     ):
         return None
-    span = settle(found.node, reader.now)
-    return Found(unit_span(span.start, Unit.WEEK), found.after) if span and span.start else None
+    span = settle(result.node, reader.now)
+    return Found(unit_span(span.start, Unit.WEEK), result.after) if span and span.start else None
 
 
-def weekend_of(reader: Reader, place: int) -> Found | None:
+def weekend_of(reader: Reader, position: int) -> Found | None:
     """Read "the weekend of March 3": the one that holds the day, or the next one after it."""
-    at = reader.skip(place, Tag.THE, limit=1)
-    if reader.at(at).get(Tag.UNIT) is not Unit.WEEKEND or not reader.has(at + 1, Tag.OF):
+    index = reader.skip(position, Tag.THE, limit=1)
+    if reader.at(index).get(Tag.UNIT) is not Unit.WEEKEND or not reader.has(index + 1, Tag.OF):
         return None
-    found = _week_holding(reader, reader.skip(at + 1, Tag.OF, Tag.THE, limit=2))
-    if found is None or not isinstance(found.node, Span) or found.node.start is None:
+    result = _week_holding(reader, reader.skip(index + 1, Tag.OF, Tag.THE, limit=2))
+    if result is None or not isinstance(result.node, Span) or result.node.start is None:
         return None
-    return Found(unit_span(found.node.start, Unit.WEEKEND), found.after)
+    return Found(unit_span(result.node.start, Unit.WEEKEND), result.after)
 
 
-def marked_year_first(reader: Reader, place: int) -> Found | None:
+def marked_year_first(reader: Reader, position: int) -> Found | None:
     """Read "2015年第二季度": a marked year, then a quarter, season, holiday or week."""
-    year = marked_date(reader, place)
+    year = marked_date(reader, position)
     if year is None or not isinstance(year.node, Date) or year.node.grain is not Unit.YEAR:
         return None
-    found = longest(reader, reader.skip(year.after, Tag.OF, limit=1), (quarter, season, holiday_date, numbered_week))
-    if found is None or not isinstance(found.node, Date) or found.node.year is not None:
+    result = longest(reader, reader.skip(year.after, Tag.OF, limit=1), (quarter, season, holiday_date, numbered_week))
+    if result is None or not isinstance(result.node, Date) or result.node.year is not None:
         return None
-    return Found(replace(found.node, year=year.node.year), found.after)
+    return Found(replace(result.node, year=year.node.year), result.after)
 
 
-def numbered_week(reader: Reader, place: int) -> Found | None:
+def numbered_week(reader: Reader, position: int) -> Found | None:
     """Read "第27周"."""
-    number = reader.number(place) if reader.language.scriptless else None
+    number = reader.number(position) if reader.language.scriptless else None
     if number is None or not number.ordinal or not 1 <= number.value <= 53:
         return None
     if reader.at(number.after).get(Tag.UNIT) is not Unit.WEEK:

@@ -67,6 +67,6 @@ def has_topic(rest: str) -> bool:
             if _unspaced().sub("", run):
                 return True
         spaced = _UNSPACED.sub(" ", word).split()
-        if any(one not in _words() and not set(re.split("['’]", one)) <= _words() for one in spaced):
+        if any(piece not in _words() and not set(re.split("['’]", piece)) <= _words() for piece in spaced):
             return True
     return False

@@ -18,53 +18,53 @@ from infinite_memory.time_expressions.spans import Date, Span, latest_weekend, s
 from infinite_memory.time_expressions.vague import feeling
 
 
-def named_day(reader: Reader, place: int) -> Found | None:
+def named_day(reader: Reader, position: int) -> Found | None:
     """Read "today", "yesterday"."""
-    word = reader.at(place)
+    word = reader.at(position)
     if not word.has(Tag.DAY):
         return None
-    return Found(unit_span(reader.now, Unit.DAY, int(word.get(Tag.DAY))), place + 1, not word.has(Tag.WEAK))
+    return Found(unit_span(reader.now, Unit.DAY, int(word.get(Tag.DAY))), position + 1, not word.has(Tag.WEAK))
 
 
-def relative_unit(reader: Reader, place: int) -> Found | None:
+def relative_unit(reader: Reader, position: int) -> Found | None:
     """Read "last week", "this month", "semana pasada", "the last 3 months", "10 previous weeks", "5 años pasados"."""
-    start = reader.skip(place, Tag.THE, limit=2)
-    back, at = _relative(reader, start)
+    start = reader.skip(position, Tag.THE, limit=2)
+    back, index = _relative(reader, start)
     if back is None:
         return _unit_then_relative(reader, start)
-    if read := duration(reader, at):
+    if read := duration(reader, index):
         return _rolling(reader, read[0], read[1]) if back <= 0 else None
-    what = reader.at(at)
+    what = reader.at(index)
     if what.has(Tag.UNIT):
         unit: Unit = what.get(Tag.UNIT)
-        if back == -1 and (behind := fraction_behind(reader, unit, at + 1)):
+        if back == -1 and (behind := fraction_behind(reader, unit, index + 1)):
             return _rolling(reader, [Part(1, unit), behind[0]], behind[1])  # "the past hour and a half"
-        if reader.has(at - 1, Tag.ROLLING) and back == -1 and unit >= Unit.DAY and unit is not Unit.WEEKEND:
-            return Found(since(reader, [Part(1, unit)]), at + 1)  # "the past week"
-        if found := _weekday_of_unit(reader, unit, back, at + 1):
-            return found
-        return _one_unit(reader, unit, back, at + 1, weak=what.has(Tag.WEAK))
+        if reader.has(index - 1, Tag.ROLLING) and back == -1 and unit >= Unit.DAY and unit is not Unit.WEEKEND:
+            return Found(since(reader, [Part(1, unit)]), index + 1)  # "the past week"
+        if result := _weekday_of_unit(reader, unit, back, index + 1):
+            return result
+        return _one_unit(reader, unit, back, index + 1, weak=what.has(Tag.WEAK))
     if what.has(Tag.WEEKDAY):
-        return _relative_weekday(reader, place, back, at)
+        return _relative_weekday(reader, position, back, index)
     if what.has(Tag.MONTH):
-        return _relative_month(reader, int(what.get(Tag.MONTH)), back, at + 1)
+        return _relative_month(reader, int(what.get(Tag.MONTH)), back, index + 1)
     return None
 
 
-def _relative(reader: Reader, place: int) -> tuple[int | None, int]:
+def _relative(reader: Reader, position: int) -> tuple[int | None, int]:
     """Read one or more relative words ("this past", "上上"): how far they lead, and the place behind."""
-    at, back = place, 0
-    while reader.has(at, Tag.RELATIVE) and at - place < 3:
-        back += int(reader.at(at).get(Tag.RELATIVE))
-        at = reader.skip(at + 1, Tag.OF, limit=1) if reader.language.scriptless else at + 1
-    return (back if at > place else None), at
+    index, back = position, 0
+    while reader.has(index, Tag.RELATIVE) and index - position < 3:
+        back += int(reader.at(index).get(Tag.RELATIVE))
+        index = reader.skip(index + 1, Tag.OF, limit=1) if reader.language.scriptless else index + 1
+    return (back if index > position else None), index
 
 
-def _unit_then_relative(reader: Reader, place: int) -> Found | None:
-    read = duration(reader, place)
+def _unit_then_relative(reader: Reader, position: int) -> Found | None:
+    read = duration(reader, position)
     if read and reader.has(read[1], Tag.RELATIVE):
         return _rolling(reader, read[0], read[1] + 1) if int(reader.at(read[1]).get(Tag.RELATIVE)) < 0 else None
-    count = reader.count(place)
+    count = reader.count(position)
     if (
         count
         and count[0] <= MAX_COUNT
@@ -72,22 +72,22 @@ def _unit_then_relative(reader: Reader, place: int) -> Found | None:
         and reader.has(count[1] + 1, Tag.UNIT)
     ):
         return _rolling(reader, [Part(count[0], reader.at(count[1] + 1).get(Tag.UNIT), count[2])], count[1] + 2)
-    what = reader.at(place)
-    if reader.has(place + 1, Tag.RELATIVE) and not reader.has(place + 2, Tag.UNIT):
-        back = int(reader.at(place + 1).get(Tag.RELATIVE))
-        if what.has(Tag.UNIT) and not _opens_next(reader, place + 1):
-            if found := _weekday_of_unit(reader, what.get(Tag.UNIT), back, place + 2):
-                return found
-            return _one_unit(reader, what.get(Tag.UNIT), back, place + 2, weak=what.has(Tag.WEAK))
-        if what.has(Tag.WEEKDAY) and not _opens_next(reader, place + 1):
-            return _relative_weekday(reader, place, back, place, place + 2)
-        if what.has(Tag.MONTH) and not _opens_next(reader, place + 1):
-            return _relative_month(reader, int(what.get(Tag.MONTH)), back, place + 2)
+    what = reader.at(position)
+    if reader.has(position + 1, Tag.RELATIVE) and not reader.has(position + 2, Tag.UNIT):
+        back = int(reader.at(position + 1).get(Tag.RELATIVE))
+        if what.has(Tag.UNIT) and not _opens_next(reader, position + 1):
+            if result := _weekday_of_unit(reader, what.get(Tag.UNIT), back, position + 2):
+                return result
+            return _one_unit(reader, what.get(Tag.UNIT), back, position + 2, weak=what.has(Tag.WEAK))
+        if what.has(Tag.WEEKDAY) and not _opens_next(reader, position + 1):
+            return _relative_weekday(reader, position, back, position, position + 2)
+        if what.has(Tag.MONTH) and not _opens_next(reader, position + 1):
+            return _relative_month(reader, int(what.get(Tag.MONTH)), back, position + 2)
     return None
 
 
-def _opens_next(reader: Reader, place: int) -> bool:
-    """Tell whether the relative word at *place* belongs to what follows it."""
+def _opens_next(reader: Reader, position: int) -> bool:
+    """Tell whether the relative word at *position* belongs to what follows it."""
     return reader.language.code in ("en", "de", "zh", "ja")
 
 
@@ -105,12 +105,12 @@ def _one_unit(reader: Reader, unit: Unit, back: int, after: int, *, weak: bool) 
     return Found(unit_span(reader.now, unit, back), after, not weak or back <= 0)
 
 
-def bare_weekend(reader: Reader, place: int) -> Found | None:
+def bare_weekend(reader: Reader, position: int) -> Found | None:
     """Read "the weekend"."""
-    at = reader.skip(place, Tag.THE, limit=1)
-    if reader.at(at).get(Tag.UNIT) is not Unit.WEEKEND:
+    index = reader.skip(position, Tag.THE, limit=1)
+    if reader.at(index).get(Tag.UNIT) is not Unit.WEEKEND:
         return None
-    return Found(latest_weekend(reader.now), at + 1, at > place)
+    return Found(latest_weekend(reader.now), index + 1, index > position)
 
 
 def _rolling(reader: Reader, parts: Duration, after: int) -> Found | None:
@@ -125,17 +125,17 @@ def _weekday_of_unit(reader: Reader, unit: Unit, back: int, after: int) -> Found
     """Read the rest of "last week's Sunday", "previous week - Monday"."""
     if unit is not Unit.WEEK:
         return None
-    at = after + 1 if reader.is_dash(after) or reader.has(after, Tag.OF) or reader.at(after).folded == "," else after
-    at = reader.skip(at, Tag.ON, limit=1)
-    if not reader.has(at, Tag.WEEKDAY) or (at == after and reader.at(at).has(Tag.WEAK)):
+    index = after + 1 if reader.is_dash(after) or reader.has(after, Tag.OF) or reader.at(after).folded == "," else after
+    index = reader.skip(index, Tag.ON, limit=1)
+    if not reader.has(index, Tag.WEEKDAY) or (index == after and reader.at(index).has(Tag.WEAK)):
         return None
-    return Found(weekday_of_week(reader.now, int(reader.at(at).get(Tag.WEEKDAY)), back), at + 1)
+    return Found(weekday_of_week(reader.now, int(reader.at(index).get(Tag.WEEKDAY)), back), index + 1)
 
 
-def _relative_weekday(reader: Reader, place: int, back: int, at: int, after: int | None = None) -> Found | None:
-    del place
-    weekday: int = reader.at(at).get(Tag.WEEKDAY)
-    after = at + 1 if after is None else after
+def _relative_weekday(reader: Reader, position: int, back: int, index: int, after: int | None = None) -> Found | None:
+    del position
+    weekday: int = reader.at(index).get(Tag.WEEKDAY)
+    after = index + 1 if after is None else after
     day = reader.number(reader.skip(after, Tag.THE, limit=1))
     if day and 1 <= day.value <= 31 and day.digits <= 2 and (day.ordinal or reader.has(after, Tag.WEEKDAY) is False):
         behind = reader.skip(day.after, Tag.OF, limit=1)
@@ -168,87 +168,87 @@ def _relative_month(reader: Reader, month: int, back: int, after: int) -> Found 
     return Found(Date(reader.now.year + back, month), after)
 
 
-def weekday_of_relative_week(reader: Reader, place: int) -> Found | None:
+def weekday_of_relative_week(reader: Reader, position: int) -> Found | None:
     """Read "Tuesday of last week", "sunday from last week", "lundi cette semaine"."""
-    if not reader.has(place, Tag.WEEKDAY):
+    if not reader.has(position, Tag.WEEKDAY):
         return None
-    at = reader.skip(reader.skip_sign(place + 1), Tag.OF, Tag.THE, limit=3)
-    weekday: int = reader.at(place).get(Tag.WEEKDAY)
-    read = duration(reader, at)
+    index = reader.skip(reader.skip_sign(position + 1), Tag.OF, Tag.THE, limit=3)
+    weekday: int = reader.at(position).get(Tag.WEEKDAY)
+    read = duration(reader, index)
     if read and len(read[0]) == 1 and read[0][0].unit is Unit.WEEK and reader.has(read[1], Tag.AGO):
         return Found(weekday_of_week(reader.now, weekday, -read[0][0].count), read[1] + 1)  # "Thursday two weeks ago"
-    back, unit_at = _relative(reader, at)
+    back, unit_at = _relative(reader, index)
     if back is not None and reader.at(unit_at).get(Tag.UNIT) is Unit.WEEK:
         return Found(weekday_of_week(reader.now, weekday, back), unit_at + 1)
-    if reader.at(at).get(Tag.UNIT) is Unit.WEEK:
-        back, after = _relative(reader, at + 1)
+    if reader.at(index).get(Tag.UNIT) is Unit.WEEK:
+        back, after = _relative(reader, index + 1)
         if back is not None:
             return Found(weekday_of_week(reader.now, weekday, back), after)
-        if reader.has(at + 1, Tag.BEFORE) and reader.at(at + 2).get(Tag.RELATIVE) == -1:
-            return Found(weekday_of_week(reader.now, weekday, -2), at + 3)
+        if reader.has(index + 1, Tag.BEFORE) and reader.at(index + 2).get(Tag.RELATIVE) == -1:
+            return Found(weekday_of_week(reader.now, weekday, -2), index + 3)
     return None
 
 
-def in_relative_year(reader: Reader, place: int) -> Found | None:
+def in_relative_year(reader: Reader, position: int) -> Found | None:
     """Read "last year's May", "去年5月", "今年第一季度": a year word, then a date that lacks its year."""
-    back, at = _relative(reader, place)
-    if back is not None and reader.at(at).get(Tag.UNIT) is Unit.YEAR:
-        at += 1
-    elif reader.has(place, Tag.YEAR_WORD):
-        back, at = int(reader.at(place).get(Tag.YEAR_WORD)), place + 1
-    elif back is not None and reader.at(at).get(Tag.UNIT) is Unit.MONTH:
-        return _day_of_relative_month(reader, back, at + 1)
+    back, index = _relative(reader, position)
+    if back is not None and reader.at(index).get(Tag.UNIT) is Unit.YEAR:
+        index += 1
+    elif reader.has(position, Tag.YEAR_WORD):
+        back, index = int(reader.at(position).get(Tag.YEAR_WORD)), position + 1
+    elif back is not None and reader.at(index).get(Tag.UNIT) is Unit.MONTH:
+        return _day_of_relative_month(reader, back, index + 1)
     else:
         return None
-    at = reader.skip(reader.skip_sign(at), Tag.OF, Tag.THE, limit=2)
-    found = longest(reader, at, (marked_date, month_and_day, quarter, season, holiday_date))
-    if found is None or not isinstance(found.node, Date) or found.node.year is not None:
+    index = reader.skip(reader.skip_sign(index), Tag.OF, Tag.THE, limit=2)
+    result = longest(reader, index, (marked_date, month_and_day, quarter, season, holiday_date))
+    if result is None or not isinstance(result.node, Date) or result.node.year is not None:
         return None
-    return Found(replace(found.node, year=reader.now.year + back), found.after)
+    return Found(replace(result.node, year=reader.now.year + back), result.after)
 
 
-def _day_of_relative_month(reader: Reader, back: int, place: int) -> Found | None:
+def _day_of_relative_month(reader: Reader, back: int, position: int) -> Found | None:
     """Read the rest of "上个月5号"."""
-    day = reader.number(reader.skip(place, Tag.OF, limit=1))
+    day = reader.number(reader.skip(position, Tag.OF, limit=1))
     if day is None or day.ordinal or not 1 <= day.value <= 31 or not reader.has(day.after, Tag.DAY_MARK):
         return None
     month = unit_span(reader.now, Unit.MONTH, back).start
     return Found(Date(month.year, month.month, day.value), day.after + 1) if month else None
 
 
-def year_word(reader: Reader, place: int) -> Found | None:
+def year_word(reader: Reader, position: int) -> Found | None:
     """Read "一昨年", "前年"."""
-    word = reader.at(place)
+    word = reader.at(position)
     if not word.has(Tag.YEAR_WORD):
         return None
-    return Found(unit_span(reader.now, Unit.YEAR, int(word.get(Tag.YEAR_WORD))), place + 1)
+    return Found(unit_span(reader.now, Unit.YEAR, int(word.get(Tag.YEAR_WORD))), position + 1)
 
 
-def earlier(reader: Reader, place: int) -> Found | None:
+def earlier(reader: Reader, position: int) -> Found | None:
     """Read "earlier today", "earlier this week": from the start of the unit until now."""
-    if not reader.has(place, Tag.EARLIER):
+    if not reader.has(position, Tag.EARLIER):
         return None
-    found = named_day(reader, place + 1) or relative_unit(reader, place + 1)
+    result = named_day(reader, position + 1) or relative_unit(reader, position + 1)
     if (
-        found is None
-        or not isinstance(found.node, Span)
-        or found.node.start is None
-        or found.node.start.tzinfo is not None
+        result is None
+        or not isinstance(result.node, Span)
+        or result.node.start is None
+        or result.node.start.tzinfo is not None
     ):
         return None
     wall = reader.now
-    end = reader.instant if found.node.end is not None and found.node.end > wall else found.node.end
-    return Found(Span(found.node.start, end, found.node.grain), found.after)
+    end = reader.instant if result.node.end is not None and result.node.end > wall else result.node.end
+    return Found(Span(result.node.start, end, result.node.grain), result.after)
 
 
-def unit_to_date(reader: Reader, place: int) -> Found | None:
+def unit_to_date(reader: Reader, position: int) -> Found | None:
     """Read "year to date"."""
-    unit = reader.at(place).get(Tag.UNIT)
-    if unit not in (Unit.WEEK, Unit.MONTH, Unit.QUARTER, Unit.YEAR) or not reader.has(place + 1, Tag.TO):
+    unit = reader.at(position).get(Tag.UNIT)
+    if unit not in (Unit.WEEK, Unit.MONTH, Unit.QUARTER, Unit.YEAR) or not reader.has(position + 1, Tag.TO):
         return None
-    if not reader.has(place + 2, Tag.NOW) or reader.has(place + 2, Tag.DAY):
+    if not reader.has(position + 2, Tag.NOW) or reader.has(position + 2, Tag.DAY):
         return None
-    return Found(Span(unit_span(reader.now, unit).start, reader.instant, unit), place + 3)
+    return Found(Span(unit_span(reader.now, unit).start, reader.instant, unit), position + 3)
 
 
 RELATIVE_RULES = (

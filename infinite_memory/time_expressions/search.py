@@ -80,11 +80,11 @@ def search(text: str, now: dt.datetime, zone: ZoneInfo, language: str | None, *,
                 return None
             if hit and language is None and _is_stranger(text, lexemes, hit, code):
                 continue
-            found = _result(text, lexemes, hit, zone) if hit else None
+            results = _result(text, lexemes, hit, zone) if hit else None
         except (OverflowError, ValueError):  # beyond the years 1 to 9999: no memory lies there
             continue
-        if found and (best is None or len(found.words) > len(best.words)):
-            best = found
+        if results and (best is None or len(results.words) > len(best.words)):
+            best = results
         if best and not best.rest:
             break
     if best is None and language is None:
@@ -121,10 +121,10 @@ def _is_stranger(text: str, lexemes: list[Lexeme], hit: _Hit, code: str) -> bool
     if max(len(lexeme.folded) for lexeme in lexemes[hit.first : hit.after]) > _MAX_STRANGE_LENGTH:
         return False  # "gestern" is no word of another language
     others = [
-        lexeme for at, lexeme in enumerate(lexemes) if not hit.first <= at < hit.after and lexeme.folded.isalpha()
+        lexeme for index, lexeme in enumerate(lexemes) if not hit.first <= index < hit.after and lexeme.folded.isalpha()
     ]
-    known = sum(len(lexeme.folded) for lexeme in others if lexeme.meanings)
-    if len(others) < _MIN_OTHERS or known >= _KNOWN_SHARE[code == "en"] * sum(len(other.folded) for other in others):
+    existing = sum(len(lexeme.folded) for lexeme in others if lexeme.meanings)
+    if len(others) < _MIN_OTHERS or existing >= _KNOWN_SHARE[code == "en"] * sum(len(other.folded) for other in others):
         return False
     from infinite_memory.time_expressions.locales.detection import likelihood
 
@@ -168,16 +168,16 @@ def likely_languages(tokens: list[Token]) -> list[str]:
     scores: list[tuple[int, int, str]] = []
     folded = [token.folded for token in tokens[:200]]
     endings = {  # of ordinals: the "er" of "1er mai" is no word of German
-        at
-        for at, token in enumerate(tokens[:200])
-        if token.glued and token.folded in ANY_ENDING and tokens[at - 1].folded.isdecimal()
+        index
+        for index, token in enumerate(tokens[:200])
+        if token.glued and token.folded in ANY_ENDING and tokens[index - 1].folded.isdecimal()
     }
     for order, code in enumerate(code for code in CODES if code not in ("zh", "ja")):
-        known = lexicon(code)
+        existing = lexicon(code)
         score = sum(
             len(word)
-            for at, word in enumerate(folded)
-            if word.isalpha() and at not in endings and known.knows(folded, at)
+            for index, word in enumerate(folded)
+            if word.isalpha() and index not in endings and existing.knows(folded, index)
         )
         scores.append((-score, order, code))
     scores.sort()
@@ -208,14 +208,14 @@ def _find_lone(grammar: Grammar) -> _Hit | None:
     ):
         start += 1
     for _ in range(3):
-        found = grammar.range(start)
-        if found and grammar.language.scriptless:
-            found = replace(found, after=grammar.skip(found.after, Tag.IN, Tag.ON, limit=1))
-        if found and grammar.is_over(found.after) and not _is_number(grammar, start, found):
-            if not found.strong and _is_thing(grammar, start):
+        result = grammar.range(start)
+        if result and grammar.language.scriptless:
+            result = replace(result, after=grammar.skip(result.after, Tag.IN, Tag.ON, limit=1))
+        if result and grammar.is_over(result.after) and not _is_number(grammar, start, result):
+            if not result.strong and _is_thing(grammar, start):
                 return None
-            span = grammar.settled(found)
-            return _Hit(span, start, found.after) if span else None
+            span = grammar.settled(result)
+            return _Hit(span, start, result.after) if span else None
         if not grammar.has(start, *_LEADING):
             return None
         start += 1
@@ -224,49 +224,53 @@ def _find_lone(grammar: Grammar) -> _Hit | None:
 
 def _is_thing(grammar: Grammar, start: int) -> bool:
     """Tell whether an article makes a thing of a word that may be a time: "the sun", "the march"."""
-    at = start if grammar.has(start, Tag.THE) else start - 1
-    word = grammar.at(at + 1)
-    return grammar.has(at, Tag.THE) and word.has(Tag.WEAK) and word.has(Tag.WEEKDAY, Tag.MONTH)
+    index = start if grammar.has(start, Tag.THE) else start - 1
+    word = grammar.at(index + 1)
+    return grammar.has(index, Tag.THE) and word.has(Tag.WEAK) and word.has(Tag.WEEKDAY, Tag.MONTH)
 
 
-def _is_number(grammar: Grammar, start: int, found: Found) -> bool:
+def _is_number(grammar: Grammar, start: int, result: Found) -> bool:
     """Tell whether a day of the month is all that was found, in digits or words: "12" is no time, "the 12th" is one."""
     number = grammar.number(start)
     return (
         number is not None
         and not number.ordinal
-        and number.after == found.after
+        and number.after == result.after
         and number.digits < 4
         and number.value < 100
     )
 
 
-def _is_counted(grammar: Grammar, at: int) -> bool:
+def _is_counted(grammar: Grammar, index: int) -> bool:
     """Tell whether a unit belongs to digits that were no count of it: "40000000 days ago" is not "days ago"."""
-    return grammar.has(at, Tag.UNIT) and grammar.at(at - 1).folded.isdigit()
+    return grammar.has(index, Tag.UNIT) and grammar.at(index - 1).folded.isdigit()
 
 
 def _find_inside(grammar: Grammar) -> _Hit | None:
     """Look for the time inside a sentence: the longest that needs no support or has it, the first of equals."""
     best: _Hit | None = None
-    at = 0
+    index = 0
     starts = 0
-    while at < len(grammar.lexemes) and starts < _MAX_STARTS:
-        lexeme = grammar.at(at)
-        if (lexeme.value is None and lexeme.meanings.keys() <= _STARTS_NOTHING) or _is_counted(grammar, at):
-            at += 1
+    while index < len(grammar.lexemes) and starts < _MAX_STARTS:
+        lexeme = grammar.at(index)
+        if (lexeme.value is None and lexeme.meanings.keys() <= _STARTS_NOTHING) or _is_counted(grammar, index):
+            index += 1
             continue
         if lexeme.has(Tag.ANCHOR):
-            start = at - 1 if grammar.has(at - 1, Tag.SINCE, Tag.FROM) else at
-            return _Hit(Span(None, grammar.instant), start, at + 1, True)
+            start = index - 1 if grammar.has(index - 1, Tag.SINCE, Tag.FROM) else index
+            return _Hit(Span(None, grammar.instant), start, index + 1, True)
         starts += 1
-        found = grammar.range(at)
-        if found is None or not (found.strong or grammar.is_supported(at)) or (span := grammar.settled(found)) is None:
-            at += 1
+        result = grammar.range(index)
+        if (
+            result is None
+            or not (result.strong or grammar.is_supported(index))
+            or (span := grammar.settled(result)) is None
+        ):
+            index += 1
             continue
-        if best is None or found.after - at > best.after - best.first:
-            best = _Hit(span, at, found.after)
-        at = found.after
+        if best is None or result.after - index > best.after - best.first:
+            best = _Hit(span, index, result.after)
+        index = result.after
     return best
 
 
@@ -292,11 +296,11 @@ def _range(span: Span, zone: ZoneInfo) -> TimeRange:
     return TimeRange(_in_utc(span.start, zone), _in_utc(span.end, zone))
 
 
-def _in_utc(at: dt.datetime | None, zone: ZoneInfo) -> dt.datetime | None:
+def _in_utc(instant: dt.datetime | None, zone: ZoneInfo) -> dt.datetime | None:
     """Turn local wall time to UTC; a wall time that the clock skips is the moment of the change."""
-    if at is None:
+    if instant is None:
         return None
-    return (at if at.tzinfo else at.replace(tzinfo=zone)).astimezone(dt.UTC)
+    return (instant if instant.tzinfo else instant.replace(tzinfo=zone)).astimezone(dt.UTC)
 
 
 def _tidy(before: str, after: str) -> str:

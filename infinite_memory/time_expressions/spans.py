@@ -85,13 +85,13 @@ _DAYS = {Unit.DAY: 1, Unit.WEEK: 7, Unit.WEEKEND: 7, Unit.FORTNIGHT: 14}
 _SECONDS = {Unit.SECOND: 1, Unit.MINUTE: 60, Unit.HOUR: 3600}
 
 
-def shift(at: dt.datetime, unit: Unit, count: int) -> dt.datetime:
+def shift(instant: dt.datetime, unit: Unit, count: int) -> dt.datetime:
     """Move by *count* units; raises OverflowError or ValueError outside the years 1 to 9999."""
     if unit in _MONTHS:
-        return add_months(at, _MONTHS[unit] * count)
+        return add_months(instant, _MONTHS[unit] * count)
     if unit in _DAYS:
-        return at + dt.timedelta(days=_DAYS[unit] * count)
-    return at + dt.timedelta(seconds=_SECONDS[unit] * count)
+        return instant + dt.timedelta(days=_DAYS[unit] * count)
+    return instant + dt.timedelta(seconds=_SECONDS[unit] * count)
 
 
 _MONTH_DAYS = 30
@@ -105,15 +105,15 @@ def half_width(count: int, unit: Unit) -> dt.timedelta:
     return dt.timedelta(seconds=max(60, count * seconds / 2))
 
 
-def unit_start(at: dt.datetime, unit: Unit) -> dt.datetime:
-    """Find the start of the calendar unit that holds *at*; weeks start on Monday, weekends on Saturday."""
-    day = at.replace(hour=0, minute=0, second=0, microsecond=0)
+def unit_start(instant: dt.datetime, unit: Unit) -> dt.datetime:
+    """Find the start of the calendar unit that holds *instant*; weeks start on Monday, weekends on Saturday."""
+    day = instant.replace(hour=0, minute=0, second=0, microsecond=0)
     if unit is Unit.HOUR:
-        return at.replace(minute=0, second=0, microsecond=0)
+        return instant.replace(minute=0, second=0, microsecond=0)
     if unit is Unit.MINUTE:
-        return at.replace(second=0, microsecond=0)
+        return instant.replace(second=0, microsecond=0)
     if unit is Unit.SECOND:
-        return at.replace(microsecond=0)
+        return instant.replace(microsecond=0)
     if unit in (Unit.WEEK, Unit.FORTNIGHT):
         return day - dt.timedelta(days=day.weekday())
     if unit is Unit.WEEKEND:
@@ -127,9 +127,9 @@ def unit_start(at: dt.datetime, unit: Unit) -> dt.datetime:
     return day
 
 
-def unit_span(at: dt.datetime, unit: Unit, count: int = 0) -> Span:
-    """Give the calendar unit that is *count* units from the one that holds *at*."""
-    start = shift(unit_start(at, unit), unit, count)
+def unit_span(instant: dt.datetime, unit: Unit, count: int = 0) -> Span:
+    """Give the calendar unit that is *count* units from the one that holds *instant*."""
+    start = shift(unit_start(instant, unit), unit, count)
     end = start + dt.timedelta(days=2) if unit is Unit.WEEKEND else shift(start, unit, 1)
     return Span(start, end, unit)
 

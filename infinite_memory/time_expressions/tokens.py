@@ -42,7 +42,7 @@ def _fold_character(character: str) -> str:
         return character  # NFKC would write the digits of "1½" together
     wide = normalize("NFKC", character).casefold()
     bare = normalize("NFD", wide)
-    return "".join(one for one in bare if not unicodedata.combining(one)) if bare[:1].isascii() else wide
+    return "".join(letter for letter in bare if not unicodedata.combining(letter)) if bare[:1].isascii() else wide
 
 
 def is_unspaced(character: str) -> bool:
@@ -58,7 +58,7 @@ def tokenize(text: str) -> list[Token]:
     else:
         parts = [_fold_character(character) for character in examined]
         folded = "".join(parts)
-        places = [place for place, part in enumerate(parts) for _ in part]
+        places = [position for position, part in enumerate(parts) for _ in part]
     tokens: list[Token] = []
     last = -1
     for run in _RUNS.finditer(folded):
@@ -66,7 +66,7 @@ def tokenize(text: str) -> list[Token]:
         word = run.group()
         pieces = [(word, start, end)]
         if places is not None and any(map(is_unspaced, word)):
-            pieces = [(one, start + at, start + at + 1) for at, one in enumerate(word)]
+            pieces = [(letter, start + index, start + index + 1) for index, letter in enumerate(word)]
         for piece, begin, stop in pieces:
             first, after = (begin, stop) if places is None else (places[begin], places[stop - 1] + 1)
             tokens.append(Token(piece, first, after, begin == last, examined[first].isupper()))

@@ -59,36 +59,36 @@ _QUANTITIES = (Tag.NUMBER, Tag.VAGUE, Tag.RELATIVE, Tag.HALF)
 def unread_parts(text: str, lexemes: list[Lexeme], first: int, after: int) -> tuple[str, ...]:
     """Return what looks like a time in *text* outside the lexemes from *first* to before *after*, a few parts at most."""
     parts: list[str] = []
-    at = 0
-    while at < len(lexemes) and len(parts) < _MAX_PARTS:
-        if first <= at < after or not _is_time(lexemes, at, first, after):
-            at += 1
+    index = 0
+    while index < len(lexemes) and len(parts) < _MAX_PARTS:
+        if first <= index < after or not _is_time(lexemes, index, first, after):
+            index += 1
             continue
-        start, stop = at, at + 1
-        low = after if at >= after else 0
-        high = first if at < first else len(lexemes)
+        start, stop = index, index + 1
+        low = after if index >= after else 0
+        high = first if index < first else len(lexemes)
         while start > low and (lexemes[start - 1].has(*_LEFT) or lexemes[start - 1].digits):
             start -= 1
         while stop < high and (lexemes[stop].has(*_RIGHT) or lexemes[stop].digits or _joins_digits(lexemes, stop)):
             stop += 1
         parts.append(text[lexemes[start].start : lexemes[stop - 1].end][:_MAX_LENGTH])
-        at = stop
+        index = stop
     return tuple(parts)
 
 
-def _joins_digits(lexemes: list[Lexeme], at: int) -> bool:
-    joined = lexemes[at].folded in (":", ".", "/", "-") and lexemes[at].glued
-    return joined and at + 1 < len(lexemes) and lexemes[at + 1].glued and lexemes[at + 1].digits > 0
+def _joins_digits(lexemes: list[Lexeme], index: int) -> bool:
+    joined = lexemes[index].folded in (":", ".", "/", "-") and lexemes[index].glued
+    return joined and index + 1 < len(lexemes) and lexemes[index + 1].glued and lexemes[index + 1].digits > 0
 
 
-def _is_time(lexemes: list[Lexeme], at: int, first: int, after: int) -> bool:
-    word = lexemes[at]
-    before = lexemes[at - 1] if at else None
-    behind = lexemes[at + 1] if at + 1 < len(lexemes) else None
+def _is_time(lexemes: list[Lexeme], index: int, first: int, after: int) -> bool:
+    word = lexemes[index]
+    before = lexemes[index - 1] if index else None
+    behind = lexemes[index + 1] if index + 1 < len(lexemes) else None
     if word.mute:
         return False
     if word.digits:
-        return _is_time_number(lexemes, at, first, after)
+        return _is_time_number(lexemes, index, first, after)
     if word.has(*_NAMES):
         return not word.has(Tag.WEAK)
     if word.has(Tag.HALF, Tag.QUARTER_OF):
@@ -101,19 +101,21 @@ def _is_time(lexemes: list[Lexeme], at: int, first: int, after: int) -> bool:
     return False
 
 
-def _is_time_number(lexemes: list[Lexeme], at: int, first: int, after: int) -> bool:
+def _is_time_number(lexemes: list[Lexeme], index: int, first: int, after: int) -> bool:
     """Tell whether digits look like a clock time, a date, or a number that belongs to the time beside them."""
-    word = lexemes[at]
-    before = lexemes[at - 1] if at else None
-    if at + 1 < len(lexemes) and lexemes[at + 1].has(Tag.MERIDIEM):
+    word = lexemes[index]
+    before = lexemes[index - 1] if index else None
+    if index + 1 < len(lexemes) and lexemes[index + 1].has(Tag.MERIDIEM):
         return True
-    if at + 2 < len(lexemes) and _joins_digits(lexemes, at + 1):
-        other = lexemes[at + 2]
-        if lexemes[at + 1].folded == ":":
+    if index + 2 < len(lexemes) and _joins_digits(lexemes, index + 1):
+        other = lexemes[index + 2]
+        if lexemes[index + 1].folded == ":":
             return word.digits <= 2 and other.digits == 2
         return (
-            at + 4 < len(lexemes) and _joins_digits(lexemes, at + 3) and max(word.digits, lexemes[at + 4].digits) == 4
+            index + 4 < len(lexemes)
+            and _joins_digits(lexemes, index + 3)
+            and max(word.digits, lexemes[index + 4].digits) == 4
         )
     if before is None or not before.has(*_OPENERS) or before.folded in (",", "."):
         return False
-    return at + 1 == first or at - 1 == after
+    return index + 1 == first or index - 1 == after

@@ -9,15 +9,15 @@ from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.spans import Span, add_months, unit_start
 
 
-def feeling(reader: Reader, place: int) -> Found | None:
+def feeling(reader: Reader, position: int) -> Found | None:
     """Read words without edges: "recently", "the other day". What each means is in `feeling_span`."""
-    opened = reader.has(place, Tag.AGO_OPENS) and reader.has(place + 1, Tag.FEELING)
-    place = place + 1 if opened else place
-    word = reader.at(place)
+    opened = reader.has(position, Tag.AGO_OPENS) and reader.has(position + 1, Tag.FEELING)
+    position = position + 1 if opened else position
+    word = reader.at(position)
     if not word.has(Tag.FEELING) or (word.has(Tag.WEAK) and not opened):
         return None  # "un moment" is a time only in "il y a un moment"
     span = feeling_span(word.get(Tag.FEELING), reader.now, reader.instant)
-    return Found(span, place + 1) if span else None
+    return Found(span, position + 1) if span else None
 
 
 def feeling_span(key: str, wall: dt.datetime, instant: dt.datetime) -> Span | None:

@@ -12,14 +12,12 @@ import asyncio
 import contextlib
 import dataclasses
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from infinite_memory.clock import Clock
-from infinite_memory.config import Config, LimitsSettings
+from infinite_memory.config import Config
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import (
     EmbeddingError,
@@ -35,30 +33,24 @@ from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, Sco
 from infinite_memory.store.base import Store
 from infinite_memory.store.scope_cache import GLOBAL, ScopeCache, check_name
 from infinite_memory.tasks import cancel_and_wait
+from infinite_memory.transfer.entry_reader import EntryReader
 from infinite_memory.transfer.formats import (
-    Budget,
     Entry,
     Incoming,
     IncomingFact,
     IncomingLink,
     IncomingScope,
     IncomingVersion,
-    Opened,
     Refused,
-    find_format,
 )
-from infinite_memory.transfer.formats.caps import MAX_ENTRIES, MAX_REFUSED, CapReachedError
-from infinite_memory.transfer.formats.sources import open_source
 from infinite_memory.transfer.import_folders import ImportFolders, locate_anywhere
 from infinite_memory.transfer.related import History
-from infinite_memory.transfer.validation import Admitted, admit, fault_of_name, to_record
+from infinite_memory.transfer.validation import Admitted, fault_of_name, to_record
 
 if TYPE_CHECKING:
     from infinite_memory.embedding.service import EmbeddingService
     from infinite_memory.index.sync import IndexSync
 
-BATCH = 160  # memories embedded and stored together: the loop is held up for some 5 ms at most
-BATCH_CHARS = 4 << 20  # of their texts together
 AT_ONCE = 2  # batches under way, one embedded and one written: a cut-off import repeats at most so many
 MAX_REPORTED_REFUSALS = 100  # the first of them; all are counted
 MAX_REPORTED_REASONS = 50  # each with its count
@@ -129,7 +121,7 @@ class Importer:
         """
         root, names = locate_anywhere(Path(path)) if folders is None else folders.locate(str(path))
         await self.index.sidecar()
-        with _Reader(self.config.limits) as reader:
+        with EntryReader(self.config.limits) as reader:
             opened = await reader.open(root, names, form)
             work = _Import(self, scope, Imported(opened.form.name, opened.source.path), dry_run=dry_run)
             return await work.run(reader, progress)
@@ -158,81 +150,10 @@ class Importer:
         await self.index.sidecar()
         with (
             await asyncio.to_thread(lambda: LegacyDatabase(uri, database)) as older,
-            _Reader(self.config.limits) as reader,
+            EntryReader(self.config.limits) as reader,
         ):
             reader.entries = read_legacy(older)
             return await _Import(self, scope, Imported(OLDER), dry_run=dry_run).run(reader, progress)
-
-
-class _Reader:
-    """Reads and checks entries in a thread of its own: SQLite keeps to the thread that opened a file. Leaving it ends the thread."""
-
-    def __init__(self, limits: LimitsSettings) -> None:
-        self._limits, self._budget = limits, Budget()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="import")
-        self._opened: Opened | None = None
-        self.entries: Iterator[Entry] = iter(())
-        self._count, self._refused, self._is_over = 0, 0, False
-
-    def __enter__(self) -> _Reader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._budget.cancel()
-        self._thread.submit(self._close)
-        self._thread.shutdown(wait=False)
-
-    async def open(self, root: Path, names: tuple[str, ...], form: str | None) -> Opened:
-        """Open what was named, and find its format."""
-        return await self._do(lambda: self._open(root, names, form))
-
-    async def next_batch(self) -> list[Entry | Admitted]:
-        """Return the next entries, none at the end."""
-        return await self._do(self._next_batch)
-
-    async def _do(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    def _open(self, root: Path, names: tuple[str, ...], form: str | None) -> Opened:
-        source = open_source(root, names, self._budget)
-        try:
-            self._opened = find_format(source, form)
-        except BaseException:
-            source.close()
-            raise
-        self.entries = self._opened.entries()
-        return self._opened
-
-    def _next_batch(self) -> list[Entry | Admitted]:
-        batch: list[Entry | Admitted] = []
-        chars = 0
-        while not self._is_over and len(batch) < BATCH and chars < BATCH_CHARS:
-            self._budget.renew()
-            try:
-                entry = next(self.entries, None)
-            except CapReachedError as exc:
-                entry, self._is_over = Refused("the rest", str(exc)), True
-            if entry is None:
-                self._is_over = True
-            elif self._count >= MAX_ENTRIES or self._refused >= MAX_REFUSED:
-                many = f"an import takes {MAX_ENTRIES:,} entries at most"
-                few = f"it is given up after {MAX_REFUSED:,} entries that cannot be taken"
-                batch.append(Refused("the rest", few if self._refused >= MAX_REFUSED else many))
-                self._is_over = True
-            else:
-                taken = admit(entry, self._limits)
-                self._count += 1
-                self._refused += isinstance(taken, Refused)
-                batch.append(taken)
-                chars += len(entry.text) if isinstance(entry, Incoming) else 0
-        return batch
-
-    def _close(self) -> None:
-        if self._opened is not None:
-            close = getattr(self.entries, "close", None)
-            if close is not None:
-                close()
-            self._opened.source.close()
 
 
 class _Import:
@@ -251,7 +172,7 @@ class _Import:
             self._store, self._scope_of, self._version, self._revisions, done.refuse, into=scope, dry_run=dry_run
         )
 
-    async def run(self, reader: _Reader, progress: Progress | None) -> Imported:
+    async def run(self, reader: EntryReader, progress: Progress | None) -> Imported:
         """Take everything that a reader gives.
 
         Raises:
@@ -266,7 +187,7 @@ class _Import:
                 f"{exc}; {self._done.added:,} memories were added before, importing the same again adds the rest"
             ) from exc
 
-    async def _run(self, reader: _Reader, progress: Progress | None) -> Imported:
+    async def _run(self, reader: EntryReader, progress: Progress | None) -> Imported:
         done, under_way = self._done, deque[asyncio.Task[None]]()
         try:
             while batch := await reader.next_batch():

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infinite_memory.config import LimitsSettings
 from infinite_memory.models import (
     DETAILS,
     FieldType,
@@ -23,6 +22,7 @@ from infinite_memory.models import (
     get_details,
     tag_key,
 )
+from infinite_memory.settings import LimitsSettings
 from infinite_memory.transfer.formats import (
     Entry,
     Incoming,

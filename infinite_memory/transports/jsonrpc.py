@@ -23,7 +23,6 @@ from typing import Any, Protocol
 from infinite_memory.contracts.base import Effect
 from infinite_memory.contracts.mcp import (
     INTERNAL_ERROR,
-    INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     NOT_INITIALIZED,
@@ -33,6 +32,7 @@ from infinite_memory.contracts.mcp import (
 )
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
 from infinite_memory.loop_watchdog import running
+from infinite_memory.transports.jsonrpc_messages import Id, check_shape, get_id, parse_id
 from infinite_memory.transports.lines import (
     TooLong,
     format_reply,
@@ -45,8 +45,6 @@ from infinite_memory.transports.stdio import ByteSink
 from infinite_memory.transports.strict_json import find_value, parse_value
 
 log = logging.getLogger(__name__)
-
-Id = int | str
 
 OURS = "internal error; the log has the details"
 RUNNING = 1000  # requests of one client under way; beyond that its next message waits
@@ -234,7 +232,7 @@ class RpcSession:
 
     async def _take_notification(self, method: str, params: Json) -> None:
         if method == "notifications/cancelled":
-            request = _id(params.get("requestId"))
+            request = parse_id(params.get("requestId"))
             if request is not None and request in self._running:
                 self._cancelled.add(request)
                 self._take_back(request)
@@ -251,7 +249,7 @@ class RpcSession:
                 question.answer.cancel()
 
     def _take_answer(self, message: Json) -> None:
-        number = _id(message["id"])
+        number = parse_id(message["id"])
         question = self._asked.get(number) if number is not None else None
         if question is None or question.answer.done():
             return  # nobody waits for it any more
@@ -398,37 +396,3 @@ def named(call: RpcCall) -> str:
     return (
         f"{call.method[:80]} {name[:80]}" if call.method == "tools/call" and isinstance(name, str) else call.method[:80]
     )
-
-
-def check_shape(message: Any) -> None:
-    """Refuse what is no single message of JSON-RPC.
-
-    Raises:
-        RpcError: it is none.
-    """
-    if isinstance(message, list):
-        raise RpcError(INVALID_REQUEST, "batches are not supported; send one message at a time")
-    if not isinstance(message, dict):
-        raise RpcError(INVALID_REQUEST, "a message is a JSON object")
-    if message.get("jsonrpc") != "2.0":
-        raise RpcError(INVALID_REQUEST, 'jsonrpc: "2.0" was expected')
-    if "method" not in message:
-        if "id" in message and ("result" in message or "error" in message):
-            return
-        raise RpcError(INVALID_REQUEST, "method: is required")
-    if not isinstance(message["method"], str):
-        raise RpcError(INVALID_REQUEST, "method: a text was expected")
-    if "id" in message and _id(message["id"]) is None:
-        raise RpcError(INVALID_REQUEST, "id: a text or a whole number was expected; leave it out for a notification")
-    if not isinstance(message.get("params"), dict | None):
-        raise RpcError(INVALID_PARAMS, "params: an object was expected")
-
-
-def get_id(message: Any) -> Id | None:
-    """Give the id of a message as far as it has one that can be used."""
-    return _id(message.get("id")) if isinstance(message, dict) else None
-
-
-def _id(value: Any) -> Id | None:
-    """Give *value* if it can be a request's id: 0 and "" can."""
-    return value if isinstance(value, int | str) and not isinstance(value, bool) else None

@@ -22,14 +22,13 @@ from infinite_memory.contracts.mcp import (
     APP_TYPE,
     INVALID_PARAMS,
     Answer,
-    Changed,
     Json,
     McpServer,
     RpcError,
 )
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, ModelRefusedError, NotFoundError
 from infinite_memory.transports.jsonrpc import RpcCall, RpcSession
-from infinite_memory.transports.subscriptions import Subscriptions, check_number
+from infinite_memory.transports.subscriptions import PendingNotifications, Subscriptions, check_number
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSIONS = ("2026-07-28",)
@@ -140,7 +139,7 @@ class McpSession:
         self._subscribed = Subscriptions(server.get_topic)
         self._listening: set[Subscriptions] = set()
         self._unwatch: Callable[[], None] | None = None
-        self._telling: set[asyncio.Future[None]] = set()
+        self._notifying: asyncio.Task[None] | None = None
 
     def serves(self, call: RpcCall) -> bool:
         known = self._server.profile.methods
@@ -172,7 +171,9 @@ class McpSession:
 
     async def notified(self, method: str, params: Json, session: RpcSession) -> None:
         if method == "notifications/initialized" and session.is_initialized and self._unwatch is None:
-            self._unwatch = self._server.watch(lambda change: self._tell(change, session))
+            pending = PendingNotifications(self._subscribed)
+            self._unwatch = self._server.watch(pending.add)
+            self._notifying = asyncio.create_task(pending.send_all(session.notify), name="notifications")
             for warning in self._server.welcome():
                 data = {"level": "warning", "logger": "infinite-memory", "data": warning}
                 await session.notify("notifications/message", data)
@@ -183,6 +184,9 @@ class McpSession:
     async def on_disconnect(self) -> None:
         if self._unwatch is not None:
             self._unwatch()
+        if self._notifying is not None:
+            self._notifying.cancel()
+            await asyncio.wait({self._notifying})
 
     async def handle(self, call: RpcCall) -> Json:
         if not _is_modern(call.params):
@@ -263,17 +267,6 @@ class McpSession:
     def _count_subscriptions(self) -> int:
         return len(self._subscribed) + sum(map(len, self._listening))
 
-    def _tell(self, change: Changed, session: RpcSession) -> None:
-        if change.is_list:
-            self._soon(session.notify("notifications/resources/list_changed", {}))
-        for uri in self._subscribed.match(change):
-            self._soon(session.notify("notifications/resources/updated", {"uri": uri}))
-
-    def _soon(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
-
     async def _listen(self, call: McpCall) -> Json:
         """Tell the client of changes for as long as its request stands open (2026-07-28)."""
         wanted = _object(call.rpc.params, "notifications")
@@ -288,18 +281,14 @@ class McpSession:
         if uris:
             honored["resourceSubscriptions"] = uris
         mark = {"_meta": {SUBSCRIPTION_KEY: call.rpc.id}}
-        changes: asyncio.Queue[Changed | None] = asyncio.Queue()
-        unwatch = self._server.watch(changes.put_nowait)
+        pending = PendingNotifications(subscriptions, with_lists="resourcesListChanged" in honored)
+        unwatch = self._server.watch(pending.add)
         ending = asyncio.ensure_future(call.rpc.session.input_ended.wait())
-        ending.add_done_callback(lambda _: changes.put_nowait(None))
+        ending.add_done_callback(lambda _: pending.close())
         self._listening.add(subscriptions)
         try:
             await call.rpc.notify("notifications/subscriptions/acknowledged", mark | {"notifications": honored})
-            while (change := await changes.get()) is not None:
-                if change.is_list and "resourcesListChanged" in honored:
-                    await call.rpc.notify("notifications/resources/list_changed", mark)
-                for uri in subscriptions.match(change):
-                    await call.rpc.notify("notifications/resources/updated", mark | {"uri": uri})
+            await pending.send_all(lambda method, params: call.rpc.notify(method, mark | params))
         finally:
             self._listening.discard(subscriptions)
             unwatch()

@@ -94,7 +94,7 @@ def measure_sessions(options: argparse.Namespace) -> None:
         for name, one in sets.items():
             asked = [question for question in one.questions if question.relevant <= told]
             rng.shuffle(asked)
-            print_set(memory, name, asked[: options.questions], turn_ids)
+            print_set(memory, name, asked[: options.questions], turn_ids, lists_others=options.list_others)
         unrelated = [
             Question(made["query"], frozenset(), rng.choice(sorted(projects)))
             for seed in UNRELATED_SEEDS
@@ -107,7 +107,9 @@ def measure_sessions(options: argparse.Namespace) -> None:
         print(f"processes left: {replay.count_left(memory)}")
 
 
-def print_set(memory: Installation, name: str, asked: list[Question], turn_ids: dict[str, str]) -> None:
+def print_set(
+    memory: Installation, name: str, asked: list[Question], turn_ids: dict[str, str], *, lists_others: bool
+) -> None:
     """Print what the questions of one set bring, by budget, and by half of the questions at the usual one."""
     client = memory.serve()
     plain = evidence.by_retrieval(client, asked, turn_ids, BUDGETS)
@@ -115,6 +117,8 @@ def print_set(memory: Installation, name: str, asked: list[Question], turn_ids: 
         shown = evidence.by_hook(memory, asked, turn_ids, tokens)
         print(f"{name:8} {tokens:5} tokens  hook   {shown.shares()}")
         print(f"{name:8} {tokens:5} tokens  plain  {plain[tokens].shares()}")
+        if lists_others and tokens == BUDGETS[1]:
+            print("shown, and not in the set's list:", *shown.others, sep="\n  ")
     for half in range(2):
         part = [one for one in asked if one.half == half]
         if part:
@@ -133,6 +137,9 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=4, help="most turns of a session that is replayed")
     parser.add_argument("--questions", type=int, default=1000, help="most questions of a set that are asked")
     parser.add_argument("--no-kills", action="store_true", help="kill nothing")
+    parser.add_argument(
+        "--list-others", action="store_true", help="print what is shown and not listed as evidence, to be read"
+    )
     parser.add_argument("--seed", type=int, default=22)
     options = parser.parse_args()
     if options.sessions:

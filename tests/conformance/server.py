@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory.bootstrap import Application, new_session
-from infinite_memory.config import HttpSettings, load_config
+from infinite_memory.config import load_config
 from infinite_memory.contracts.base import Effect
 from infinite_memory.contracts.mcp import INVALID_PARAMS, Json, Listener, Profile, RpcError
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, NotFoundError
 from infinite_memory.paths import Home
+from infinite_memory.settings import HttpSettings
 from infinite_memory.transports.http.asgi import Receive, Scope, Send
 from infinite_memory.transports.http.server import HttpServer
 from infinite_memory.transports.mcp import McpCall, McpSession

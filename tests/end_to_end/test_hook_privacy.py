@@ -230,7 +230,7 @@ def test_files_of_hooks_that_are_damaged_stop_no_session_and_the_doctor_names_th
     for number, change in enumerate(changes):
         file.write_text(json.dumps(good | change))
         [check] = [
-            one for one in json.loads(memory.command("doctor", "--json").stdout)["checks"] if one["check"] == "hooks"
+            one for one in json.loads(memory.command("doctor", "--json").stdout)["checks"] if one["check"] == "capture"
         ]
         assert not check["ok"], change
         assert file.name in check["says"], change

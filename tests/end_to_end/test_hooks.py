@@ -231,9 +231,22 @@ def test_bad_input_fails_nothing_and_the_doctor_says_so(memory: Installation) ->
     session.run(memory, "Stop", session_id="s\ud800")
     assert [one["text"] for one in wait_for(memory, session, 1)] == ["a half \ufffd smile"]
     checks = json.loads(memory.command("doctor", "--json").stdout)["checks"]
-    [hooks] = [check for check in checks if check["check"] == "hooks"]
+    [hooks] = [check for check in checks if check["check"] == "hooks claude-code"]
     assert "unknown" in hooks["says"]
     assert "name that is known" in hooks["says"]
+
+
+def test_a_question_that_nobody_answered_is_not_put_beside_a_prompt(memory: Installation) -> None:
+    question = "Which colour has the roof of the tower in Lund?"
+    session = new_session(memory, "unanswered")
+    session.write(session.entry("user", question))
+    session.run(memory, "Stop")
+    wait_for(memory, session, 1)
+    assert new_session(memory, "unanswered").run(memory, "UserPromptSubmit", prompt=question) == ""
+    session.write(session.entry("assistant", [{"type": "text", "text": "The roof of the tower in Lund is green."}]))
+    session.run(memory, "Stop")
+    wait_for(memory, session, 2)
+    assert "is green" in new_session(memory, "unanswered").run(memory, "UserPromptSubmit", prompt=question)
 
 
 def test_two_sessions_at_once_lose_and_double_nothing(memory: Installation) -> None:

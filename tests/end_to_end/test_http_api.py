@@ -19,12 +19,13 @@ import pytest
 from infinite_memory import ApiError, Memory
 from infinite_memory.daemon import ipc
 from infinite_memory.transports.http.api.app import LONG_BODY_S
-from infinite_memory.transports.http.api.docs_page import PAGE
+from infinite_memory.transports.http.api.openapi import PAGE
 from infinite_memory.transports.http.api.routes import ROUTES
 from tests.http_client import Api, make_token, owner, refused, serving
 from tests.processes import ROOT, Installation, need_parts, until
 
 DOCUMENT = (ROOT / "docs" / "http.md").read_text("utf-8")
+ROUTES_DOCUMENT = (ROOT / "docs" / "http-routes.md").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -557,13 +558,13 @@ def test_the_document_lists_every_route_and_no_other(api: Api) -> None:
     served = {
         (method.upper(), path) for path, methods in api.get("/openapi.json")["paths"].items() for method in methods
     }
-    table = DOCUMENT.split("## Routes")[1].split("## ")[0]
+    table = ROUTES_DOCUMENT.split("## Routes")[1].split("## ")[0]
     written = set(re.findall(r"^\| `(GET|POST|PATCH|DELETE) (/[^`]+)`", table, re.MULTILINE))
     assert {(method, path.replace("{id}", "{memory_id}")) for method, path in written} == served
 
 
 def test_the_document_names_every_field_of_every_route() -> None:
-    table = DOCUMENT.split("## Routes")[1].split("\n## ")[0]
+    table = ROUTES_DOCUMENT.split("## Routes")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `([A-Z]+) (/api[^`]+)` \| [^|]* \|([^|]*)\|$", table, re.MULTILINE)
     fields = {(method, path.replace("{id}", "{memory_id}")): set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", cell)))
               for method, path, cell in rows}  # fmt: skip
@@ -573,7 +574,7 @@ def test_the_document_names_every_field_of_every_route() -> None:
 
 
 def test_the_document_names_every_key_of_a_memory(api: Api) -> None:
-    shown = json.loads(DOCUMENT.split("## A memory")[1].split("```json\n")[1].split("```")[0])
+    shown = json.loads(ROUTES_DOCUMENT.split("## A memory")[1].split("```json\n")[1].split("```")[0])
     made = api.post("memories", content="x", user_id="key", tags=["a"])
     assert set(shown) == set(api.get(f"memories/{made['memory_id']}"))
 

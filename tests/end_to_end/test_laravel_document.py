@@ -211,6 +211,14 @@ def test_a_partial_update_leaves_the_rest_and_keeps_every_version(client: Client
     assert found(client, "two wide tabs") == ["tabs are four wide"], "by the words it has now"
 
 
+def test_a_long_history_shows_its_latest_versions(client: Client) -> None:
+    memory_id = write(client, "draft 1")["id"]
+    for number in range(2, 104):
+        use(client, "memory-update", id=memory_id, current_content=f"draft {number}")
+    history = read(client, f"memory://{memory_id}/history")
+    assert [(one["version"], one["content"]) for one in history] == [(n, f"draft {n}") for n in range(3, 104)]
+
+
 def test_a_locked_memory_refuses_new_content_until_it_is_unlocked(client: Client) -> None:
     made = write(client, "never deploy on Fridays", status="locked", title="Fridays")
     for field, value in (

@@ -1,4 +1,4 @@
-"""A memory field is a row of ``FIELDS``: the diff that CONTRIBUTING.md shows, applied to a copy of the package, is a field that works."""
+"""A memory field is a row of ``FIELDS``: the diff of `docs/extending.md`, applied to a copy of the package, is a field that works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def moody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     with Installation(folder / "home") as before:
         assert before.call("store_memory", content="The boiler was serviced in May.")["status"] == "OK"
         assert before.command("daemon", "stop").returncode == 0
-    [diff] = re.findall(r"```diff\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL)
+    [diff] = re.findall(r"```diff\n(.*?)```", (ROOT / "docs" / "extending.md").read_text("utf-8"), re.DOTALL)
     package = copy_package(folder)
     changed = apply_diff(diff, folder)
     assert [name for name in changed if "/contracts/" not in name] == ["infinite_memory/models.py"]

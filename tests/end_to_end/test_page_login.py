@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,10 +14,11 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from infinite_memory.transports.http.page.app import MAX_STREAMS
+from infinite_memory.transports.http.page.live import RECHECK_S
 from tests.browser import Window, get_login, window
 from tests.http_client import make_token
 from tests.page_fixtures import browser, home, login, memory, person, store
-from tests.processes import Installation, need_parts, until
+from tests.processes import Client, Installation, need_parts, until
 
 __all__ = ["browser", "home", "login", "memory", "person", "store"]
 
@@ -69,6 +71,31 @@ def test_one_token_cannot_take_all_connections_for_live_streams(home: Installati
             assert refused.status_code == 429
         assert web.get("/page/csrf").status_code == 200
     until(lambda: _may_stream(web), "the streams that were closed count no more")
+
+
+def test_a_bound_token_does_not_hear_when_others_are_written(home: Installation, memory: Client) -> None:
+    """Neither as an event nor by the beat of the stream: every foreign write would move it."""
+    memory.ask("store_memory", content="a note that is seen", scope="Seen")
+    memory.ask("store_memory", content="a note that is not", scope="Unseen")
+    origin = get_login(home)[0].rstrip("/")
+    with httpx2.Client(base_url=origin, timeout=60) as web:
+        token = make_token(home, web, "--name", "bound", "--scope", "Seen", "--read-only").token
+        assert web.post("/page/login", data={"token": token}, headers={"Origin": origin}).status_code == 303
+        with web.stream("GET", "/page/live") as stream:
+            lines = stream.iter_lines()
+            while next(lines) != "data: {}":
+                pass
+            begun, beats = time.monotonic(), 0
+            for number in range(12):
+                memory.ask("store_memory", content=f"secret {number}", scope="Unseen")
+                time.sleep(0.3)
+            seen = memory.ask("store_memory", content="the last one is seen", scope="Seen")["memory_id"]
+            for line in lines:
+                beats += line == ": alive"
+                if line.startswith("data:"):
+                    assert json.loads(line.removeprefix("data:")) == {"memory_ids": [seen], "scopes": False}
+                    break
+            assert beats <= (time.monotonic() - begun) / RECHECK_S
 
 
 def _may_stream(web: httpx2.Client) -> bool:

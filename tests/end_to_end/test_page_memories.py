@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import Window
+from tests.browser import Window, get_login, window
 from tests.page_fixtures import browser, home, login, memory, page, person, store
-from tests.processes import Client
+from tests.processes import Client, Installation, need_parts
 
 __all__ = ["browser", "home", "login", "memory", "page", "person", "store"]
 
@@ -48,6 +49,20 @@ def test_a_memory_is_mended_and_its_history_shows_what_changed(page: Page, perso
     expect(page.locator("del")).to_have_text("Octobre")
     expect(page.locator("ins")).to_have_text("October")
     expect(page.get_by_text("tags: house → house, heating")).to_be_visible()
+
+
+def test_a_long_history_is_read_page_by_page(page: Page, person: Window, store: Store, memory: Client) -> None:
+    memory_id = store("the tide table, version 1")
+    for number in range(2, 105):
+        memory.ask("update_memory", memory_id=memory_id, content=f"the tide table, version {number}")
+    look_for(page, "tide table")
+    page.get_by_role("link", name="tide table").first.click()
+    versions = page.locator(".history > li")
+    expect(versions).to_have_count(101)
+    page.get_by_role("link", name="3 older versions").click()
+    expect(versions).to_have_count(3)
+    expect(versions.last).to_contain_text("the tide table, version 1")
+    person.check_accessible()
 
 
 def test_what_a_browser_writes_otherwise_is_no_change(page: Page, person: Window, store: Store, memory: Client) -> None:
@@ -102,20 +117,55 @@ def test_a_change_by_somebody_else_is_not_overwritten_unseen(
     expect(page.get_by_text("Saved.")).to_be_visible()
 
 
-def test_a_memory_moves_to_another_scope(page: Page, person: Window, store: Store, memory: Client) -> None:
-    store("anything", scope="Garden")
-    memory_id = store("The pear tree is pruned in winter", tags=["pear"], metadata={"importance": 3, "colour": "green"})
+def test_a_memory_moves_to_another_scope_with_its_history_and_back(
+    page: Page, person: Window, store: Store, memory: Client
+) -> None:
+    there = store("the pear tree  is pruned in winter", scope="Garden")
+    memory_id = store("The pear tree is pruned in spring", tags=["pear"], metadata={"importance": 3, "colour": "green"})
+    memory.ask("update_memory", memory_id=memory_id, content="The pear tree is pruned in winter")
     person.open(f"/page/memories/{memory_id}")
     page.get_by_role("link", name="Move").click()
     person.check_accessible()
     page.get_by_label("Into the scope").select_option("Garden")
     page.get_by_role("button", name="Move").click()
-    expect(page.get_by_text("Moved to Garden.")).to_be_visible()
-    moved = memory.ask("list_memories", scope="Garden", filter={"tags": ["pear"]})["results"]
-    assert [(one["text"], one["importance"], one["metadata"]) for one in moved] == [
-        ("The pear tree is pruned in winter", 3, {"colour": "green"})
+    expect(page.get_by_text("Moved to Garden. Garden has the same text already; see Duplicates.")).to_be_visible()
+    expect(page.get_by_text("scope: Global → Garden")).to_be_visible()
+    expect(page.locator("del")).to_have_text("spring")
+    moved = memory.ask("list_memories", scope="Garden")["results"]
+    assert {one["memory_id"] for one in moved} == {there, memory_id}
+    assert [(one["importance"], one["metadata"]) for one in moved if one["memory_id"] == memory_id] == [
+        (3, {"colour": "green"})
     ]
-    assert memory.ask("get_memory", memory_id=memory_id)["error_code"] == "NOT_FOUND"
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("It is in Global again.")).to_be_visible()
+    assert memory.ask("get_memory", memory_id=memory_id)["memory"]["scope"] == "Global"
+    memory.ask("delete_memory", target={"memory_id": there})  # other tests count what lies here
+
+
+def test_what_is_shown_while_a_question_is_typed_is_no_use_of_a_memory(tmp_path: Path, browser: Browser) -> None:
+    """Counts are written when the daemon goes; what was typed or shown again counts nothing, what was sent counts once."""
+    need_parts()
+    with Installation(tmp_path / "home", {"INFINITE_MEMORY_HTTP__PORT": "0"}) as home:
+        memory_id = home.call("store_memory", content="The sundial is by the pond")["memory_id"]
+        for is_sent in (False, True):
+            url, code = get_login(home)
+            with window(browser, url) as opened:
+                page = opened.log_in(code)
+                look_for(page, "where is the sundial")
+                expect(page.locator("#results mark").first).to_be_visible()
+                home.call("store_memory", content=f"Something else {is_sent}")  # shows the results again
+                if is_sent:
+                    with page.expect_response(lambda reply: "sent=yes" in reply.url):
+                        page.get_by_role("searchbox").press("Enter")
+                else:
+                    opened.open(f"/page/memories/{memory_id}")
+                    expect(page.get_by_text("not yet")).to_be_visible()
+            assert home.command("daemon", "stop").returncode == 0
+        url, code = get_login(home)
+        with window(browser, url) as opened:
+            opened.log_in(code)
+            page = opened.open(f"/page/memories/{memory_id}")
+            expect(page.locator("dd", has_text="1 time").first).to_be_visible()
 
 
 def test_a_forgotten_memory_is_brought_back_by_one_click(page: Page, person: Window, store: Store) -> None:

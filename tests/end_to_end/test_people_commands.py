@@ -62,6 +62,7 @@ def test_a_memory_is_stored_found_shown_and_changed(shared: Installation) -> Non
     assert "--history" in shown.stderr
     assert "Darjeeling is my favourite tea" in shared.command("show", memory_id, "--history").stdout
     assert json.loads(shared.command("show", memory_id, "--json").stdout)["memory"]["tags"] == []
+    assert "Darjeeling" not in shared.command("show", memory_id, "--history", "--before", "1").stdout
 
 
 def test_what_is_wrong_is_said_by_exit_code(shared: Installation) -> None:
@@ -72,6 +73,8 @@ def test_what_is_wrong_is_said_by_exit_code(shared: Installation) -> None:
         (2, "nothing is named", ("forget", "--yes")), (2, "give ids, or", ("forget", nowhere, "--tag", "x")),
         (2, "goes with --query", ("forget", "--tag", "x", "--min-confidence", "1")), (2, "a terminal only", ("edit", nowhere)),
         (2, "--no-tags goes without", ("edit", nowhere, "--tag", "x", "--no-tags")), (2, "", ("search",)),
+        (2, "--before goes with --history", ("show", nowhere, "--before", "3")),
+        (1, "before_revision", ("show", nowhere, "--history", "--before", "x")),
     ):  # fmt: skip
         done = shared.command(*arguments)
         assert (done.returncode, done.stdout) == (code, ""), (arguments, done)

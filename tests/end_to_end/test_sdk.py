@@ -17,11 +17,17 @@ import pytest
 
 from infinite_memory import ApiError, AsyncMemory, Memory
 from infinite_memory.sdk.errors import DeniedError, InvalidError, MissingError, UnavailableError
+from tests.doc_blocks import blocks
 from tests.processes import ROOT, Installation, need_parts, until
 
-DOCUMENT = (ROOT / "docs" / "sdk.md").read_text("utf-8")
+DOCUMENTS = (ROOT / "docs" / "sdk.md", ROOT / "docs" / "guides" / "langgraph.md")
 README = (ROOT / "README.md").read_text("utf-8")
-EXAMPLES = re.findall(r"^```python([^\n]*)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+EXAMPLES = [
+    block.text
+    for document in DOCUMENTS
+    for block in blocks(document)
+    if block.language == "python" and block.not_run is None
+]
 [README_EXAMPLE] = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
@@ -57,9 +63,7 @@ def run(installation: Installation, code: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "code", [code for kind, code in EXAMPLES if "no-run" not in kind], ids=lambda code: code.splitlines()[-1][:40]
-)
+@pytest.mark.parametrize("code", EXAMPLES, ids=lambda code: code.splitlines()[-1][:40])
 def test_each_example_of_the_documentation_runs(served: Installation, code: str) -> None:
     run(served, code)
 
@@ -77,6 +81,21 @@ memory.add("User prefers dark mode", user_id="user_123")
 results = memory.search("user preferences", user_id="user_123")
 """
     assert run(served, f"{document}print(results[0].content)") == "User prefers dark mode\n"
+
+
+def test_a_history_of_many_versions_is_read_page_by_page(memory: Memory) -> None:
+    kept = memory.add("version 1", scope=f"Pages {id(memory)}")
+    for number in range(2, 106):
+        memory.update(kept.memory_id, f"version {number}")
+    latest = memory.history(kept.memory_id)
+    assert (latest.memory.content, latest.older) == ("version 105", 4)
+    assert [one.content for one in latest.revisions] == [f"version {number}" for number in range(5, 105)]
+    first = latest.revisions[0].revision
+    oldest = memory.history(kept.memory_id, before_revision=first)
+    assert [one.content for one in oldest.revisions] == [f"version {number}" for number in range(1, 5)]
+    assert oldest.older == 0
+    with pytest.raises(InvalidError, match="before_revision"):
+        memory.history(kept.memory_id, before_revision=0)
 
 
 def test_a_memory_lives_from_its_first_word_to_its_last(memory: Memory) -> None:

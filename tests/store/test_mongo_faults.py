@@ -14,6 +14,7 @@ import pytest
 
 from infinite_memory.errors import ConfigError, StoreError, StoreUnavailableError
 from infinite_memory.models import MemoryId, MemoryRecord
+from infinite_memory.mongod import wire
 from infinite_memory.mongod.server import LocalMongo
 from infinite_memory.store.base import ChangeKind
 from infinite_memory.store.mongo.store import MongoStore
@@ -39,7 +40,7 @@ async def own_server(home: Path, kind: type[LocalMongo] = LocalMongo) -> AsyncIt
 
 @contextlib.asynccontextmanager
 async def own_store(mongo: LocalMongo, driver: str = "pymongo", timeout_s: float = 5.0) -> AsyncIterator[MongoStore]:
-    store = MongoStore(mongo.ensure, driver=driver, timeout_s=timeout_s)
+    store = MongoStore(mongo.ensure, driver=driver, timeout_s=timeout_s, process=mongo.own_pid)
     try:
         await store.connect()
         yield store
@@ -91,6 +92,46 @@ def test_a_server_killed_in_the_middle_of_writes_loses_nothing_acknowledged(tmp_
             assert found.keys() == at(*stored).keys()
             ids = [one.memory_id async for one in store.versions()]
             assert len(ids) == len(set(ids))
+
+    run(scenario())
+
+
+class StartingMongo(LocalMongo):
+    """A member of a replica set that answers and takes no writes yet, as for a moment after every start."""
+
+    async def _is_writable(self) -> bool:
+        with contextlib.suppress(OSError, TimeoutError):
+            return (await wire.ask(self._socket_file, {"hello": 1})).is_true("isreplicaset")
+        return False
+
+    async def take_writes(self) -> None:
+        while not await super()._is_writable():
+            await asyncio.sleep(0.05)
+
+
+@DRIVERS
+@pytest.mark.parametrize("is_told", [True, False], ids=["told of the start", "not told"])
+def test_a_connection_opened_while_the_server_starts_is_not_kept(tmp_path: Path, driver: str, is_told: bool) -> None:
+    """The driver believes for as long as such a connection lives that there are no sessions, and so no transactions."""
+
+    async def scenario() -> None:
+        async with own_server(tmp_path, StartingMongo) as mongo:
+            assert isinstance(mongo, StartingMongo)
+            starts = 1
+            store = MongoStore(mongo.uri, driver=driver, process=lambda: starts)
+            try:
+                await store.ping()
+                await mongo.take_writes()
+                starts += is_told
+                await store.connect()
+                memories = [make_memory(await global_scope(store)) for _ in range(2)]
+                if not is_told:
+                    with pytest.raises(StoreUnavailableError, match="Sessions are not supported"):
+                        await store.insert(memories)
+                await store.insert(memories)
+                assert (await store.fetch(at(*memories))).keys() == at(*memories).keys()
+            finally:
+                await store.close()
 
     run(scenario())
 

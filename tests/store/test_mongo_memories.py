@@ -145,7 +145,7 @@ def test_ids_that_cannot_be_are_not_found(place: Place) -> None:
             assert await store.remove(located) == []
             assert await store.soft_delete(located, NOW) == []
             assert await store.locate(located) == {}
-            assert await store.get_revisions(MemoryId("nonsense")) == []
+            assert (await store.get_revisions(MemoryId("nonsense"))).revisions == ()
 
     run(scenario())
 
@@ -160,7 +160,7 @@ def test_a_change_raises_the_revision_and_keeps_the_old_version(place: Place) ->
             fourth = await store.replace(dataclasses.replace(third, text="four", embedding=None), revise=True)
             assert (second.revision, third.revision, fourth.revision) == (2, 3, 4)
             assert (await store.fetch(at(memory), vectors=True))[memory.memory_id] == fourth
-            earlier = await store.get_revisions(memory.memory_id)
+            earlier = (await store.get_revisions(memory.memory_id)).revisions
             assert [(one.text, one.title, one.revision) for one in earlier] == [("one", None, 1), ("two", "t", 3)]
             assert all(one.embedding is None and one.scope_id == memory.scope_id for one in earlier)
 
@@ -180,7 +180,7 @@ def test_a_change_over_somebody_elses_change_is_refused(place: Place) -> None:
                 with pytest.raises(StoreError, match="changed meanwhile"):
                     await store.replace(dataclasses.replace(memory, text="mine"), revise=revise)
             assert (await store.fetch(at(memory)))[memory.memory_id].text == "theirs"
-            assert len(await store.get_revisions(memory.memory_id)) == 1
+            assert len((await store.get_revisions(memory.memory_id)).revisions) == 1
 
     run(scenario())
 
@@ -241,7 +241,7 @@ def test_a_removed_memory_takes_its_revisions_along(place: Place) -> None:
             assert set(await store.remove(at(live, hidden, make_memory(scope)))) == at(live, hidden).keys()
             assert await store.remove(at(live, hidden)) == []
             assert await store.fetch(at(live, hidden), deleted=None) == {}
-            assert await store.get_revisions(live.memory_id) == []
+            assert (await store.get_revisions(live.memory_id)).revisions == ()
 
     run(scenario())
 
@@ -264,7 +264,7 @@ def test_a_memory_removed_while_it_is_changed_leaves_no_version_behind(place: Pl
             )
             for one in memories:
                 assert await store.fetch(at(one), deleted=None) == {}
-                assert await store.get_revisions(one.memory_id) == []
+                assert (await store.get_revisions(one.memory_id)).revisions == ()
 
     run(scenario())
 
@@ -388,6 +388,6 @@ def test_new_and_changed_memories_are_written_together_or_not_at_all(place: Plac
             found = await store.fetch(at(tea, pot, cup))
             assert {memory.text for memory in found.values()} == {"green tea", "pot", "cup"}
             assert after[0].revision == found[tea.memory_id].revision
-            assert "tea" in [revision.text for revision in await store.get_revisions(tea.memory_id)]
+            assert "tea" in [revision.text for revision in (await store.get_revisions(tea.memory_id)).revisions]
 
     run(scenario())

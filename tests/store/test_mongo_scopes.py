@@ -130,7 +130,7 @@ def test_a_dropped_scope_leaves_nothing(place: Place) -> None:
             await store.drop_scope(scope.scope_id)
             await store.drop_scope(scope.scope_id)
             assert await store.fetch(at(memory), deleted=None) == {}
-            assert await store.get_revisions(memory.memory_id) == []
+            assert (await store.get_revisions(memory.memory_id)).revisions == ()
             assert [one.name for one in await store.list_scopes()] == ["Global"]
             database = await store._connection.database()
             assert f"mem_{scope.scope_id}" not in await database.list_collection_names()
@@ -191,7 +191,7 @@ def test_a_drop_cut_short_is_finished_by_whoever_connects_next(place: Place) -> 
             await store.create_scope("work", "", NOW)
         async with place.open() as store:
             assert await store.fetch(at(memory), deleted=None) == {}
-            assert await store.get_revisions(memory.memory_id) == []
+            assert (await store.get_revisions(memory.memory_id)).revisions == ()
             assert [one.name for one in await store.list_scopes()] == ["work", "Global"]
             database = await store._connection.database()
             assert await database["scopes"].count_documents({}) == 2

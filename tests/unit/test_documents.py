@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +15,7 @@ from infinite_memory.config import known_settings, load_config
 from infinite_memory.contracts.native.contract import TABLE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-README = (ROOT / "README.md").read_text("utf-8")
+COMMANDS = (ROOT / "docs" / "reference" / "commands.md").read_text("utf-8")
 
 
 def script(name: str) -> ModuleType:
@@ -27,8 +28,18 @@ def script(name: str) -> ModuleType:
     return module
 
 
-def test_the_readmes_table_of_requests_is_made_from_the_table() -> None:
-    assert script("make_readme").with_tables(README) == README, "run scripts/make_readme.py"
+def test_the_reference_is_made_from_the_program() -> None:
+    made = script("make_reference").pages()
+    stale = [name for name, text in made.items() if (ROOT / name).read_text("utf-8") != text]
+    assert not stale, "run scripts/make_reference.py"
+
+
+def test_every_request_stands_on_one_page_of_the_reference_with_an_example() -> None:
+    reference = script("make_reference")
+    listed = [name for _, *names in reference.REQUESTS.values() for name in names]
+    assert sorted(listed) == sorted(TABLE.names())
+    shown = {one["request"]["action"] for one in json.loads(reference.EXAMPLES.read_text("utf-8"))}
+    assert shown == set(TABLE.names())
 
 
 def test_the_settings_file_is_made_from_the_settings() -> None:
@@ -63,8 +74,8 @@ def subcommands() -> list[str]:
 
 
 @pytest.mark.parametrize("command", subcommands())
-def test_every_command_is_described_in_the_readme(command: str) -> None:
-    assert f"`infinite-memory {command}" in README
+def test_every_command_is_described_in_the_reference(command: str) -> None:
+    assert f"`infinite-memory {command}" in COMMANDS
 
 
 def test_every_request_tells_what_it_is_for_and_what_its_fields_are() -> None:

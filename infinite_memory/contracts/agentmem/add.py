@@ -7,7 +7,8 @@ import dataclasses
 import datetime as dt
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from infinite_memory.contracts.agentmem.access import (
@@ -79,27 +80,71 @@ _SCALE = 10  # the engine's importance is 0 to 10
 async def add_memory(call: AgentMemCall) -> Reply:
     """Add a new memory about a user. Use it when the user asks to remember something or says what will matter later: one fact each.
     What is known already is not stored twice; what contradicts an older memory takes its place."""
-    fields = call.fields
-    draft = _draft(call)
-    kept, outcome = await _store(call, draft)
-    memory = kept.memory
+    added = await add(call)
+    memory = added.memory
     reply: Json = {
         "success": True,
         "memory_id": format_id(memory.memory_id),
-        "user_id": fields.text("user_id"),
+        "user_id": call.fields.text("user_id"),
         "content": memory.text,
         "memory_type": memory.type,
         "created_at": format_instant(memory.occurred_at),
-        "importance_score": round((memory.importance or 0.0) / _SCALE, 2),
+        "importance_score": added.importance,
         "scope_type": memory.owners["scope_type"],
-        "outcome": outcome,
+        "outcome": added.outcome,
     }
-    if kept.pending is not None:
-        reply["note"] = f"stored; it is found by meaning once it is embedded ({kept.pending})"
+    if added.pending_note is not None:
+        reply["note"] = added.pending_note
+    return reply | (serialize_findings(added.findings, format_id) if added.findings is not None else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a model made of a new memory: the facts in it, and whose place was taken. *failure* says why nothing was made of it."""
+
+    facts: Sequence[str] = ()
+    generated: bool = False
+    superseded: Sequence[MemoryId] = ()
+    superseded_by: MemoryId | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A memory that was added. ``findings`` is None for a duplicate, of which nothing is made."""
+
+    memory: MemoryRecord
+    outcome: str
+    pending_note: str | None
+    findings: Findings | None
+
+    @property
+    def importance(self) -> float:
+        """How much it matters, from 0 to 1."""
+        return round((self.memory.importance or 0.0) / _SCALE, 2)
+
+
+async def add(call: AgentMemCall) -> Added:
+    """Store what an `agentmem_add_memory` request says, and make sense of it."""
+    draft = _draft(call)
+    kept, outcome = await _store(call, draft)
+    note = None if kept.pending is None else f"stored; it is found by meaning once it is embedded ({kept.pending})"
+    findings = None
     if outcome != "duplicate":
         now = call.engine.now()
-        reply |= await _make_sense(call, memory, min(draft.occurred_at or now, now))
-    return reply
+        findings = await _make_sense(call, kept.memory, min(draft.occurred_at or now, now))
+    return Added(kept.memory, outcome, note, findings)
+
+
+def serialize_findings(findings: Findings, write_id: Callable[[MemoryId], str]) -> Json:
+    """Write what a model made of a memory, with ids as a contract writes them."""
+    reply: Json = {"facts": list(findings.facts)}
+    if findings.generated:
+        reply["superseded"] = [write_id(one) for one in findings.superseded]
+    reply["generated"] = findings.generated
+    if findings.superseded_by is not None:
+        reply["superseded_by"] = write_id(findings.superseded_by)
+    return reply | ({"model_error": findings.failure} if findings.failure is not None else {})
 
 
 def _draft(call: AgentMemCall) -> NewMemory:
@@ -197,13 +242,13 @@ def _says_same(memory: MemoryRecord, draft: NewMemory) -> bool:
     )
 
 
-async def _make_sense(call: AgentMemCall, memory: MemoryRecord, said_at: dt.datetime) -> Json:
+async def _make_sense(call: AgentMemCall, memory: MemoryRecord, said_at: dt.datetime) -> Findings:
     """Let the model, if there is one, draw facts and settle contradictions; whatever fails is said and nothing else.
 
     *said_at* is the time of this statement, which is not the memory's where an old one is said again.
     """
     if call.model is None:
-        return {"facts": [], "generated": False}
+        return Findings()
     try:
         older = await _nearest(call, memory)
         known = await extract_facts(call.model, memory.text, older)
@@ -213,7 +258,7 @@ async def _make_sense(call: AgentMemCall, memory: MemoryRecord, said_at: dt.date
     except Exception:  # a model's answer may be of any form
         log.exception("nothing could be made of a memory", extra={"event": "facts_failed"})
         why = "internal error; the log has the details"
-    return {"facts": [], "generated": False, "model_error": f"stored, but nothing was made of it: {why}"}
+    return Findings(failure=f"stored, but nothing was made of it: {why}")
 
 
 async def _nearest(call: AgentMemCall, memory: MemoryRecord) -> list[MemoryRecord]:
@@ -222,7 +267,7 @@ async def _nearest(call: AgentMemCall, memory: MemoryRecord) -> list[MemoryRecor
     return [one.memory for one in found if one.memory.memory_id != memory.memory_id][:COMPARED]
 
 
-async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, said_at: dt.datetime) -> Json:
+async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, said_at: dt.datetime) -> Findings:
     """Keep the facts, and let the newer of two statements supersede the older one, whichever was added first."""
     if known.facts:
         await call.engine.memories.update(memory.memory_id, MemoryUpdate(metadata={FACTS: list(known.facts)}))
@@ -230,16 +275,11 @@ async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, sai
     older = [one for one in others.values() if _said_at(one) <= said_at]
     for old in older:
         await _supersede(call, old.memory_id, memory.memory_id)
-    made: Json = {
-        "facts": list(known.facts),
-        "superseded": [format_id(one.memory_id) for one in older],
-        "generated": True,
-    }
     newer = max((one for one in others.values() if _said_at(one) > said_at), key=_said_at, default=None)
     if newer is not None:
         await _supersede(call, memory.memory_id, newer.memory_id)
-        made["superseded_by"] = format_id(newer.memory_id)
-    return made
+    newer_id = newer.memory_id if newer is not None else None
+    return Findings(known.facts, True, [one.memory_id for one in older], newer_id)
 
 
 def _said_at(memory: MemoryRecord) -> dt.datetime:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from infinite_memory.contracts.agentmem.access import check_agent, format_id, see_user
 from infinite_memory.contracts.agentmem.prompts import format_line, prompt_text
@@ -15,6 +16,7 @@ from infinite_memory.contracts.fields import Json
 from infinite_memory.engine.visibility import Visibility
 from infinite_memory.errors import ConfigError, EmbeddingError, InvalidRequestError, ModelError, SidecarNotReadyError
 from infinite_memory.llm.base import ChatMessage, Role, ask_model
+from infinite_memory.models import MemoryId
 from infinite_memory.text.bm25 import match_words
 
 MAX_TOKENS = 1000
@@ -38,6 +40,24 @@ UNSEARCHED = "Memories cannot be searched at the moment, so nothing can be said 
 async def chat(call: AgentMemCall) -> Reply:
     """Answer a message with what is remembered of the user in mind. Without a language model the answer is made of the memories and
     marked "generated": false."""
+    return {"success": True} | serialize_answer(await answer_message(call), format_id, with_context=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """An answer and the memories in its context. ``model`` wrote it, None where it is made of the memories."""
+
+    text: str
+    used: Sequence[Scored]
+    context_chars: int
+    duration_s: float
+    model: str | None
+    model_error: str
+    notes: Sequence[str]
+
+
+async def answer_message(call: AgentMemCall) -> ChatAnswer:
+    """Answer the message of an `agentmem_chat` request."""
     began = time.monotonic()
     fields = call.fields
     message, agent = fields.text("message"), fields.find_text("agent_id")
@@ -56,24 +76,30 @@ async def chat(call: AgentMemCall) -> Reply:
             model_error = f"the answer is made of the memories: {exc}"
             notes.append(model_error)
     call.conversations.add(key, message, answer)
+    chars = len(system) + sum(len(one.text) for one in turns)
+    model = call.model.name if generated and call.model is not None else None
+    return ChatAnswer(answer, found, chars, time.monotonic() - began, model, model_error, notes)
+
+
+def serialize_answer(answer: ChatAnswer, write_id: Callable[[MemoryId], str], *, with_context: bool) -> Json:
+    """Write an answer, with ids as a contract writes them; *with_context* adds AgentMem's other name for the memories used."""
     used = [
-        {"memory_id": format_id(one.memory.memory_id), "content": one.memory.text, "relevance": round(one.score, 4)}
-        for one in found
+        {"memory_id": write_id(one.memory.memory_id), "content": one.memory.text, "relevance": round(one.score, 4)}
+        for one in answer.used
     ]
-    reply: Json = {
-        "success": True,
-        "response": answer,
-        "memories_used": used,
-        "memory_context_used": used,
-        "context_length": len(system) + sum(len(one.text) for one in turns),
-        "response_time_ms": round(1000 * (time.monotonic() - began)),
-        "generated": generated,
+    reply: Json = {"response": answer.text, "memories_used": used}
+    if with_context:
+        reply["memory_context_used"] = used
+    reply |= {
+        "context_length": answer.context_chars,
+        "response_time_ms": round(1000 * answer.duration_s),
+        "generated": answer.model is not None,
     }
-    if generated and call.model is not None:
-        reply["model"] = call.model.name
-    if model_error:
-        reply["model_error"] = model_error
-    return reply | ({"note": "; ".join(notes)} if notes else {})
+    if answer.model is not None:
+        reply["model"] = answer.model
+    if answer.model_error:
+        reply["model_error"] = answer.model_error
+    return reply | ({"note": "; ".join(answer.notes)} if answer.notes else {})
 
 
 def extract(found: Sequence[Scored], without: str = NOTHING) -> str:

@@ -18,6 +18,7 @@ from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.field_types import FlagField, IntegerField, NameField
 from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.engine.engine import Engine
 from infinite_memory.llm.base import ChatMessage, Role
 from infinite_memory.models import MemoryRecord, floor_to_millisecond
 from infinite_memory.store.owners import Agent, OwnerCount
@@ -38,6 +39,11 @@ _ABOUT_THE_USER = frozenset({MemoryType.CORE.value, MemoryType.FACTUAL.value, Me
 )  # fmt: skip
 async def get_system_prompt(call: AgentMemCall) -> Reply:
     """Generate a personalized system prompt from what is known of a user. Use it at the start of a conversation."""
+    return {"success": True} | await make_prompt(call)
+
+
+async def make_prompt(call: AgentMemCall) -> Json:
+    """Write the system prompt that an `agentmem_get_system_prompt` request asks for, and what it is made of."""
     fields = call.fields
     agent = fields.find_text("agent_id")
     await check_agent(call.engine, agent)
@@ -49,7 +55,6 @@ async def get_system_prompt(call: AgentMemCall) -> Reply:
     history = _history(memories, turns, most) if fields.flag("include_history") else []
     last = max((memory.updated_at for memory in memories), default=None)
     return {
-        "success": True,
         "system_prompt": prompt_text(agent, _known(memories, liked, most), history, remembered=len(memories)),
         "user_id": user,
         "context": {
@@ -65,10 +70,15 @@ async def get_system_prompt(call: AgentMemCall) -> Reply:
 @TABLE.command("agentmem_list_agents", title="List agents", read_only=True, idempotent=True)
 async def list_agents(call: AgentMemCall) -> Reply:
     """List all agents that have, or had, memories. The counts are of current memories."""
-    whose = call.engine.visibility.agents_of  # None: agents of nobody in particular, for users' agents share ids
-    made = {one.agent_id: one for one in await call.engine.owners.list_agents() if one.user_id == whose}
-    agents = [serialize_agent(one, made.get(one.owner)) for one in await count_agents(call.engine)]
+    agents = await find_agents(call.engine)
     return {"success": True, "agents": agents, "total": len(agents)}
+
+
+async def find_agents(engine: Engine) -> list[Json]:
+    """List the agents that *engine* shows, each with the number of its current memories."""
+    whose = engine.visibility.agents_of  # None: agents of nobody in particular, for users' agents share ids
+    made = {one.agent_id: one for one in await engine.owners.list_agents() if one.user_id == whose}
+    return [serialize_agent(one, made.get(one.owner)) for one in await count_agents(engine)]
 
 
 def serialize_agent(counted: OwnerCount, made: Agent | None) -> Json:

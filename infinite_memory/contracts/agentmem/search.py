@@ -77,6 +77,28 @@ async def search_memories(call: AgentMemCall) -> Reply:
     """Search a user's memories semantically, by words, or by both. Use it before answering what may depend on what is known of the
     user."""
     began = time.monotonic()
+    found = await find_memories(call)
+    reply: Json = {
+        "success": True,
+        "results": [_result(one) for one in found.hits],
+        "total": found.total,
+        "total_results": found.total,
+        "search_time_ms": round(1000 * (time.monotonic() - began)),
+    }
+    return reply | ({"note": found.note} if found.note else {})
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMemories:
+    """The best hits, how many there are in all, and a note on what could not be used or counted."""
+
+    hits: Sequence[Scored]
+    total: int
+    note: str | None
+
+
+async def find_memories(call: AgentMemCall) -> FoundMemories:
+    """Search as an `agentmem_search_memories` request says."""
     fields = call.fields
     agent = fields.find_text("agent_id")
     await check_agent(call.engine, agent)
@@ -93,14 +115,7 @@ async def search_memories(call: AgentMemCall) -> Reply:
             note = "; ".join(filter(None, [note, f"total counts among the best {depth:,}"]))
     else:
         total = await call.engine.memories.count(await _visible(call.engine, visibility, kind))
-    reply: Json = {
-        "success": True,
-        "results": [_result(one) for one in passing[:limit]],
-        "total": total,
-        "total_results": total,
-        "search_time_ms": round(1000 * (time.monotonic() - began)),
-    }
-    return reply | ({"note": note} if note else {})
+    return FoundMemories(passing[:limit], total, note)
 
 
 async def search(

@@ -11,7 +11,7 @@ from infinite_memory.contracts.agentmem import add, chat, search  # enter their 
 from infinite_memory.contracts.agentmem import prompts as prompting
 from infinite_memory.contracts.agentmem.spec import SPEC
 from infinite_memory.contracts.agentmem.table import TABLE, AgentMemCall, Conversations
-from infinite_memory.contracts.base import Command, Reply
+from infinite_memory.contracts.base import Command
 from infinite_memory.contracts.errors import Column, get_code
 from infinite_memory.contracts.fields import Json, ValidationContext
 from infinite_memory.contracts.large_requests import check_fields
@@ -51,9 +51,10 @@ class AgentMemServer(ContractServer[AgentMemCall]):
         checking = ValidationContext(self._session.limits, self._session.zone)
         try:
             model = self._model or self._lent(call)
-            reply = await run_command(
+            opened = await open_call(
                 command, arguments, checking, self._engine, self._session, model, self._conversations
             )
+            reply = await command.run(opened)
         except InfiniteMemoryError as exc:
             reply = failure(exc)
             if reply["error"]["code"] == "INTERNAL_ERROR":
@@ -72,7 +73,7 @@ class AgentMemServer(ContractServer[AgentMemCall]):
         return SampledModel(call.sample, self._timeout_s) if call.can_sample else None
 
 
-async def run_command(
+async def open_call(
     command: Command[AgentMemCall],
     arguments: Mapping[str, Any],
     checking: ValidationContext,
@@ -80,14 +81,14 @@ async def run_command(
     session: ClientSession,
     model: ChatModel | None,
     conversations: Conversations,
-) -> Reply:
-    """Carry out a command; its warnings are left in *checking*. *model* is the one that may be asked.
+) -> AgentMemCall:
+    """Check *arguments* as a command takes them, and return the call.
 
     Raises:
-        InfiniteMemoryError: it failed.
+        InfiniteMemoryError: one is wrong, or the engine is not there.
     """
     fields = await check_fields(arguments, lambda: command.check(arguments, checking))
-    return await command.run(AgentMemCall(await engine(), session, fields, checking, model, conversations))
+    return AgentMemCall(await engine(), session, fields, checking, model, conversations)
 
 
 def failure(problem: InfiniteMemoryError) -> Json:

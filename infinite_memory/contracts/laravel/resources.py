@@ -74,10 +74,10 @@ async def read_resource(engine: Engine, session: ClientSession, uri: str) -> lis
     if memory is None:
         raise not_found(uuid)
     if name.endswith(_HISTORY):
-        earlier = await engine.memories.history(
-            memory.memory_id
-        )  # some of it may have been said while the memory was somebody's own
-        return _contents(uri, serialize_versions(memory, [one for one in earlier if view.allows(one)]))
+        history = await engine.memories.history(memory.memory_id)
+        # some of it may have been said while the memory was somebody's own
+        visible = [revision for revision in history.revisions if view.allows(revision)]
+        return _contents(uri, serialize_versions(memory, visible, history.older), history.older)
     return _contents(uri, serialize_memory(memory, links=await _links(engine, memory, view)))
 
 
@@ -99,8 +99,9 @@ async def _links(engine: Engine, memory: MemoryRecord, view: Visibility) -> list
     ]
 
 
-def _contents(uri: str, value: Json | list[Json]) -> list[Json]:
-    return noted_contents([{"uri": uri, "mimeType": _JSON, "text": json.dumps(value, ensure_ascii=False)}])
+def _contents(uri: str, value: Json | list[Json], older: int = 0) -> list[Json]:
+    warnings = (f"the first {older:,} versions are not shown",) if older else ()
+    return noted_contents([{"uri": uri, "mimeType": _JSON, "text": json.dumps(value, ensure_ascii=False)}], warnings)
 
 
 def _uuid(text: str) -> str | None:

@@ -53,8 +53,8 @@ def _is_light(value: Any) -> bool:
     return not isinstance(value, dict | list) and len(str(value)) <= INDEX_CHARS
 
 
-def serialize_versions(memory: MemoryRecord, earlier: list[MemoryRecord]) -> list[Json]:
-    """Write every version of a memory, oldest first, the current one last; numbered from 1."""
+def serialize_versions(memory: MemoryRecord, earlier: list[MemoryRecord], older: int) -> list[Json]:
+    """Return the versions of a memory, oldest first, the current one last; numbered from 1, the *older* ones that are left out too."""
     return [
         {
             "version": number,
@@ -67,5 +67,5 @@ def serialize_versions(memory: MemoryRecord, earlier: list[MemoryRecord]) -> lis
             "metadata": dict(one.metadata),
             "created_at": format_instant(one.updated_at),
         }
-        for number, one in enumerate([*earlier, memory], start=1)
+        for number, one in enumerate([*earlier, memory], start=older + 1)
     ]

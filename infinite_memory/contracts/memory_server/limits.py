@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infinite_memory.config import LimitsSettings
 from infinite_memory.errors import ConfigError
+from infinite_memory.settings import LimitsSettings
 
 QUERY_CHARS = 1000
 TAG_CHARS = 100

@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from infinite_memory import __version__
 from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.field_types import ChoicesField, FlagField, NameField, ObjectField, TextField
-from infinite_memory.contracts.fields import Field, Json
+from infinite_memory.contracts.fields import Field, Fields, Json
 from infinite_memory.contracts.native.repair import MAX_NAMED, named
 from infinite_memory.contracts.native.serializers import serialize_scope
 from infinite_memory.contracts.native.table import TABLE, CommandContext
 from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.maintenance import Done, Operation
 from infinite_memory.engine.stats import SecondModelStats
 from infinite_memory.errors import InvalidRequestError, truncated_repr
 from infinite_memory.jobs.consolidation import Tidied, Tidying
+from infinite_memory.models import Scope
 from infinite_memory.store.scope_cache import check_name
 
 Maintenance = enum.Enum("Maintenance", {one.name: one.value for one in (*Operation, *Tidying)})  # type: ignore[misc]
@@ -32,10 +34,15 @@ MIB = 1024 * 1024
 async def create_memory_scope(call: CommandContext) -> Reply:
     """Make a new scope: a context of its own, such as a project or a part of life. Names that differ only in case are the
     same."""
-    name = call.fields.text("scope_name")
-    check_name(name, "scope_name")
-    scope = await call.engine.scopes.create(name, call.fields.find_text("description") or "")
+    scope = await create_scope(call.engine, call.fields)
     return {"scope_id": scope.scope_id, "scope_name": scope.name, "outcome": "created"}
+
+
+async def create_scope(engine: Engine, fields: Fields) -> Scope:
+    """Make the scope that a request names."""
+    name = fields.text("scope_name")
+    check_name(name, "scope_name")
+    return await engine.scopes.create(name, fields.find_text("description") or "")
 
 
 @TABLE.command("list_memory_scopes", title="List scopes", read_only=True, idempotent=True)
@@ -65,6 +72,11 @@ async def set_active_scope(call: CommandContext) -> Reply:
 @TABLE.command("get_memory_stats", title="Statistics", read_only=True, idempotent=True)
 async def get_memory_stats(call: CommandContext) -> Reply:
     """Count memories, scopes and conversations, and tell the state of the parts."""
+    return {"stats": await collect_stats(call)}
+
+
+async def collect_stats(call: CommandContext) -> Json:
+    """Return the figures of the whole memory, as far as the caller sees it."""
     one = await call.engine.stats.collect()
     stats: Json = {
         "total_memories": one.total,
@@ -101,7 +113,7 @@ async def get_memory_stats(call: CommandContext) -> Reply:
         stats["model"]["hint"] = one.language_hint
     if one.model_failure:
         stats["model"]["failure"] = one.model_failure
-    return {"stats": stats}
+    return stats
 
 
 @TABLE.command(

@@ -11,9 +11,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from infinite_memory.clock import Clock, system_clock
-from infinite_memory.contracts.action_loop import ActionLoop
+from infinite_memory.contracts.action_loop import ActionLoop, find_command
 from infinite_memory.contracts.base import Command, Effect, Reply
 from infinite_memory.contracts.fields import Fields, Json, ValidationContext
+from infinite_memory.contracts.large_requests import check_fields
 
 # They enter their commands, in the order of the table.
 from infinite_memory.contracts.native import forget, admin, lifecycle, recall, repair, scopes, store  # isort: skip
@@ -73,17 +74,32 @@ class NativeContract(ActionLoop[CommandContext]):
     async def execute(
         self, command: Command[CommandContext], fields: Fields, checking: ValidationContext, progress: Progress
     ) -> Reply:
+        call = await self._make_call(command, fields, checking, progress)
+        reply = {"status": "OK"} | await command.run(call)
+        if call.session is not self.session:
+            self.session.active_scope = call.session.active_scope
+        return reply
+
+    async def open_call(self, action: str, fields: Mapping[str, Any], checking: ValidationContext) -> CommandContext:
+        """Check *fields* as the command *action* takes them, and return the call, for who writes the reply in another form.
+
+        Raises:
+            InfiniteMemoryError: a field is wrong, or the engine is not there.
+        """
+        command, request = find_command(TABLE, action), {**fields, "action": action}
+        checked = await check_fields(request, lambda: self.check(command, request, checking))
+        return await self._make_call(command, checked, checking, no_progress)
+
+    async def _make_call(
+        self, command: Command[CommandContext], fields: Fields, checking: ValidationContext, progress: Progress
+    ) -> CommandContext:
         session = self.session
         if "timezone" in fields:
             session = dataclasses.replace(session, zone=fields["timezone"])
         engine = None if command.offline else await self.engine()
-        call = CommandContext(
+        return CommandContext(
             engine, session, fields, checking, self._clock, progress, open_administration=self._administration
         )
-        reply = {"status": "OK"} | await command.run(call)
-        if session is not self.session:
-            self.session.active_scope = session.active_scope
-        return reply
 
 
 def _get_zone(command: Command[CommandContext], request: Mapping[str, Any], checking: ValidationContext) -> ZoneInfo:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.field_types import (
     ChoiceField,
@@ -15,7 +17,7 @@ from infinite_memory.contracts.field_types import (
 from infinite_memory.contracts.native.serializers import serialize_memory
 from infinite_memory.contracts.native.table import TABLE, CommandContext, IdField, memory_id
 from infinite_memory.engine.forget import MAX_REPORTED_IDS
-from infinite_memory.engine.types import ForgetMode, ForgetTarget
+from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget
 from infinite_memory.errors import InvalidRequestError
 from infinite_memory.models import MemoryId
 
@@ -41,6 +43,24 @@ MIN_CONFIDENCE = {ForgetMode.SOFT: 0.75, ForgetMode.HARD: 0.95}  # what cannot b
 async def delete_memory(call: CommandContext) -> Reply:
     """Forget memories by id, scope, tag or words. Soft (the default) hides them everywhere and is undone by
     `restore_memory`; hard removes them for good. Use it only when the user asks to forget something."""
+    return serialize_forgotten(await forget(call), text_name="text")
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetReport:
+    """What was forgotten, how far, and whether it was only a try."""
+
+    result: ForgetResult
+    mode: ForgetMode
+    dry_run: bool
+
+
+async def forget(call: CommandContext) -> ForgetReport:
+    """Forget what a `delete_memory` request names.
+
+    Raises:
+        InvalidRequestError: nothing is named, or what is named is empty.
+    """
     fields, named = call.fields, call.fields.inner("target")
     if not list(named.given()):
         empty = named.at(named.empty[0]) if named.empty else "target"
@@ -62,17 +82,23 @@ async def delete_memory(call: CommandContext) -> Reply:
         min_confidence=MIN_CONFIDENCE[mode] if least is None else least,
         limit=fields.integer("limit") if "limit" in fields else QUERY_LIMIT,
     )
-    gone = await call.engine.forget.matching(target, mode, dry_run=fields.flag("dry_run"))
+    dry_run = fields.flag("dry_run")
+    return ForgetReport(await call.engine.forget.matching(target, mode, dry_run=dry_run), mode, dry_run)
+
+
+def serialize_forgotten(report: ForgetReport, *, text_name: str) -> Reply:
+    """Write what was forgotten; *text_name* is what a contract calls the text of a memory."""
+    gone, mode = report.result, report.mode
     reply: Reply = {
-        "deleted_count": 0 if fields.flag("dry_run") else len(gone.memory_ids),
+        "deleted_count": 0 if report.dry_run else len(gone.memory_ids),
         "memory_ids": list(gone.memory_ids[:MAX_REPORTED_IDS]),
         "forget_mode": mode.value,
     }
-    if fields.flag("dry_run"):
+    if report.dry_run:
         reply |= {"dry_run": True, "would_delete": len(gone.memory_ids)}
     if gone.texts:
         reply["memories"] = [
-            {"memory_id": one, "text": gone.texts[one]}
+            {"memory_id": one, text_name: gone.texts[one]}
             for one in gone.memory_ids[:MAX_REPORTED_IDS]
             if one in gone.texts
         ]
@@ -81,7 +107,7 @@ async def delete_memory(call: CommandContext) -> Reply:
     notes = [gone.note] if gone.note else []
     if len(gone.memory_ids) > MAX_REPORTED_IDS:
         notes.append(f"the first {MAX_REPORTED_IDS:,} ids are listed")
-    if gone.removed_scope is not None and not fields.flag("dry_run"):
+    if gone.removed_scope is not None and not report.dry_run:
         notes.append("the scope is archived; restore_memory with its name undoes it" if mode is ForgetMode.SOFT else
                      "the scope and all that was in it are removed for good")  # fmt: skip
     if notes:

@@ -38,7 +38,12 @@ _RESULTS: dict[str, Json] = {
     "store_memory": _KEPT,
     "store_memories": {"stored": _COUNT, "failed": _COUNT, "results": _OBJECTS},
     "update_memory": {**_KEPT, "revision": _COUNT},
-    "get_memory": {"memory": {"type": "object", "properties": _MEMORY}, "revisions": _MEMORIES},
+    "get_memory": {
+        "memory": {"type": "object", "properties": _MEMORY},
+        "revisions": _MEMORIES,
+        "older_revisions": _COUNT,
+        "note": _TEXT,
+    },
     "retrieve_memory": {"results": _MATCHES, "scopes_searched": _TEXTS},
     "search_by_tag": _LISTED,
     "search_by_scope": _LISTED,

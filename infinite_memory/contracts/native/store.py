@@ -10,6 +10,7 @@ from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.field_types import (
     FlagField,
     InstantField,
+    IntegerField,
     ListField,
     NameField,
     NumberField,
@@ -25,11 +26,24 @@ from infinite_memory.contracts.native.table import TABLE, CommandContext, IdFiel
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.records import changed
 from infinite_memory.engine.types import MemoryUpdate, NewMemory, StoreResult
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, LimitExceededError, truncated_repr
+from infinite_memory.errors import (
+    InfiniteMemoryError,
+    InvalidRequestError,
+    LimitExceededError,
+    MemoryChangedError,
+    truncated_repr,
+)
 from infinite_memory.models import DETAILS, FIELDS, FieldType, MemoryRecord, fold
+from infinite_memory.store.base import RevisionPage
 from infinite_memory.store.scope_cache import check_name
 
 FEW_ENTRIES = 20  # of a bulk are checked without a thread
+BEFORE_FIELD = IntegerField(
+    name="before_revision",
+    about="Only versions before this revision, where a reply could not hold all",
+    low=1,
+    high=1 << 53,
+)
 
 
 class KindField(TextField):
@@ -88,9 +102,13 @@ STORE_FIELDS: tuple[Field, ...] = (
 async def store_memory(call: CommandContext) -> Reply:
     """Store a piece of information for good. Use it when the user asks to remember something, or says something worth
     keeping: facts, preferences, decisions, dates. One fact for each memory. The same text stored twice is two memories."""
+    return _kept(await store(call))
+
+
+async def store(call: CommandContext) -> StoreResult:
+    """Store what a `store_memory` request says."""
     draft = await check_fields(dict(call.fields.inner("metadata").free), lambda: _draft(call, call.fields))
-    kept = await call.engine.memories.store(draft, create_scope=call.session.auto_create)
-    return _kept(kept)
+    return await call.engine.memories.store(draft, create_scope=call.session.auto_create)
 
 
 @TABLE.command(
@@ -135,6 +153,16 @@ async def store_memories(call: CommandContext) -> Reply:
 async def update_memory(call: CommandContext) -> Reply:
     """Change the text, tags or other parts of a memory. What it said before stays readable with `get_memory`. Use it when a
     fact has changed or was wrong."""
+    result = await update(call)
+    return _kept(result) | {"outcome": "updated", "revision": result.memory.revision}
+
+
+async def update(call: CommandContext) -> StoreResult:
+    """Change what an `update_memory` request says.
+
+    Raises:
+        InvalidRequestError: nothing is to change, or the scope is.
+    """
     fields, meta = call.fields, call.fields.inner("metadata")
     if meta.free.get("scope") is not None:
         raise InvalidRequestError(
@@ -157,23 +185,26 @@ async def update_memory(call: CommandContext) -> Reply:
     await check_fields(changes.metadata or {}, lambda: _check_metadata(changes.metadata or {}, call))
 
     def check(old: MemoryRecord) -> None:
+        if call.session.expected_revision not in (None, old.revision):
+            raise MemoryChangedError(old.memory_id)
         if changes.metadata is not None:
             _check_metadata(changed(old, changes).metadata, call)
 
-    kept = await call.engine.memories.update(memory_id(fields), changes, check=check)
-    return _kept(kept) | {"outcome": "updated", "revision": kept.memory.revision}
+    return await call.engine.memories.update(memory_id(fields), changes, check=check)
 
 
 @TABLE.command(
     "get_memory",
     IdField(name="memory_id", about="Id of the memory", required=True),
+    BEFORE_FIELD,
     title="Read a memory", read_only=True, idempotent=True,
 )  # fmt: skip
 async def get_memory(call: CommandContext) -> Reply:
     """Read one memory by its id, whole, with what it said before it was changed."""
     memory = await call.engine.memories.get(memory_id(call.fields))
-    history = await call.engine.memories.history(memory.memory_id)
-    return {
+    before = call.fields.integer(BEFORE_FIELD.name) if BEFORE_FIELD.name in call.fields else None
+    history = await call.engine.memories.history(memory.memory_id, before)
+    reply = {
         "memory": serialize_memory(call.engine, memory)
         | {
             "created_at": format_instant(memory.created_at),
@@ -183,9 +214,19 @@ async def get_memory(call: CommandContext) -> Reply:
         "revisions": [
             serialize_memory(call.engine, old)
             | {"revision": old.revision, "updated_at": format_instant(old.updated_at)}
-            for old in history
+            for old in history.revisions
         ],
     }
+    return reply | older_revisions(history)
+
+
+def older_revisions(page: RevisionPage) -> Reply:
+    """Return what a reply says of the versions that did not fit into it: nothing, where all did."""
+    if not page.older:
+        return {}
+    first = page.revisions[0].revision
+    note = f"{page.older:,} versions before revision {first:,} are not shown; before_revision={first} lists them"
+    return {"older_revisions": page.older, "note": note}
 
 
 def _drafts(call: CommandContext, entries: Sequence[Any]) -> list[NewMemory | InfiniteMemoryError]:
@@ -259,12 +300,14 @@ def _check_metadata(metadata: Mapping[str, Any], call: CommandContext, path: str
 
 def _kept(kept: StoreResult) -> Json:
     reply: Json = {"memory_id": kept.memory.memory_id, "scope": kept.scope.name, "outcome": "stored"}
-    if kept.pending is not None:
-        reply |= {
-            "embedding": "pending",
-            "note": f"stored; it is found by meaning once it is embedded ({kept.pending})",
-        }
-    return reply
+    return reply | serialize_pending(kept)
+
+
+def serialize_pending(result: StoreResult) -> Json:
+    """Return what a reply says of a memory that is not embedded yet: nothing, where it is."""
+    if result.pending is None:
+        return {}
+    return {"embedding": "pending", "note": f"stored; it is found by meaning once it is embedded ({result.pending})"}
 
 
 def _failed(problem: InfiniteMemoryError) -> Json:

@@ -40,6 +40,7 @@ from infinite_memory.store.scope_cache import GLOBAL, is_all
 from infinite_memory.time_expressions import EXAMPLES, Anchor, FoundTime, find_time
 
 MAX_TIME_CHARS = 1000  # of words about a time; reading a thousand takes a core 50 ms at worst
+MAX_QUESTION_CHARS = 200  # of a question that is looked at for words of time while it is typed
 SCOPE_ABOUT = "Name of a scope, or ALL; without it the active scope and Global are searched"
 
 
@@ -245,6 +246,14 @@ async def span_of_words(call: CommandContext, words: str, field: str) -> FoundTi
             field, f"there is no time in {truncated_repr(words)}; try for example {examples}, or a range"
         )
     return found
+
+
+async def find_time_words(question: str, now: dt.datetime, zone: ZoneInfo) -> tuple[str, str] | None:
+    """Return the words of time in a question, and what it says beside them; None where there are none, or it is long."""
+    if len(question) > MAX_QUESTION_CHARS:
+        return None
+    found = await in_thread(lambda: find_time(question, now, zone))
+    return None if found is None else (found.words, found.rest)
 
 
 def memory_id(fields: Fields) -> MemoryId:

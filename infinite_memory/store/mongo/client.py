@@ -1,4 +1,9 @@
-"""One store's way to its server: the client, how long an operation may take, and what is done when the server goes away."""
+"""One store's way to its server: the client, how long an operation may take, and what is done when the server goes away.
+
+Why a server that was started again gets a new client: a connection that the driver opens while a member of a replica set starts says
+for as long as it lives that there are no sessions, and the driver keeps it. Every transaction over it fails, and writes over it are
+not repeated.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from infinite_memory.errors import ConfigError, StoreError, StoreUnavailableError
 from infinite_memory.store import descriptors
 from infinite_memory.store.document_checks import CHECKED_CODEC
-from infinite_memory.store.mongo.driver_errors import translated
+from infinite_memory.store.mongo.driver_errors import lacks_sessions, translated
 from infinite_memory.store.mongo.drivers import DRIVERS, Client, close_client, make_client
 from infinite_memory.store.mongo.stale_transactions import APP_NAME
 from infinite_memory.store.set_aside import SetAside
@@ -39,9 +44,20 @@ class Connection:
     """Operations on one database, each within a time limit, with errors translated.
 
     After a failure the URI is asked for again before the next operation, so that a server of ours that died is started.
+
+    Args:
+        process: Returns the process id of a server of ours; another one means that it was started again.
     """
 
-    def __init__(self, uri: UriSource, *, database: str, driver: str, timeout_s: float) -> None:
+    def __init__(
+        self,
+        uri: UriSource,
+        *,
+        database: str,
+        driver: str,
+        timeout_s: float,
+        process: Callable[[], int | None] = lambda: None,
+    ) -> None:
         if driver not in DRIVERS:
             raise ConfigError(f"mongodb.driver: {driver!r} is none of {', '.join(DRIVERS)}")
         self._source = uri
@@ -50,9 +66,11 @@ class Connection:
         self.timeout_s = timeout_s
         self._is_ours = not isinstance(uri, str)
         self.hint = _HINT if isinstance(uri, str) else _OWN_HINT
+        self._process = process
         self._client: Client | None = None
-        self._uri = ""
-        self._doubtful = True
+        self._retired: list[Client] = []
+        self._uri, self._pid = "", process()
+        self._doubtful, self._is_stale = True, False
         self._asking: asyncio.Task[str] | None = None
         self._under_way = 0
         self._quiet, self._free = asyncio.Event(), asyncio.Event()
@@ -85,8 +103,9 @@ class Connection:
                         await database.command("ping")
                 with translated(self.hint), pymongo.timeout(self.timeout_s * factor):
                     yield database
-            except StoreUnavailableError:
+            except StoreUnavailableError as exc:
                 self._doubtful = True
+                self._is_stale |= lacks_sessions(exc.__cause__)
                 raise
 
     @contextlib.asynccontextmanager
@@ -123,6 +142,8 @@ class Connection:
                 self._under_way -= 1
                 if self._under_way == 0:
                     self._quiet.set()
+                    while self._retired:
+                        await close_client(self._retired.pop())
 
     async def _held_up(self) -> None:
         """Wait until nobody works in `exclusive`; not longer than an operation may take where they wait for the server too.
@@ -152,13 +173,14 @@ class Connection:
         Args:
             patient: Whether to wait for a server of ours for as long as its start takes.
         """
-        if self._doubtful or self._client is None:
+        if self._doubtful or self._client is None or self._process() != self._pid:
             uri = await self._ask_uri(patient=patient)
-            if self._client is None or uri != self._uri:
-                await self.close()
+            if self._client is None or self._is_stale or (uri, self._process()) != (self._uri, self._pid):
                 with translated(self.hint):
-                    self._client = make_client(self._driver, uri, self._options())
-                self._uri = uri
+                    client = make_client(self._driver, uri, self._options())
+                if self._client is not None:
+                    self._retired.append(self._client)  # operations under way end on it
+                self._client, self._uri, self._pid, self._is_stale = client, uri, self._process(), False
             self._doubtful = False
         return self._client.get_database(
             self._name, codec_options=CHECKED_CODEC, read_preference=ReadPreference.PRIMARY
@@ -171,8 +193,10 @@ class Connection:
     async def close(self) -> None:
         """Let go of all connections; idempotent."""
         if self._client is not None:
-            client, self._client = self._client, None
-            await close_client(client)
+            self._retired.append(self._client)
+            self._client = None
+        while self._retired:
+            await close_client(self._retired.pop())
         self._doubtful = True
 
     async def _ask_uri(self, *, patient: bool) -> str:

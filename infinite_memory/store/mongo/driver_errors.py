@@ -43,7 +43,7 @@ def translated(hint: str) -> Iterator[None]:
 
 def translate(exc: Exception, hint: str) -> InfiniteMemoryError:
     """Choose our error for one of the driver's."""
-    if isinstance(exc, errors.ConfigurationError):
+    if isinstance(exc, errors.ConfigurationError) and not lacks_sessions(exc):
         return ConfigError(f"mongodb.uri cannot be used: {_short(exc)}")
     if _is_unavailable(exc):
         return StoreUnavailableError(f"MongoDB does not answer ({_short(exc)}); {hint}")
@@ -65,9 +65,16 @@ def _is_duplicate(exc: Exception) -> bool:
     return isinstance(exc, errors.OperationFailure) and exc.code == _DUPLICATE_KEY
 
 
+def lacks_sessions(exc: BaseException | None) -> bool:
+    """True if a connection was opened while its server was starting, and says for ever that there are no sessions."""
+    return isinstance(exc, errors.ConfigurationError) and str(exc).startswith("Sessions are not supported")
+
+
 def _is_unavailable(exc: Exception) -> bool:
-    if isinstance(exc, errors.ConnectionFailure | errors.WTimeoutError):
+    if isinstance(exc, errors.ConnectionFailure | errors.WTimeoutError) or lacks_sessions(exc):
         return True
+    if isinstance(exc, errors.InvalidOperation) and str(exc).endswith("after close"):
+        return True  # the server was started again meanwhile, and this client given up
     if isinstance(exc, errors.OperationFailure) and exc.code in _GONE_AWAY_CODES:
         return True
     return isinstance(exc, errors.PyMongoError) and exc.timeout

@@ -12,8 +12,8 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from infinite_memory.models import Link, MemoryId, ScopeId, floor_to_millisecond
+from infinite_memory.store.base import Links
 from infinite_memory.store.document_fields import DocumentKind
-from infinite_memory.store.links import Links
 from infinite_memory.store.mongo import schema
 from infinite_memory.store.mongo.client import Connection
 from infinite_memory.store.mongo.mapping import find_object_id, object_id

@@ -1,44 +1,162 @@
-"""Writes to the collections of memories, inside an operation or a transaction that the caller holds."""
+"""Writing memories: new ones, changes that check the revision, hiding, and removing for good.
+
+Methods that take many ids work through them in batches, so that no single operation is long.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import asyncio
+import dataclasses
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bson import ObjectId
+
+from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.models import Embedding, MemoryId, MemoryRecord, ScopeId, floor_to_millisecond
+from infinite_memory.store.base import Located
+from infinite_memory.store.mongo import change_feed as changes
+from infinite_memory.store.mongo import mapping, schema
+from infinite_memory.store.mongo.client import Connection
+from infinite_memory.store.mongo.drivers import Document, in_transaction
+from infinite_memory.store.mongo.memory_reads import WITHOUT_VECTORS, MemoryReader, batches, get_collection
+from infinite_memory.store.mongo.scopes import Scopes
+
+if TYPE_CHECKING:
+    from pymongo.asynchronous.client_session import AsyncClientSession
+
+
 from typing import TYPE_CHECKING, NoReturn
 
 from pymongo.errors import BulkWriteError
 
 from infinite_memory.errors import MemoryChangedError, MemoryNotFoundError
-from infinite_memory.models import MemoryRecord, ScopeId
-from infinite_memory.store.base import Located
-from infinite_memory.store.mongo import mapping, schema
 from infinite_memory.store.mongo.client import Database
-from infinite_memory.store.mongo.drivers import Document, in_transaction
 
 if TYPE_CHECKING:
     from bson import ObjectId
     from pymongo.asynchronous.client_session import AsyncClientSession
-    from pymongo.asynchronous.collection import AsyncCollection
 
-WITHOUT_VECTORS = {"embedding": 0}
-
-_BATCH = 1000  # ids in one operation, so that none is long
+_FEW = 20  # documents written before others get their turn
 
 
-def get_collection(database: Database, scope_id: ScopeId) -> AsyncCollection[Document]:
-    """Give the collection of a scope's memories."""
-    return database[schema.collection_name(mapping.object_id(scope_id))]
+class MemoryWriter:
+    """Writes to the collections of all scopes over one connection. ``polled``: whether the server has no transactions."""
 
+    def __init__(self, connection: Connection, scopes: Scopes, reader: MemoryReader) -> None:
+        self._connection, self._scopes, self._reader = connection, scopes, reader
+        self.polled = False
 
-def batches(located: Located) -> Iterator[tuple[ScopeId, list[ObjectId]]]:
-    """Sort ids by scope, in batches; what cannot be an id is left out."""
-    by_scope: dict[ScopeId, list[ObjectId]] = {}
-    for memory_id, scope_id in located.items():
-        key = mapping.find_object_id(memory_id)
-        if key is not None and mapping.find_object_id(scope_id) is not None:
-            by_scope.setdefault(scope_id, []).append(key)
-    for scope_id, keys in by_scope.items():
-        for start in range(0, len(keys), _BATCH):
-            yield scope_id, keys[start : start + _BATCH]
+    async def insert(self, memories: Sequence[MemoryRecord]) -> None:
+        if not memories:
+            return
+        if len(memories) <= _FEW:
+            by_scope = _documents_by_scope(memories)
+        else:
+            by_scope = await asyncio.to_thread(_documents_by_scope, memories)
+        await self._scopes.check(set(by_scope))
+        async with self._connection.operation(factor=1 + len(memories) / 100, asks_first=False) as database:
+            if len(memories) == 1:
+                [(scope_id, [document])] = by_scope.items()
+                await get_collection(database, scope_id).insert_one(document)
+            elif self.polled:
+                await insert_or_undo(database, by_scope)
+            else:
+                await insert_together(database, by_scope)
+        # A scope that was removed at this moment took them along, or a collection without a scope holds them.
+        await self._scopes.check(set(by_scope))
+
+    async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
+        after = dataclasses.replace(memory, revision=memory.revision + 1)
+        async with self._connection.operation() as database:
+            await compare_and_swap(database, memory, mapping.to_document(after), revise=revise)
+        return after
+
+    async def write_batch(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        if self.polled:
+            return await self._write_or_undo(new, changed)
+        await self._scopes.check({memory.scope_id for memory in (*new, *changed)})
+        after = [dataclasses.replace(memory, revision=memory.revision + 1) for memory in changed]
+
+        async def work(session: AsyncClientSession) -> None:
+            for before, memory in zip(changed, after, strict=True):
+                await compare_and_swap(database, before, mapping.to_document(memory), session=session)
+            for memory in new:
+                await get_collection(database, memory.scope_id).insert_one(mapping.to_document(memory), session=session)
+
+        async with self._connection.operation(factor=1 + (len(new) + len(changed)) / 50) as database:
+            await in_transaction(database.client, work)
+        await self._scopes.check({memory.scope_id for memory in (*new, *changed)})
+        return after
+
+    async def _write_or_undo(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Write without a transaction; after a failure, put back what was replaced."""
+        olds = await self._reader.fetch({one.memory_id: one.scope_id for one in changed}, deleted=None, vectors=True)
+        done: list[MemoryRecord] = []
+        try:
+            for memory in changed:
+                done.append(await self.replace(memory, revise=True))
+            await self.insert(new)
+        except InfiniteMemoryError:
+            for memory in reversed(done):
+                await self.replace(dataclasses.replace(olds[memory.memory_id], revision=memory.revision), revise=False)
+            raise
+        return done
+
+    async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
+        change = {
+            "$set": {"embedding": mapping.embedding_to_document(embedding)},
+            "$inc": {"revision": 1},
+            **schema.CHANGED_NOW,
+        }
+        query = {"_id": mapping.object_id(memory_id), "revision": revision}
+        async with self._connection.operation() as database:
+            return (await get_collection(database, scope_id).update_one(query, change)).matched_count == 1
+
+    async def soft_delete(self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False) -> list[MemoryId]:
+        hidden = {"live": False, "deleted_at": floor_to_millisecond(deleted_at)}
+        return await self._mark(located, live=True, change={"$set": hidden | ({"pruned": True} if pruned else {})})
+
+    async def undelete(self, located: Located) -> list[MemoryId]:
+        return await self._mark(
+            located, live=False, change={"$set": {"live": True}, "$unset": {"deleted_at": "", "pruned": ""}}
+        )
+
+    async def _mark(self, located: Located, *, live: bool, change: Mapping[str, Any]) -> list[MemoryId]:
+        """Change those memories that are live or not; a mark of this very call tells which they were."""
+        mark = ObjectId()
+        update = {**change, "$set": {**change["$set"], "mark": mark}, "$inc": {"revision": 1}, **schema.CHANGED_NOW}
+        changed: list[MemoryId] = []
+        for scope_id, ids in batches(located):
+            async with self._connection.operation() as database:
+                memories = get_collection(database, scope_id)
+                result = await memories.update_many({"_id": {"$in": ids}, "live": live}, update)
+                if result.matched_count:
+                    found = memories.find({"_id": {"$in": ids}, "mark": mark}, {"_id": 1})
+                    changed += [MemoryId(str(one["_id"])) async for one in found]
+        return changed
+
+    async def remove(self, located: Located) -> list[MemoryId]:
+        removed: list[MemoryId] = []
+        for scope_id, ids in batches(located):
+            async with self._connection.operation(factor=2) as database:
+                memories = get_collection(database, scope_id)
+                there = [one["_id"] async for one in memories.find({"_id": {"$in": ids}}, {"_id": 1})]
+                if not there:
+                    continue
+                # The memory goes last: while it is there, a repeated call finishes the work.
+                if self.polled:
+                    await changes.write_tombstones(database, mapping.object_id(scope_id), there)
+                await database[schema.REVISIONS].delete_many({"memory_id": {"$in": there}})
+                ends = [{"from_id": {"$in": there}}, {"to_id": {"$in": there}}]
+                await database[schema.LINKS].delete_many({"$or": ends})
+                await database[schema.USES].delete_many({"_id": {"$in": there}})
+                await memories.delete_many({"_id": {"$in": there}})
+                # Somebody who was changing one of them may have kept a version meanwhile.
+                await database[schema.REVISIONS].delete_many({"memory_id": {"$in": there}})
+                removed += [MemoryId(str(key)) for key in there]
+        return removed
 
 
 async def insert_together(database: Database, by_scope: Mapping[ScopeId, list[Document]]) -> None:
@@ -104,3 +222,10 @@ async def _raise_conflict(database: Database, memory: MemoryRecord, session: Asy
     if await get_collection(database, memory.scope_id).find_one(key, {"_id": 1}, session=session) is None:
         raise MemoryNotFoundError(memory.memory_id)
     raise MemoryChangedError(memory.memory_id)
+
+
+def _documents_by_scope(memories: Iterable[MemoryRecord]) -> dict[ScopeId, list[Document]]:
+    by_scope: dict[ScopeId, list[Document]] = {}
+    for memory in memories:
+        by_scope.setdefault(memory.scope_id, []).append(mapping.to_document(memory))
+    return by_scope

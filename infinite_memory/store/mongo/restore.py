@@ -186,6 +186,8 @@ class RestoreJob(Restore):
                     continue
             else:
                 document["scope_id"] = scope_id
+            if "moved_from" in document:
+                document["moved_from"] = self._scope_of.get(str(document["moved_from"]), document["moved_from"])
             if chunk.collection == schema.REVISIONS and document["memory_id"] not in self._added:
                 continue
             if self._only:

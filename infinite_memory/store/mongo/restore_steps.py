@@ -1,4 +1,4 @@
-"""Putting into place what a restore staged, or moving one scope into another: steps that are written down first.
+"""Putting into place what a restore staged, or moving a memory or a scope into another: steps that are written down first.
 
 The plan stands in ``meta`` (``restore.<id>``), and each of its steps may be done twice. So a process that dies among them is
 finished by whoever connects next, and one whose server goes away waits for it; a process that dies before leaves only collections
@@ -24,7 +24,7 @@ from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from infinite_memory.store.copies import retry_while_away
 from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind, check_document
-from infinite_memory.store.mongo import schema
+from infinite_memory.store.mongo import moves, schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import aggregate
 from infinite_memory.store.mongo.snapshot import LOCAL_PREFIXES, LOCAL_VALUES, MEMORIES, STAGED
@@ -135,6 +135,8 @@ async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> 
                 await _merge(database, step["from"], schema.META)
         elif step["do"] == "pour":
             await _pour(database, step["from"], step["to"], step["mark"])
+        elif step["do"] == "move":
+            await moves.apply_step(database, step)
         elif step["do"] == "rescope":
             for shared in schema.BELONGING:
                 await database[shared].update_many({"scope_id": step["from"]}, {"$set": {"scope_id": step["to"]}})

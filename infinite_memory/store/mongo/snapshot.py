@@ -187,7 +187,9 @@ def _schema_version(entry: Mapping[str, Any] | None) -> int:
 
 
 async def _check_settled(snapshot: MongoSnapshot) -> None:
-    if await snapshot._documents(schema.META, {"_id": {"$regex": "^restore\\."}, "state": "committing"}):
+    """Raise if a restore is putting its data into place; a journal that was spoiled is set aside, and of none."""
+    journals = await snapshot._documents(schema.META, {"_id": {"$regex": "^restore\\."}, "state": "committing"})
+    if not all(check_document(DocumentKind.META, journal) for journal in journals):
         raise StoreError("a restore is putting its data into place; try again in a moment")
 
 

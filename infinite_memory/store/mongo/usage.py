@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pymongo import UpdateOne
 
 from infinite_memory.models import MemoryId, ScopeId, floor_to_millisecond
+from infinite_memory.store.base import Use, Uses
 from infinite_memory.store.document_fields import DocumentKind
 from infinite_memory.store.mongo import schema
 from infinite_memory.store.mongo.client import Connection
 from infinite_memory.store.mongo.mapping import object_id
-from infinite_memory.store.usage import Use, Uses
 
 
 class MongoUses(Uses):

@@ -40,41 +40,41 @@ class CountReader(Matcher):
         count = fixed or number
         return Part(count, unit) if sign < 0 and 0 < count <= _MAX_COUNT else None
 
-    def _continues_count(self, at: int, entry: Entry) -> bool:
+    def _continues_count(self, index: int, entry: Entry) -> bool:
         """True if what stands before belongs to the count: the "one day ago" of "twenty-one days ago", or "1 hour 20 minutes"."""
         if entry.words[0] != NUMBER and NUMBER in entry.words:
             return False
-        before = self._word(at - 1)
-        if before is None or at < 1:
+        before = self._word(index - 1)
+        if before is None or index < 1:
             return False
-        if before.folded.isdigit() or before.value is not None or self._ends_number(at - 1):
+        if before.folded.isdigit() or before.value is not None or self._ends_number(index - 1):
             return True
-        gap = at - 2 if len(before.folded) <= _MAX_JOINT and before.is_letters else at - 1
+        gap = index - 2 if len(before.folded) <= _MAX_JOINT and before.is_letters else index - 1
         return any(
             unit.kind is Kind.UNIT and self._ends_number(gap - 1) for unit, _, _ in self._entries(gap, Kind.UNIT)
         )
 
-    def _ends_number(self, at: int) -> bool:
-        """True if *at* is the last word of a number in digits or words, or one inside it."""
+    def _ends_number(self, index: int) -> bool:
+        """True if *index* is the last word of a number in digits or words, or one inside it."""
         return any(
-            (spelled := self._spelled(start)) is not None and spelled[1] > at
-            for start in range(max(0, at - _MAX_SPELLING), at + 1)
+            (spelled := self._spelled(start)) is not None and spelled[1] > index
+            for start in range(max(0, index - _MAX_SPELLING), index + 1)
         )
 
-    def _joined_counts(self, at: int) -> tuple[list[Part], int] | None:
+    def _joined_counts(self, index: int) -> tuple[list[Part], int] | None:
         """Read "1 hour 20 minutes ago", with or without a short word between: the count of the last part says that it is past."""
         parts: list[Part] = []
-        place = at
-        while len(parts) < _MAX_PARTS and (spelled := self._spelled(place)):
+        position = index
+        while len(parts) < _MAX_PARTS and (spelled := self._spelled(position)):
             units = self._entries(spelled[1], Kind.UNIT)
-            last = [row for row in self._entries(place, Kind.COUNTED) if row[0].words[0] == NUMBER]
+            last = [row for row in self._entries(position, Kind.COUNTED) if row[0].words[0] == NUMBER]
             if parts and last and (part := self._part(last[0][0], last[0][2])) and part.unit < parts[-1].unit:
                 return [*parts, part], last[0][1]
             if not units or not 0 < spelled[0] <= _MAX_COUNT or (parts and units[0][0].value >= parts[-1].unit):
                 return None
             parts.append(Part(spelled[0], units[0][0].value))
-            place = units[0][1]
-            joint = self._word(place)
-            if joint is not None and self._spelled(place) is None and len(joint.folded) <= _MAX_JOINT:
-                place += 1
+            position = units[0][1]
+            joint = self._word(position)
+            if joint is not None and self._spelled(position) is None and len(joint.folded) <= _MAX_JOINT:
+                position += 1
         return None

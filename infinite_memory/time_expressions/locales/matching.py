@@ -25,85 +25,85 @@ class Matcher:
         self._matches: dict[int, list[tuple[Entry, int, int]]] = {}
         self._numbers: dict[int, tuple[int, int] | None] = {}
 
-    def _word(self, at: int) -> Word | None:
-        return self.words[at] if 0 <= at < len(self.words) else None
+    def _word(self, index: int) -> Word | None:
+        return self.words[index] if 0 <= index < len(self.words) else None
 
-    def _entries(self, at: int, *kinds: Kind) -> list[tuple[Entry, int, int]]:
-        """Return the entries of *kinds* that stand at *at*: each with the place behind and the number in it (0 for none)."""
-        return [row for row in self._all_entries(at) if row[0].kind in kinds]
+    def _entries(self, index: int, *kinds: Kind) -> list[tuple[Entry, int, int]]:
+        """Return the entries of *kinds* that stand at *index*: each with the place behind and the number in it (0 for none)."""
+        return [row for row in self._all_entries(index) if row[0].kind in kinds]
 
-    def _all_entries(self, at: int) -> list[tuple[Entry, int, int]]:
-        """Return what stands at *at*, longest first; worked out once for each place."""
-        if at not in self._matches:
-            word = self._word(at)
+    def _all_entries(self, index: int) -> list[tuple[Entry, int, int]]:
+        """Return what stands at *index*, longest first; worked out once for each place."""
+        if index not in self._matches:
+            word = self._word(index)
             rows: list[Entry] = []
             for first in forms_of(word.folded) if word is not None else ():
                 rows += self.locale.entries.get(first, ())
-            if word is not None and (spelled := self._spelled(at)) is not None:
+            if word is not None and (spelled := self._spelled(index)) is not None:
                 behind = self._word(self._over_sign(spelled[1]))
                 for second in forms_of(behind.folded) if behind is not None else ():
                     rows += self.locale.counted.get(second, ())
-            found = [(entry, *match) for entry in rows if (match := self._match(entry, at))]
-            self._matches[at] = sorted(found, key=lambda row: -row[1])
-        return self._matches[at]
+            result = [(entry, *match) for entry in rows if (match := self._match(entry, index))]
+            self._matches[index] = sorted(result, key=lambda row: -row[1])
+        return self._matches[index]
 
-    def _over_sign(self, at: int) -> int:
-        sign = self._word(at)
-        return at + 1 if sign is not None and sign.folded in _INNER_SIGNS else at
+    def _over_sign(self, index: int) -> int:
+        sign = self._word(index)
+        return index + 1 if sign is not None and sign.folded in _INNER_SIGNS else index
 
-    def _match(self, entry: Entry, at: int) -> tuple[int, int] | None:
-        number, place = 0, at
+    def _match(self, entry: Entry, index: int) -> tuple[int, int] | None:
+        number, position = 0, index
         for step, expected in enumerate(entry.words):
             if step:
-                place = self._over_sign(place)
-            word = self._word(place)
+                position = self._over_sign(position)
+            word = self._word(position)
             if word is None:
                 return None
             if expected == NUMBER:
-                spelled = self._spelled(place)
+                spelled = self._spelled(position)
                 if spelled is None:
                     return None
-                number, place = spelled
+                number, position = spelled
             elif not _matches(word.folded, expected, first=step == 0, last=step == len(entry.words) - 1):
                 return None
             else:
-                place += 1
-        return place, number
+                position += 1
+        return position, number
 
-    def _number(self, at: int) -> int | None:
-        """Return the number that the one word at *at* is."""
-        spelled = self._spelled(at)
-        return spelled[0] if spelled and spelled[1] == at + 1 else None
+    def _number(self, index: int) -> int | None:
+        """Return the number that the one word at *index* is."""
+        spelled = self._spelled(index)
+        return spelled[0] if spelled and spelled[1] == index + 1 else None
 
-    def _spelled(self, at: int) -> tuple[int, int] | None:
-        """Return the number at *at*, in digits of any script or in words, and the place behind; None for parts of longer ones."""
-        if at not in self._numbers:
-            self._numbers[at] = self._read_number(at)
-        return self._numbers[at]
+    def _spelled(self, index: int) -> tuple[int, int] | None:
+        """Return the number at *index*, in digits of any script or in words, and the place behind; None for parts of longer ones."""
+        if index not in self._numbers:
+            self._numbers[index] = self._read_number(index)
+        return self._numbers[index]
 
-    def _read_number(self, at: int) -> tuple[int, int] | None:
-        word = self._word(at)
+    def _read_number(self, index: int) -> tuple[int, int] | None:
+        word = self._word(index)
         if word is None:
             return None
         if word.value is not None:
-            return None if self._is_part_of_number(at) else (word.value, at + 1)
+            return None if self._is_part_of_number(index) else (word.value, index + 1)
         if not word.is_letters:
             return None
         for words, value in self.locale.numbers.get(word.folded, ()):
-            inside = self.words[at : at + len(words)]
+            inside = self.words[index : index + len(words)]
             if tuple(each.folded for each in inside) == words:
-                return value, at + len(words)
+                return value, index + len(words)
         matching = (value for pattern, value in self.locale.patterns if pattern.fullmatch(word.folded))
         number = next(matching, None)
-        return (number, at + 1) if number is not None else None
+        return (number, index + 1) if number is not None else None
 
-    def _is_part_of_number(self, at: int) -> bool:
-        """True if digits are joined to those at *at* by a sign: "2.5", "12:30", "1/4"."""
-        for sign, digits in ((at + 1, at + 2), (at - 1, at - 2)):
+    def _is_part_of_number(self, index: int) -> bool:
+        """True if digits are joined to those at *index* by a sign: "2.5", "12:30", "1/4"."""
+        for sign, digits in ((index + 1, index + 2), (index - 1, index - 2)):
             mark, other = self._word(sign), self._word(digits)
             if mark is None or other is None or mark.folded not in _NUMBER_SIGNS or not other.folded[:1].isdigit():
                 continue
-            if self.words[max(sign, at)].glued and self.words[max(sign, digits)].glued:
+            if self.words[max(sign, index)].glued and self.words[max(sign, digits)].glued:
                 return True
         return False
 
@@ -140,17 +140,17 @@ def _cut(words: list[Word], locale: Locale) -> list[Word]:
         if not is_unspaced(word.folded) or word.end - word.start != len(word.folded):
             cut.append(word)
             continue
-        at, begin = 0, 0
-        while at < len(word.folded):
-            sizes = range(min(longest, len(word.folded) - at), _MIN_PIECE - 1, -1)
-            size = next((size for size in sizes if word.folded[at : at + size] in pieces), 0)
+        index, begin = 0, 0
+        while index < len(word.folded):
+            sizes = range(min(longest, len(word.folded) - index), _MIN_PIECE - 1, -1)
+            size = next((size for size in sizes if word.folded[index : index + size] in pieces), 0)
             if not size:
-                at += 1
+                index += 1
                 continue
-            if begin < at:
-                cut.append(_piece(word, begin, at))
-            cut.append(_piece(word, at, at + size))
-            at = begin = at + size
+            if begin < index:
+                cut.append(_piece(word, begin, index))
+            cut.append(_piece(word, index, index + size))
+            index = begin = index + size
         if begin < len(word.folded):
             cut.append(_piece(word, begin, len(word.folded)))
     return cut

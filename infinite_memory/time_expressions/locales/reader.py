@@ -76,14 +76,14 @@ class LocaleReader(CountReader):
         """Return the longest time in the words, the first of equals."""
         best: Hit | None = None
         hits: list[Hit] = []
-        at = starts = 0
-        while at < len(self.words) and starts < _MAX_STARTS:
-            starts += self._may_start(at)
-            read = self._read(at) if self._all_entries(at) or self._spelled(at) is not None else None
+        index = starts = 0
+        while index < len(self.words) and starts < _MAX_STARTS:
+            starts += self._may_start(index)
+            read = self._read(index) if self._all_entries(index) or self._spelled(index) is not None else None
             if read is None:
-                at += 1
+                index += 1
                 continue
-            read, begin = self._with_clock(read, at)
+            read, begin = self._with_clock(read, index)
             hit = self._hit(read, begin)
             if best is None or (best.is_name, -len(best.words)) > (hit.is_name, -len(hit.words)):
                 best = hit
@@ -92,14 +92,14 @@ class LocaleReader(CountReader):
                 best = hit if best is None or len(hit.words) > len(best.words) else best
             else:
                 hits.append(hit)
-            at = read.after
+            index = read.after
         if best is None:
             return None
         return best._replace(others=tuple((hit.start, hit.end) for hit in hits if hit is not best and not hit.is_name))
 
-    def _may_start(self, at: int) -> bool:
-        """True if an entry or a number may begin at *at*."""
-        word = self.words[at]
+    def _may_start(self, index: int) -> bool:
+        """True if an entry or a number may begin at *index*."""
+        word = self.words[index]
         return word.value is not None or any(form in self.locale.entries for form in forms_of(word.folded))
 
     def _joined(self, first: Hit, last: Hit) -> Hit | None:
@@ -120,25 +120,25 @@ class LocaleReader(CountReader):
         words = (*first.words, *(word.folded for word in gap), *last.words)
         return last._replace(span=Span(start.start, end.end), start=first.start, words=words, before="", is_name=False)
 
-    def _hit(self, read: _Read, at: int) -> Hit:
-        inside = self.words[at : read.after]
+    def _hit(self, read: _Read, index: int) -> Hit:
+        inside = self.words[index : read.after]
         counted = sum(word.is_letters or word.value is not None for word in inside)
         return Hit(
             read.span,
             inside[0].start,
             inside[-1].end,
             tuple(word.folded for word in inside),
-            " ".join(word.folded for word in self.words[max(0, at - 2) : at] if word.is_letters),
+            " ".join(word.folded for word in self.words[max(0, index - 2) : index] if word.is_letters),
             " ".join(word.folded for word in self.words[read.after : read.after + 2] if word.is_letters),
             counted == self.size,
             read.is_name,
             read.is_weekday,
-            is_inside=self._is_inside(at, read.after),
+            is_inside=self._is_inside(index, read.after),
         )
 
-    def _is_inside(self, at: int, after: int) -> bool:
+    def _is_inside(self, index: int, after: int) -> bool:
         """True if the words are a piece of a longer run in a script without blanks, and do not begin with the word for day."""
-        first, before, behind = self.words[at], self._word(at - 1), self._word(after)
+        first, before, behind = self.words[index], self._word(index - 1), self._word(after)
         if not is_unspaced(first.folded):
             return False
         joined = (before is not None and before.is_letters and first.glued) or (
@@ -151,54 +151,54 @@ class LocaleReader(CountReader):
             if entry.kind is Kind.UNIT and entry.value is Unit.DAY
         )
 
-    def _read(self, at: int) -> _Read | None:
+    def _read(self, index: int) -> _Read | None:
         best: _Read | None = None
         for rule in (self._date, self._phrase, self._weekday):
-            read = rule(at)
+            read = rule(index)
             if read and (best is None or read.after > best.after):
                 best = read
         return best
 
-    def _phrase(self, at: int) -> _Read | None:
+    def _phrase(self, index: int) -> _Read | None:
         """Read "yesterday", "last week", "3 days ago", "last Monday" and their like."""
         kinds = (Kind.RELATIVE, Kind.COUNTED, Kind.RELATIVE_WEEKDAY)
-        if (joined := self._joined_counts(at)) and (span := ago_span(self.now, self.instant, joined[0])):
+        if (joined := self._joined_counts(index)) and (span := ago_span(self.now, self.instant, joined[0])):
             return _Read(span, joined[1])
-        for entry, behind, number in self._entries(at, *kinds):
-            after, found = behind, None
+        for entry, behind, number in self._entries(index, *kinds):
+            after, result = behind, None
             if entry.short:
                 continue
             if entry.kind is Kind.RELATIVE:
                 return self._with_weekday(unit_span(self.now, entry.value[1], entry.value[0]), entry.value, after)
             if entry.kind is Kind.RELATIVE_WEEKDAY:
-                found = self._relative_weekday(*entry.value)
+                result = self._relative_weekday(*entry.value)
             else:
                 part = self._part(entry, number)
-                if part is None or self._continues_count(at, entry):
+                if part is None or self._continues_count(index, entry):
                     continue
                 parts, after = self._smaller_parts(part, entry, after)
-                found = ago_span(self.now, self.instant, parts)
-            if found is not None:
-                return _Read(found, after)
+                result = ago_span(self.now, self.instant, parts)
+            if result is not None:
+                return _Read(result, after)
         return None
 
-    def _with_clock(self, read: _Read, at: int) -> tuple[_Read, int]:
+    def _with_clock(self, read: _Read, index: int) -> tuple[_Read, int]:
         """Narrow a day by the time that stands beside it, as "15:30" or behind a word as "14.30"; also where it begins."""
         start = read.span.start
         if read.is_name and not read.is_weekday:
-            return read, at
+            return read, index
         if start is None or start.tzinfo is not None or read.span.grain is not Unit.DAY:
-            return read, at
-        place = read.after
+            return read, index
+        position = read.after
         for gap in range(_MAX_CLOCK_GAP + 1):
-            if clock := self._clock(place, spoken=gap > 0):
+            if clock := self._clock(position, spoken=gap > 0):
                 begin = start + dt.timedelta(hours=clock[0], minutes=clock[1])
-                return _Read(Span(begin, begin + dt.timedelta(minutes=1), Unit.MINUTE), clock[2]), at
-            word = self._word(place)
+                return _Read(Span(begin, begin + dt.timedelta(minutes=1), Unit.MINUTE), clock[2]), index
+            word = self._word(position)
             if word is None or not self._leads_to_clock(word):
                 break
-            place += 1
-        return read, at
+            position += 1
+        return read, index
 
     def _leads_to_clock(self, word: Word) -> bool:
         """True if *word* may stand between a day and its time; "before" and "after" make a range of it."""
@@ -206,21 +206,21 @@ class LocaleReader(CountReader):
             return False
         return word.folded in (".", ",") or (word.is_letters and len(word.folded) <= _MAX_CLOCK_WORD)
 
-    def _clock(self, at: int, *, spoken: bool) -> tuple[int, int, int] | None:
+    def _clock(self, index: int, *, spoken: bool) -> tuple[int, int, int] | None:
         """Return the hour, minute and place behind of "15:30"; with a word before it (*spoken*) of "15.30" too."""
-        hour, sign, minute = (self._word(at + step) for step in range(3))
+        hour, sign, minute = (self._word(index + step) for step in range(3))
         if hour is None or sign is None or minute is None or hour.value is None or minute.value is None:
             return None
         if not sign.glued or not minute.glued or len(hour.folded) > 2 or len(minute.folded) != 2:
             return None
         if sign.folded != ":" and not (spoken and sign.folded == "."):
             return None
-        behind, digits = self._word(at + 3), self._word(at + 4)
+        behind, digits = self._word(index + 3), self._word(index + 4)
         if behind and digits and behind.glued and digits.glued and digits.value is not None and behind.folded in ".:":
             return None  # seconds, or a date
         if minute.value > _LAST_MINUTE or hour.value > _LAST_HOUR or (hour.value == _LAST_HOUR and minute.value):
             return None
-        return hour.value, minute.value, at + 3
+        return hour.value, minute.value, index + 3
 
     def _relative_weekday(self, weeks: int, weekday: int, names_week: bool) -> Span | None:
         if names_week or weeks > 0:
@@ -239,10 +239,10 @@ class LocaleReader(CountReader):
                     return _Read(weekday_of_week(self.now, entry.value, value[0]), behind)
         return _Read(span, after)
 
-    def _weekday(self, at: int) -> _Read | None:
-        for entry, after, _ in self._entries(at, Kind.WEEKDAY):
-            place = self._over(after, 1)
-            if dated := self._date(place) or self._date(after):
+    def _weekday(self, index: int) -> _Read | None:
+        for entry, after, _ in self._entries(index, Kind.WEEKDAY):
+            position = self._over(after, 1)
+            if dated := self._date(position) or self._date(after):
                 if not dated.is_name:
                     return dated
             if entry.short:
@@ -254,38 +254,38 @@ class LocaleReader(CountReader):
             return _Read(span, after, is_name=True, is_weekday=True) if span else None
         return None
 
-    def _over(self, at: int, limit: int = 2) -> int:
+    def _over(self, index: int, limit: int = 2) -> int:
         """Step over what may stand between the parts of a date: a sign, "de", a word for year or day."""
         while limit:
-            word = self._word(at)
-            if word is None or (word.folded not in _LINKS and not self._is_unit(at)):
+            word = self._word(index)
+            if word is None or (word.folded not in _LINKS and not self._is_unit(index)):
                 break
-            at, limit = at + 1, limit - 1
-        return at
+            index, limit = index + 1, limit - 1
+        return index
 
-    def _is_unit(self, at: int) -> bool:
-        return any(entry.value in (Unit.YEAR, Unit.DAY) for entry, _, _ in self._entries(at, Kind.UNIT))
+    def _is_unit(self, index: int) -> bool:
+        return any(entry.value in (Unit.YEAR, Unit.DAY) for entry, _, _ in self._entries(index, Kind.UNIT))
 
-    def _date(self, at: int) -> _Read | None:
+    def _date(self, index: int) -> _Read | None:
         """Read "12 november 2025", "november 12", "2025. november 12.", "november 2025", and a full month's name alone."""
-        year = self._year(at)
+        year = self._year(index)
         if year:
             month = self._month(self._over(year[1]))
             if month is None:
                 return None
             day = self._day(self._over(month[1]))
             return self._dated(year[0], month[0], day[0] if day else None, day[1] if day else month[1])
-        place = at
-        if (word := self._word(at)) is not None and self._is_unit(at) and not word.value:
-            place = at + 1  # "ngày 12 tháng 11"
-        day = self._day(place)
+        position = index
+        if (word := self._word(index)) is not None and self._is_unit(index) and not word.value:
+            position = index + 1  # "ngày 12 tháng 11"
+        day = self._day(position)
         if day:
             month = self._month(self._over(day[1]))
             if month is None:
                 return None
             year = self._year(self._over(month[1]))
             return self._dated(year[0] if year else None, month[0], day[0], year[1] if year else month[1])
-        month = self._month(at)
+        month = self._month(index)
         if month is None:
             return None
         day = self._day(self._over(month[1]))
@@ -296,41 +296,45 @@ class LocaleReader(CountReader):
         if year:
             return self._dated(year[0], month[0], None, year[1])
         if (
-            self._misses_its_day(at)
+            self._misses_its_day(index)
             or month[2]
-            or any(char.isdigit() for word in self.words[at : month[1]] for char in word.folded)
+            or any(char.isdigit() for word in self.words[index : month[1]] for char in word.folded)
         ):
             return None
-        found = self._dated(None, month[0], None, month[1])
-        return found._replace(is_name=True) if found else None
+        result = self._dated(None, month[0], None, month[1])
+        return result._replace(is_name=True) if result else None
 
-    def _misses_its_day(self, at: int) -> bool:
+    def _misses_its_day(self, index: int) -> bool:
         """True if a number stands before the month that is no day of it: "31. juni" is no date, and not June."""
-        before = at - 1
-        while before > 0 and at - before < 3 and self.words[before].folded in (*_LINKS, "of"):
+        before = index - 1
+        while before > 0 and index - before < 3 and self.words[before].folded in (*_LINKS, "of"):
             before -= 1
         return before >= 0 and (self._day(before) is not None or self._is_ordinal(before))
 
-    def _over_ending(self, at: int, endings: frozenset[str]) -> int:
-        """Return the place behind the ending of an ordinal that is glued to the digits before *at*: "5de", "5:e", "5-го"."""
+    def _over_ending(self, index: int, endings: frozenset[str]) -> int:
+        """Return the place behind the ending of an ordinal that is glued to the digits before *index*: "5de", "5:e", "5-го"."""
         written = ""
-        for place in range(at, at + _MAX_ENDING_WORDS):
-            word = self._word(place)
+        for position in range(index, index + _MAX_ENDING_WORDS):
+            word = self._word(position)
             if word is None or not word.glued or word.value is not None:
                 break
             written += word.folded
             if written in endings:
-                behind = self._word(place + 1)
-                return place + 1 if behind is None or not (behind.glued and behind.folded.isalnum()) else at
-        return at
+                behind = self._word(position + 1)
+                return position + 1 if behind is None or not (behind.glued and behind.folded.isalnum()) else index
+        return index
 
-    def _is_ordinal(self, at: int) -> bool:
-        """True if the word at *at* is the ending of a number of one or two digits: "31st", "2nd", "31:e"."""
-        for place in range(max(0, at - _MAX_ENDING_WORDS), at):
-            word = self.words[place]
-            if word.value is not None and len(word.folded) <= 2 and self._over_ending(place + 1, ANY_ENDING) == at + 1:
+    def _is_ordinal(self, index: int) -> bool:
+        """True if the word at *index* is the ending of a number of one or two digits: "31st", "2nd", "31:e"."""
+        for position in range(max(0, index - _MAX_ENDING_WORDS), index):
+            word = self.words[position]
+            if (
+                word.value is not None
+                and len(word.folded) <= 2
+                and self._over_ending(position + 1, ANY_ENDING) == index + 1
+            ):
                 return True
-        number, ending = self._word(at - 1) if at else None, self._word(at)
+        number, ending = self._word(index - 1) if index else None, self._word(index)
         if number is None or ending is None or number.value is None or len(number.folded) > 2:
             return False
         return ending.glued and ending.is_letters and len(ending.folded) <= 2
@@ -352,27 +356,27 @@ class LocaleReader(CountReader):
             after += 1
         return _Read(span, after)
 
-    def _month(self, at: int) -> tuple[int, int, bool] | None:
-        """Return the month at *at*, the place behind it, and whether it is an abbreviation."""
-        for entry, after, _ in self._entries(at, Kind.MONTH):
+    def _month(self, index: int) -> tuple[int, int, bool] | None:
+        """Return the month at *index*, the place behind it, and whether it is an abbreviation."""
+        for entry, after, _ in self._entries(index, Kind.MONTH):
             return entry.value, after, entry.short
         return None
 
-    def _day(self, at: int) -> tuple[int, int] | None:
-        word = self._word(at)
-        number = self._number(at) if word is not None and word.value is not None else None
+    def _day(self, index: int) -> tuple[int, int] | None:
+        word = self._word(index)
+        number = self._number(index) if word is not None and word.value is not None else None
         if number is None or word is None or not 1 <= number <= 31 or len(word.folded) > 2:
             return None
-        if self._month(at):
+        if self._month(index):
             return None  # "11월" is a month
-        return number, self._over_ending(at + 1, ORDINAL_ENDINGS.get(self.locale.language, frozenset()))
+        return number, self._over_ending(index + 1, ORDINAL_ENDINGS.get(self.locale.language, frozenset()))
 
-    def _year(self, at: int) -> tuple[int, int] | None:
-        """Return the year of four digits at *at* and the place behind it; 0 for one of another calendar."""
-        word = self._word(at)
-        if word is None or word.value is None or len(word.folded) != 4 or self._number(at) is None:
+    def _year(self, index: int) -> tuple[int, int] | None:
+        """Return the year of four digits at *index* and the place behind it; 0 for one of another calendar."""
+        word = self._word(index)
+        if word is None or word.value is None or len(word.folded) != 4 or self._number(index) is None:
             return None
-        year, after = word.value, at + 1
+        year, after = word.value, index + 1
         if _BUDDHIST_YEARS[0] <= year <= _BUDDHIST_YEARS[1] and self.locale.language in _BUDDHIST:
             year -= _BUDDHIST[self.locale.language]
         elif not _FIRST_YEAR <= year <= _LAST_YEAR:

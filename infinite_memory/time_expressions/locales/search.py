@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import NamedTuple
 
-from infinite_memory.time_expressions.locales import data
+from infinite_memory.time_expressions.locales import data, entries
 from infinite_memory.time_expressions.locales.ambiguous import AMBIGUOUS, NOT_ALONE, ORDINAL_WEEKDAYS, is_edge
 from infinite_memory.time_expressions.locales.detection import likeliest, likelihood
 from infinite_memory.time_expressions.locales.reader import Hit, LocaleReader
@@ -51,7 +51,7 @@ def search_locales(text: str, now: dt.datetime, instant: dt.datetime) -> LocaleH
     for code in _candidates(words):
         if is_long and hits and likelihood(text[:EXAMINED], code.split("-")[0]) is None:
             continue  # only the likely languages count below
-        hit = LocaleReader(data.locale(code), words, now, instant).best()
+        hit = LocaleReader(entries.locale(code), words, now, instant).best()
         if hit is not None:
             hits.append((code, hit))
     if not hits:
@@ -81,11 +81,11 @@ def search_locales(text: str, now: dt.datetime, instant: dt.datetime) -> LocaleH
 
 def _is_rest_of_number(hit: Hit, words: list[Word], text: str) -> bool:
     """True if a number in words stands before a number: a near relative of the text's language knows only the last of it."""
-    at = next((at for at, word in enumerate(words) if word.start >= hit.start), 0)
-    if not at:
+    index = next((index for index, word in enumerate(words) if word.start >= hit.start), 0)
+    if not index:
         return False
-    likely = [data.locale(code).numbers for code in likeliest(text[:EXAMINED]) if code in data.codes()]
-    return any(words[at - 1].folded in numbers and words[at].folded in numbers for numbers in likely)
+    likely = [entries.locale(code).numbers for code in likeliest(text[:EXAMINED]) if code in data.codes()]
+    return any(words[index - 1].folded in numbers and words[index].folded in numbers for numbers in likely)
 
 
 def read_phrase(text: str, now: dt.datetime, instant: dt.datetime) -> LocaleHit | None:
@@ -93,11 +93,11 @@ def read_phrase(text: str, now: dt.datetime, instant: dt.datetime) -> LocaleHit 
     if len(text) > MAX_LENGTH:
         return None
     words = split_words(text, EXAMINED)
-    known = _candidates(words)
-    if not known or len(words) > _MAX_PHRASE or likeliest(text)[:1] in {(code,) for code in data.OURS}:
+    existing = _candidates(words)
+    if not existing or len(words) > _MAX_PHRASE or likeliest(text)[:1] in {(code,) for code in data.OURS}:
         return None
-    likely = {code: likelihood(text, code.split("-", maxsplit=1)[0]) for code in known}
-    codes = sorted((code for code in known if likely[code] is not None), key=lambda code: (likely[code], code))
+    likely = {code: likelihood(text, code.split("-", maxsplit=1)[0]) for code in existing}
+    codes = sorted((code for code in existing if likely[code] is not None), key=lambda code: (likely[code], code))
     reading = read_whole(text, now, instant, codes)
     return LocaleHit(reading.span, 0, len(text), reading.code) if reading else None
 
@@ -105,10 +105,10 @@ def read_phrase(text: str, now: dt.datetime, instant: dt.datetime) -> LocaleHit 
 def _agreed(hits: list[tuple[str, Hit]]) -> LocaleHit | None:
     """Return the time that the whole text is, where all languages that CLDR knows well, or else all others, read the same."""
     hits = [(code, hit) for code, hit in hits if _may_be_alone(hit)]
-    known = [(code, hit) for code, hit in hits if code in data.cldr()] or hits
-    if len({(hit.span.start, hit.span.end) for _, hit in known}) != 1:
+    existing = [(code, hit) for code, hit in hits if code in data.cldr()] or hits
+    if len({(hit.span.start, hit.span.end) for _, hit in existing}) != 1:
         return None
-    code, hit = known[0]
+    code, hit = existing[0]
     return LocaleHit(hit.span, hit.start, hit.end, code)
 
 
@@ -121,7 +121,7 @@ def _may_be_alone(hit: Hit) -> bool:
 
 def _candidates(words: list[Word]) -> list[str]:
     """Return the locales that have a time word which stands in the text, those with most of them first."""
-    index = data.index()
+    index = entries.index()
     counts: dict[str, int] = {}
     for word in words:
         if not word.folded:

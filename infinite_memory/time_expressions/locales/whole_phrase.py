@@ -107,8 +107,8 @@ def _drops_an_edge(text: str, english: str, code: str, in_english: Callable[[str
     edges = EDGES.get(code.split("-", maxsplit=1)[0], frozenset())
     words = text.split()
     return any(
-        word.casefold() in edges and in_english(" ".join(words[:at] + words[at + 1 :])) == english
-        for at, word in enumerate(words)
+        word.casefold() in edges and in_english(" ".join(words[:index] + words[index + 1 :])) == english
+        for index, word in enumerate(words)
     )
 
 
@@ -123,8 +123,8 @@ def _moment(text: str, now: dt.datetime, code: str) -> dt.datetime | None:
         "PARSERS": ["relative-time", "absolute-time"],
         "RETURN_AS_TIMEZONE_AWARE": False,
     }
-    found = DateDataParser(locales=[code], settings=settings).get_date_data(text)
-    moment: dt.datetime | None = found.date_obj
+    result = DateDataParser(locales=[code], settings=settings).get_date_data(text)
+    moment: dt.datetime | None = result.date_obj
     return moment.replace(tzinfo=None) if moment is not None else None
 
 

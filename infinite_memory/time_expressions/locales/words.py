@@ -74,15 +74,15 @@ def split_words(text: str, limit: int) -> list[Word]:
     """Cut the first *limit* characters of *text* into words; *text* should be in NFC."""
     words: list[Word] = []
     run, begin, kind, last = "", 0, "blank", 0
-    for place, character in enumerate(text[:limit] + " "):
+    for position, character in enumerate(text[:limit] + " "):
         folded = _fold_character(character)
         now = _kind(folded[0]) if folded else kind
         if now != kind or kind == "sign":
             if run and kind != "blank":
                 words.append(_word(run, begin, last, kind, words))
-            run, begin, kind = "", place, now
+            run, begin, kind = "", position, now
         run += folded
-        last = place + 1
+        last = position + 1
     return words
 
 

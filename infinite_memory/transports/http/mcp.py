@@ -40,7 +40,8 @@ from infinite_memory.contracts.mcp import Json, RpcError
 from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.transports.finishing import Finishing
 from infinite_memory.transports.http.connections import HEAD_BYTES, Connections, protocol_class, silence_server_log
-from infinite_memory.transports.jsonrpc import Id, RpcCall, RpcContract, RpcSession
+from infinite_memory.transports.jsonrpc import RpcCall, RpcContract, RpcSession
+from infinite_memory.transports.jsonrpc_messages import Id
 from infinite_memory.transports.mcp import MODERN_METHODS
 
 log = logging.getLogger(__name__)

@@ -25,7 +25,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from infinite_memory import proofs
-from infinite_memory.config import HttpSettings
 from infinite_memory.contracts.mcp import INVALID_REQUEST, PARSE_ERROR, Json, RpcError
 from infinite_memory.errors import (
     ForbiddenError,
@@ -34,8 +33,9 @@ from infinite_memory.errors import (
     RateLimitError,
     StoreUnavailableError,
 )
+from infinite_memory.settings import HttpSettings
 from infinite_memory.transports.http.api.errors import error_form, failure
-from infinite_memory.transports.http.api.services import RestParts
+from infinite_memory.transports.http.api.services import PageServices, RestParts
 from infinite_memory.transports.http.api.tokens import OWNER, TokenPermissions
 from infinite_memory.transports.http.asgi import (
     ClientGoneError,
@@ -56,9 +56,9 @@ from infinite_memory.transports.http.listeners import (
     remove_socket,
 )
 from infinite_memory.transports.http.owner_token import OwnerToken
-from infinite_memory.transports.http.page.services import PageServices
 from infinite_memory.transports.http.page.sessions import PageSessions
-from infinite_memory.transports.jsonrpc import RpcContract, check_shape, get_id
+from infinite_memory.transports.jsonrpc import RpcContract
+from infinite_memory.transports.jsonrpc_messages import check_shape, get_id
 from infinite_memory.transports.lines import read_line
 from infinite_memory.transports.strict_json import parse_value
 
@@ -226,12 +226,12 @@ class HttpServer:
     async def _to_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the page, which is imported now where nobody asked for it before."""
         if self._page is None:
-            factory = await asyncio.to_thread(_import_page)
+            page_app = await asyncio.to_thread(_import_page)
             assert self._gate is not None
             assert self._rest_parts is not None
             assert self._page_services is not None
             if self._page is None:
-                self._page = factory.open_page(
+                self._page = page_app.open_page(
                     self._gate, self._rest_parts, self._page_services, self.page_sessions, self.owner, self.tokens_changed,
                     self._stopping, port=self.port, body_bytes=self._body_bytes,
                 )  # fmt: skip
@@ -359,15 +359,15 @@ class HttpServer:
 
 def _import_heavy() -> tuple[Any, Any, ModuleType]:
     from infinite_memory.transports.http import connections, mcp
-    from infinite_memory.transports.http.api import factory
+    from infinite_memory.transports.http.api import app
 
-    return mcp, factory, connections
+    return mcp, app, connections
 
 
 def _import_page() -> Any:
-    from infinite_memory.transports.http.page import factory
+    from infinite_memory.transports.http.page import app
 
-    return factory
+    return app
 
 
 def _is_code_form(scope: Scope, status: int) -> bool:

@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from infinite_memory.config import HttpSettings
 from infinite_memory.errors import ConfigError
+from infinite_memory.settings import HttpSettings
 from infinite_memory.transports.http.owner_token import OwnerToken
 from infinite_memory.transports.http.server import HttpServer
 from infinite_memory.transports.jsonrpc import RpcContract

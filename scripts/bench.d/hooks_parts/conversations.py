@@ -77,10 +77,21 @@ def load(folder: Path) -> Conversations:
 
 
 def cut(sessions: Iterable[list[Turn]], turns: int) -> Iterator[list[Turn]]:
-    """Cut sessions into shorter ones of so many turns."""
+    """Cut sessions into shorter ones of so many turns, or a few more: none is cut between what the user said and the answer to it, or
+    between a question and its answer, for no session of an assistant ends there and goes on in the next.
+    """
     for session in sessions:
-        for start in range(0, len(session), turns):
-            yield session[start : start + turns]
+        part: list[Turn] = []
+        for turn in session:
+            part.append(turn)
+            is_answered = turn.speaker != "user" and not turn.text.rstrip(" )\"'”").split(" [shares")[
+                0
+            ].rstrip().endswith("?")
+            if len(part) >= turns and is_answered:
+                yield part
+                part = []
+        if part:
+            yield part
 
 
 def _as_the_user_asks(text: str, names: list[str]) -> str:

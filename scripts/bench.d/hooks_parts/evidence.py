@@ -7,7 +7,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hooks_parts.conversations import Question
 from infinite_memory import __version__
@@ -24,13 +24,17 @@ PLAIN_CHARS = 700  # of a text, as a line of the hook's
 
 @dataclass
 class Yield:
-    """What some prompts brought: how many anything, how many their evidence, and how many of the lines hold any."""
+    """What some prompts brought: how many anything, how many their evidence, and how many of the lines hold any.
+
+    ``others`` are the lines that hold none by the set's list, each with its question: to be read, for a list may lack some.
+    """
 
     prompts: int = 0
     with_any: int = 0
     with_evidence: int = 0
     lines: int = 0
     right_lines: int = 0
+    others: list[str] = field(default_factory=list)
 
     def add(self, lines: Sequence[Sequence[str]], relevant: frozenset[str]) -> None:
         """Count one prompt; *lines* are the ids of the turns that each line shows."""
@@ -57,12 +61,11 @@ def by_hook(memory: Installation, questions: Sequence[Question], turn_ids: Mappi
         session_id = str(uuid.uuid4())
         text = _ask(memory, question, session_id, tokens)
         ids = iter(sessions.recalled(session_id).memory_ids if text else ())
-        lines = [
-            [turn_ids.get(next(ids), "") for _ in range(2 if " [answer] " in line else 1)]
-            for line in text.split("\n")
-            if line.startswith("- [")
-        ]
+        shown = [line for line in text.split("\n") if line.startswith("- [")]
+        lines = [[turn_ids.get(next(ids), "") for _ in range(2 if " [answer] " in line else 1)] for line in shown]
         found.add(lines, question.relevant)
+        wrong = [line for line, turns in zip(shown, lines, strict=True) if question.relevant.isdisjoint(turns)]
+        found.others += [f"{question.text}\n    {line}" for line in wrong]
     return found
 
 

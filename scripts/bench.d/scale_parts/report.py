@@ -84,7 +84,8 @@ def write(page: Path, sizes: Sequence[Size], scopes: Mapping[str, tuple[Cost, Co
     text = [
         "# Performance",
         "",
-        "Written by `scripts/bench scale --report docs/performance.md`; do not edit by hand.",
+        "What an operation costs with a thousand to a million memories, and how that grows. Written by"
+        " `scripts/bench scale --report docs/performance.md`; do not edit by hand.",
         "",
         f"{now:%Y-%m-%d}, {_processor()}, {os.cpu_count()} cores, {_memory_gib():.0f} GiB, {platform.system()}"
         f" {'.'.join(platform.release().split('.')[:2])}, Python {platform.python_version()}, {versions}; load {os.getloadavg()[0]:.1f}.",

@@ -1,4 +1,4 @@
-"""Sections of docs/performance.md: each script writes its own, between two marks, and leaves those of the others."""
+"""Sections of docs/performance-peers.md: each script writes its own, between two marks, and leaves those of the others."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_what_was_removed_for_good_is_gone_with_its_history_even_if_it_was_hidde
             await engine.forget.matching(ForgetTarget(memory_id=one), ForgetMode.SOFT)
             gone = await engine.forget.matching(ForgetTarget(tag="secret"), ForgetMode.HARD)
             assert gone.memory_ids == (one,)
-            assert await engine.memories.history(one) == []
+            assert (await engine.memories.history(one)).revisions == ()
             with pytest.raises(MemoryNotFoundError):
                 await engine.memories.restore(one)
         async with place.open() as engine:
@@ -182,6 +182,37 @@ def test_scope_names_are_one_whatever_their_case_and_twenty_at_once_make_one(pla
     run(scenario())
 
 
+def test_a_long_history_comes_in_pages(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            memory_id = await store(engine, "version 1 " + "x" * 300_000)
+            for number in range(2, 9):
+                await engine.memories.update(memory_id, MemoryUpdate(text=f"version {number} " + "x" * 300_000))
+            pages, before = [], None
+            while True:
+                page = await engine.memories.history(memory_id, before)
+                assert sum(len(revision.text) for revision in page.revisions) <= 1_000_000
+                pages.append([revision.text[:9] for revision in page.revisions])
+                if not page.older:
+                    break
+                assert page.older == page.revisions[0].revision - 1
+                before = page.revisions[0].revision
+            assert pages == [[f"version {n}" for n in numbers] for numbers in ([5, 6, 7], [2, 3, 4], [1])]
+
+    run(scenario())
+
+
+def test_a_version_larger_than_a_page_is_a_page(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as engine:
+            memory_id = await store(engine, "y" * 1_040_000)
+            await engine.memories.update(memory_id, MemoryUpdate(text="short"))
+            page = await engine.memories.history(memory_id)
+            assert ([len(revision.text) for revision in page.revisions], page.older) == ([1_040_000], 0)
+
+    run(scenario())
+
+
 def test_a_change_is_found_and_the_old_words_stay_readable(place: Place) -> None:
     async def scenario() -> None:
         async with place.open() as engine:
@@ -191,7 +222,9 @@ def test_a_change_is_found_and_the_old_words_stay_readable(place: Place) -> None
             )
             await engine.memories.update(one, MemoryUpdate(text="I would rather eat pizza"))
             assert (await engine.memories.get(one)).metadata == {f"key{n}": n for n in range(4)}
-            assert [old.text for old in await engine.memories.history(one)] == ["My favorite color is blue"] * 5
+            assert [old.text for old in (await engine.memories.history(one)).revisions] == [
+                "My favorite color is blue"
+            ] * 5
             assert (
                 (await engine.recall.search("favourite food", EVERYWHERE, 1)).matches[0].memory.text.endswith("pizza")
             )

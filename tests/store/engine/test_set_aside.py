@@ -291,6 +291,21 @@ def test_spoiled_meta_and_duplicate_scopes_stop_no_start(open_memory: Open) -> N
     run(scenario())
 
 
+def test_a_spoiled_journal_of_a_restore_stops_no_backup(open_memory: Open) -> None:
+    async def scenario() -> None:
+        async with open_memory() as memory:
+            await memory.store("the boiler is in the cellar")
+            async with raw_database(memory) as database:
+                await database["meta"].insert_one({"_id": "restore.zz", "state": "committing", "steps": 5})
+            await memory.ok("backup_memory")
+        async with open_memory() as memory:
+            assert "restore.zz" in await named(memory)
+            backup = await memory.ok("backup_memory")
+            await memory.ok("restore_backup", file=backup["path"], mode="replace")
+
+    run(scenario())
+
+
 def test_history_links_and_facts_leave_out_what_cannot_be_read(open_memory: Open) -> None:
     async def scenario() -> None:
         async with open_memory() as memory:
@@ -312,7 +327,9 @@ def test_history_links_and_facts_leave_out_what_cannot_be_read(open_memory: Open
                     document = sound_document(kind, ObjectId(scope.scope_id)) | change
                     await database[COLLECTIONS[kind]].insert_one(document)
             assert len((await memory.ok("get_memory", memory_id=good))["revisions"]) == 1
-            assert [one.text for one in await engine.memories.history(good)] == ["the boiler is in the cellar"]  # type: ignore[arg-type]
+            assert [one.text for one in (await engine.memories.history(good)).revisions] == [
+                "the boiler is in the cellar"
+            ]  # type: ignore[arg-type]
             assert await engine.graph.get_links(good) == []  # type: ignore[arg-type]
             assert [one.object for one in await engine.graph.get_facts("Global", "boiler")] == ["Viessmann"]
             await engine.graph.assert_fact("Global", "boiler", "made by", "Buderus")
@@ -357,7 +374,7 @@ def test_repair_tells_first_and_then_exports_mends_and_removes(open_memory: Open
 
 @pytest.mark.timeout(3600 if LONG else 300)
 @settings(
-    max_examples=6 if LONG else 2,
+    max_examples=17 if LONG else 2,
     deadline=None,
     phases=(Phase.generate,),
     suppress_health_check=list(HealthCheck),
@@ -365,8 +382,8 @@ def test_repair_tells_first_and_then_exports_mends_and_removes(open_memory: Open
 @given(
     st.lists(
         st.sampled_from(DocumentKind).flatmap(spoilings),
-        min_size=340 if LONG else 40,
-        max_size=340 if LONG else 40,
+        min_size=120 if LONG else 40,
+        max_size=120 if LONG else 40,
     )
 )
 def test_whatever_another_program_makes_of_documents_the_memory_starts_and_works(

@@ -46,10 +46,12 @@ def test_saving_again_without_news_keeps_no_version_and_refreshes_the_time(open_
             assert again.outcome is UpsertOutcome.DUPLICATE
             assert (again.kept.memory.created_at, again.kept.memory.updated_at) == (first.created_at, now[0])
             assert again.kept.memory.confidence == 0.4
-            assert await memory.engine.memories.history(first.memory_id) == []
+            assert (await memory.engine.memories.history(first.memory_id)).revisions == ()
             more = await memory.engine.memories.upsert(dataclasses.replace(TEA, tags=("TOPIC:TEA", "new")))
             assert (more.outcome, more.kept.memory.tags) == (UpsertOutcome.UPDATED, ("topic:tea", "new"))
-            assert [old.tags for old in await memory.engine.memories.history(first.memory_id)] == [("topic:tea",)]
+            assert [old.tags for old in (await memory.engine.memories.history(first.memory_id)).revisions] == [
+                ("topic:tea",)
+            ]
             found = await memory.engine.recall.search("when is tea?", ScopedFilter(("Global",)), 5)
             assert [match.memory.memory_id for match in found.matches] == [first.memory_id], "its vectors were kept"
 

@@ -9,7 +9,8 @@ from typing import Any
 import bson
 from bson import ObjectId
 
-from infinite_memory.backup.archive import BackupWriter, Part
+from infinite_memory.backup.archive import BackupWriter
+from infinite_memory.backup.archive_format import Part
 from infinite_memory.store.document_fields import DocumentKind
 from tests.documents import AT, sound_document
 

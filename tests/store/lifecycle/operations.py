@@ -261,7 +261,7 @@ async def import_(open_memory: Open, folder: Path) -> Case:
             parts = memory.services
             assert await parts.store.facts.count() == 50
             assert len(await parts.store.links.of(ids)) == 50
-            assert sum([len(await parts.store.get_revisions(one)) for one in ids]) == 50
+            assert sum([len((await parts.store.get_revisions(one)).revisions) for one in ids]) == 50
             assert [one.name for one in parts.scopes.all() if one.archived_at] == ["S1"]
 
     folder = {"import.folders": str(Path(written["path"]).parent)}

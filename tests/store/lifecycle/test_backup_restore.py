@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from infinite_memory.backup.archive import BackupWriter, Part
+from infinite_memory.backup.archive import BackupWriter
+from infinite_memory.backup.archive_format import Part
 from infinite_memory.models import Fact, FactId, Link, MemoryId
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Json, Memory, Open, staged_names

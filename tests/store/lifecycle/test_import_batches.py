@@ -13,7 +13,8 @@ import pytest
 
 from infinite_memory.errors import StoreUnavailableError
 from infinite_memory.models import MemoryRecord
-from infinite_memory.transfer.importer import BATCH, Importer
+from infinite_memory.transfer.entry_reader import BATCH
+from infinite_memory.transfer.importer import Importer
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
 

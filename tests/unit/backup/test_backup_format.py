@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infinite_memory.backup import archive as container
-from infinite_memory.backup.archive import BackupReader, BackupWriter, Part, split_documents
+from infinite_memory.backup.archive import BackupReader, BackupWriter
+from infinite_memory.backup.archive_format import Part, split_documents
 from infinite_memory.backup.encryption import Cipher, Secret, new_lock
 from infinite_memory.errors import BackupError
 

@@ -18,7 +18,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from infinite_memory.backup import archive as container
-from infinite_memory.backup.archive import BackupReader, BackupWriter, Part, zstd
+from infinite_memory.backup.archive import BackupReader, BackupWriter, zstd
+from infinite_memory.backup.archive_format import Part
 from infinite_memory.backup.encryption import WORK_FACTOR, Cipher, Secret, WorkFactor, new_lock
 from infinite_memory.backup.folder import display_name, find_backup_for_client, list_names
 from infinite_memory.backup.retention import rotate, scheduled_backups
@@ -287,4 +288,4 @@ def test_an_endless_key_file_is_refused() -> None:
 def test_dates_of_heads_are_those_that_are_written() -> None:
     now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     assert BackupReader(io.BytesIO(written(Part("scopes", 1, document(b"x")))), "a").head
-    assert container._wrong_field({"created_at": now}) is None
+    assert container.find_wrong_field({"created_at": now}) is None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infinite_memory.cli import main, plugin
-from infinite_memory.hooks.client import CAPTURING, RECALLING
+from infinite_memory.hooks.clients import CAPTURING, RECALLING
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[3]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infinite_memory.backup.archive import MAGIC
+from infinite_memory.backup.archive_format import MAGIC
 from infinite_memory.cli import main
 from infinite_memory.cli.connect import CLIENTS, find_target
 

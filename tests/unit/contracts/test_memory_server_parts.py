@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from infinite_memory.config import LimitsSettings
 from infinite_memory.contracts.memory_server.addresses import (
     Address,
     MemoryChange,
@@ -27,6 +26,7 @@ from infinite_memory.contracts.memory_server.table import find_limit
 from infinite_memory.engine.events import Event
 from infinite_memory.errors import ConfigError, InvalidRequestError, NotFoundError
 from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
+from infinite_memory.settings import LimitsSettings
 
 NOW = dt.datetime(2026, 3, 14, 15, 9, 26, 535000, tzinfo=dt.UTC)
 RECORD = MemoryRecord(

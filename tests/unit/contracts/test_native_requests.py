@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infinite_memory.config import LimitsSettings
 from infinite_memory.contracts.native.contract import TABLE, NativeContract
 from infinite_memory.contracts.session import ClientSession
 from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import StoreUnavailableError
+from infinite_memory.settings import LimitsSettings
 from infinite_memory.transports.strict_json import format_line
 
 CONTRACT_DOCUMENT = (

@@ -14,7 +14,7 @@ import pytest
 from infinite_memory.hooks import control, files
 from infinite_memory.hooks.control import OFF, ON, PAUSED, read_control, set_state
 from infinite_memory.hooks.ledger import Ledger
-from infinite_memory.hooks.projects import find_project
+from infinite_memory.hooks.projects import PROJECT_FILE, find_project
 from infinite_memory.hooks.sessions import Sessions, size_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -194,8 +194,8 @@ def test_the_hook_imports_a_handful_of_our_modules_and_no_package(tmp_path: Path
     ours = {name for name in loaded if name.split(".")[0] == "infinite_memory"}
     assert ours == {
         "infinite_memory", "infinite_memory.daemon", "infinite_memory.daemon.ipc", "infinite_memory.errors",
-        "infinite_memory.hooks", "infinite_memory.hooks.client", "infinite_memory.hooks.control",
-        "infinite_memory.hooks.files", "infinite_memory.paths", "infinite_memory.redaction",
+        "infinite_memory.hooks", "infinite_memory.hooks.client", "infinite_memory.hooks.clients", "infinite_memory.hooks.control",
+        "infinite_memory.hooks.files", "infinite_memory.paths", "infinite_memory.platform_files", "infinite_memory.redaction",
     }  # fmt: skip
     assert [name for name, file in loaded.items() if "site-packages" in file] == []
     assert HEAVY.isdisjoint(loaded)
@@ -214,3 +214,28 @@ def test_home_and_client_are_taken_in_either_form(tmp_path: Path, joined: bool) 
     [told] = files.last_events(home)
     assert (told["client"], told["event"]) == ("codex", "Stop")
     assert not other.exists()
+
+
+def test_the_timer_of_a_hook_that_is_done_cannot_end_the_interpreter(tmp_path: Path) -> None:
+    """On a very busy machine it rang while the interpreter ended, and the exit code was that of the signal."""
+    code = (
+        "import signal\nfrom infinite_memory.hooks import client\nassert client.run(['Stop']) == 0\n"
+        "assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)\nassert signal.getsignal(signal.SIGALRM) is signal.SIG_IGN\n"
+    )
+    environ = os.environ | {"INFINITE_MEMORY_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", code], env=environ, stdin=subprocess.DEVNULL, check=True)
+
+
+@pytest.mark.timeout(30)
+def test_a_pipe_in_the_place_of_a_file_of_the_project_holds_nothing_up(tmp_path: Path) -> None:
+    """An archive can hold one, and whoever opens it waits for a writer that never comes."""
+    worktree = tmp_path / "x" / ".git" / "worktrees" / "y"
+    worktree.mkdir(parents=True)
+    os.mkfifo(worktree / "gitdir")
+    (tmp_path / ".git").write_text("gitdir: x/.git/worktrees/y\n")
+    assert find_project(str(tmp_path)).root == tmp_path
+    other = tmp_path / "other"
+    other.mkdir()
+    os.mkfifo(other / ".git")
+    os.mkfifo(other / PROJECT_FILE)
+    assert find_project(str(other)).root == other

@@ -231,6 +231,21 @@ def test_a_huge_line_is_passed_over_and_a_large_file_read_in_parts(
     assert parts > 3
 
 
+@pytest.mark.parametrize("piece", ["[],", "{},", '"",'])
+def test_a_line_of_millions_of_parts_is_passed_over(session: HookSession, piece: str) -> None:
+    """Parsing it would hold every other thread for seconds; a picture of the same length is one text, and is read."""
+    for kind in ("tool_result", "other"):
+        parts = piece * transcript.MAX_PARTS + "1"
+        with session.transcript.open("a") as file:
+            file.write(f'{{"type":"user","message":{{"content":[{{"type":"{kind}","x":[{parts}]}}]}}}}\n')
+    picture = {"type": "image", "source": {"data": "A" * 3 * transcript.MANY_BYTES}}
+    session.write(session.entry("user", [picture, {"type": "text", "text": "what is this?"}]))
+    first = read_chunk(session.transcript, 0)
+    second = read_chunk(session.transcript, first.offset)
+    assert [turn.text for turn in (*first.turns, *second.turns)] == ["what is this?"]
+    assert first.unread + second.unread == 1
+
+
 def test_a_copy_has_the_key_of_what_it_is_a_copy_of(session: HookSession, tmp_path: Path) -> None:
     session.say("Where?", "There.")
     other = HookSession(session.project, tmp_path / "other")

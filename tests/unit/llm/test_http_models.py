@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from infinite_memory.config import ModelSettings
 from infinite_memory.errors import ConfigError, ModelError, ModelRefusedError, ModelReplyError, ModelUnavailableError
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role, ask_model, read_object
 from infinite_memory.llm.factory import configured_model
 from infinite_memory.llm.http_clients import is_on_this_machine
 from infinite_memory.llm.sampling import Json, SampledModel
+from infinite_memory.settings import ModelSettings
 from tests.model_server import Answer, ModelServer, anthropic, model_server, openai
 
 TURNS = [ChatMessage(Role.USER, "tea?"), ChatMessage(Role.ASSISTANT, "yes"), ChatMessage(Role.USER, "green?")]

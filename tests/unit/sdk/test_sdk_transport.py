@@ -28,7 +28,7 @@ from infinite_memory.sdk.errors import (
 )
 from infinite_memory.sdk.memory import Memory
 from infinite_memory.sdk.results import read_memories, read_stored
-from infinite_memory.sdk.routes import ROUTES
+from infinite_memory.sdk.transport import ROUTES
 from infinite_memory.transports.http.api.routes import ROUTES as SERVED
 
 TOKEN = "im_secret"

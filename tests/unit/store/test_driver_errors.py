@@ -28,6 +28,9 @@ CASES: list[tuple[Exception, type[Exception]]] = [
     (errors.DocumentTooLarge("big"), InvalidRequestError),
     (errors.OperationFailure("big", 10334), InvalidRequestError),
     (InvalidDocument("no"), InvalidRequestError),
+    (errors.ConfigurationError("Sessions are not supported by this MongoDB deployment"), StoreUnavailableError),
+    (errors.InvalidOperation("Cannot use AsyncMongoClient after close"), StoreUnavailableError),
+    (errors.InvalidOperation("something else"), StoreError),
     (errors.ConfigurationError("bad uri"), ConfigError),
     (errors.InvalidURI("bad uri"), ConfigError),
 ]

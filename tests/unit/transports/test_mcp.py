@@ -14,7 +14,6 @@ import pytest
 from mcp_types import methods
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from infinite_memory.config import LimitsSettings
 from infinite_memory.contracts.mcp import RpcError
 from infinite_memory.contracts.native.contract import TABLE
 from infinite_memory.contracts.native.prompts import PROMPTS, get_prompt
@@ -26,6 +25,7 @@ from infinite_memory.contracts.session import ClientSession, ContractContext
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.events import Events
 from infinite_memory.errors import InvalidRequestError, NotFoundError
+from infinite_memory.settings import LimitsSettings
 from infinite_memory.transports import mcp
 from infinite_memory.transports.mcp import CAPABILITIES_KEY, SERVER_KEY, VERSION_KEY, McpSession
 from infinite_memory.transports.protocol_detection import serve_session

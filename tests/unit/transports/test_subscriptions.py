@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from infinite_memory.contracts.laravel.server import LaravelChange
-from infinite_memory.contracts.mcp import RpcError
+from infinite_memory.contracts.mcp import Listener, RpcError
 from infinite_memory.contracts.native.resources import MemoryChange, get_topic
-from infinite_memory.engine.events import Event
+from infinite_memory.contracts.native.server import NativeServer
+from infinite_memory.contracts.session import ContractContext
+from infinite_memory.engine.events import Event, Events
 from infinite_memory.models import MemoryId
-from infinite_memory.transports.mcp import CAPABILITIES_KEY, MODERN_VERSIONS, VERSION_KEY
-from infinite_memory.transports.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions, check_number
-from tests.unit.transports.test_mcp import begin, request, talk
+from infinite_memory.transports.jsonrpc import serve_rpc
+from infinite_memory.transports.mcp import CAPABILITIES_KEY, MODERN_VERSIONS, VERSION_KEY, McpSession
+from infinite_memory.transports.subscriptions import (
+    MAX_SUBSCRIPTIONS,
+    PendingNotifications,
+    Subscriptions,
+    check_number,
+)
+from tests.mongo_server import run
+from tests.unit.transports.test_mcp import begin, make_session, never, request, talk
 
 MODERN = {"_meta": {VERSION_KEY: MODERN_VERSIONS[-1], CAPABILITIES_KEY: {}}}
 A, B = MemoryId("a" * 24), MemoryId("b" * 24)
@@ -98,3 +113,99 @@ def test_a_session_that_asks_for_too_many_is_told_by_which_field() -> None:
     assert replies["n255"]["result"] == replies[3]["result"] == replies[4]["result"] == {}
     assert replies[5]["error"]["code"] == -32602
     assert "notifications.resourceSubscriptions: 257" in replies[6]["error"]["message"]
+
+
+def test_what_waits_for_a_client_is_merged_and_nothing_but_repeats_is_left_out() -> None:
+    async def deliver() -> list[tuple[str, Any]]:
+        subscriptions = subscribe("memory://recent", f"memory://item/{A}", "memory://scope/Other")
+        pending = PendingNotifications(subscriptions)
+        sent: list[tuple[str, Any]] = []
+        reads = asyncio.Event()
+
+        async def notify(method: str, params: dict[str, Any]) -> None:
+            await reads.wait()
+            sent.append((method.rpartition("/")[2], params.get("uri")))
+
+        sending = asyncio.create_task(pending.send_all(notify))
+        pending.add(MemoryChange(Event(A, "Other")))
+        await asyncio.sleep(0)  # the first is being sent, with what was true before the changes that follow
+        for _ in range(1000):
+            pending.add(MemoryChange(Event(A, "Other")))
+            pending.add(MemoryChange(Event(scopes_changed=True)))
+        assert len(pending) == 4
+        subscriptions.discard("memory://scope/Other")
+        pending.close()
+        reads.set()
+        await sending
+        return sent
+
+    lists = ("list_changed", None)
+    item, recent = ("updated", f"memory://item/{A}"), ("updated", "memory://recent")
+    assert run(deliver()) == [recent, lists, item, recent]
+
+
+class Unread:
+    """A client that sends what it is given, and reads nothing until *reads* is set."""
+
+    def __init__(self, *requests: Any) -> None:
+        self._lines = [json.dumps(one).encode() for one in requests]
+        self.has_sent, self.reads, self.leaves = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.messages: list[Any] = []
+
+    async def lines(self) -> Any:
+        for line in self._lines:
+            yield line
+        self.has_sent.set()
+        await self.leaves.wait()
+
+    async def write(self, data: bytes) -> None:
+        message = json.loads(data)
+        if "method" in message:
+            await self.reads.wait()
+        self.messages.append(message)
+
+    def addresses(self) -> list[str]:
+        return [one["params"]["uri"] for one in self.messages if one.get("method") == "notifications/resources/updated"]
+
+
+class Watched(NativeServer):
+    """The native server, with changes that a test makes up."""
+
+    def __init__(self) -> None:
+        super().__init__(ContractContext(never, make_session(), Events(never), Path("home")))
+        self.change: Listener = lambda change: None
+
+    def watch(self, listener: Listener) -> Callable[[], None]:
+        self.change = listener
+        return lambda: None
+
+
+@pytest.mark.parametrize("kind", ["subscribe", "listen"])
+def test_a_client_that_subscribes_and_does_not_read_holds_one_task_and_each_address_once(kind: str) -> None:
+    uris = [f"memory://recent?limit={number + 1}" for number in range(MAX_SUBSCRIPTIONS)]
+    asked = [request(number, "resources/subscribe", uri=uri) for number, uri in enumerate(uris)]
+    if kind == "listen":
+        asked = [request(1, "subscriptions/listen", notifications={"resourceSubscriptions": uris}, **MODERN)]
+    initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+    async def follow() -> None:
+        client, server = Unread(begin(), initialized, *asked), Watched()
+        lines = client.lines()
+        serving = asyncio.create_task(serve_rpc(McpSession(server), lines, client, limit=10**6, stop=asyncio.Event()))
+        await client.has_sent.wait()
+        while kind == "subscribe" and len(client.messages) < len(asked) + 1:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
+        before = len(asyncio.all_tasks())
+        for number in range(100):
+            server.change(MemoryChange(Event(MemoryId(f"{number:024x}"))))
+        await asyncio.sleep(0.05)
+        assert len(asyncio.all_tasks()) <= before + 3
+        client.reads.set()
+        while set(client.addresses()) != set(uris):
+            await asyncio.sleep(0.01)
+        client.leaves.set()
+        await serving
+        assert len(client.addresses()) <= MAX_SUBSCRIPTIONS + 1
+
+    run(follow())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from infinite_memory.contracts.agentmem.access import count_agents
-from infinite_memory.contracts.agentmem.prompts import format_name, serialize_agent
+from infinite_memory.contracts.agentmem.prompts import find_agents, format_name, serialize_agent
 from infinite_memory.contracts.agentmem.table import ID_CHARS
 from infinite_memory.contracts.field_types import NameField, TextField
 from infinite_memory.contracts.fields import Json
+from infinite_memory.contracts.native import admin
 from infinite_memory.contracts.native.lifecycle import serialize_backup, serialize_listed
 from infinite_memory.contracts.native.serializers import serialize_scope
 from infinite_memory.errors import AlreadyExistsError, truncated_repr
@@ -25,8 +26,8 @@ _SEEN = ("total_memories", "conversation_count", "scopes", "soft_deleted", "vers
 
 async def list_agents(request: ApiRequest) -> tuple[int, Json]:
     """List agents with the number of their current memories."""
-    reply = await request.agentmem("agentmem_list_agents", {})
-    return 200, {"agents": reply["agents"], "total": reply["total"]}
+    agents = await find_agents(await request.engine())
+    return 200, {"agents": agents, "total": len(agents)}
 
 
 async def create_agent(request: ApiRequest) -> tuple[int, Json]:
@@ -56,13 +57,14 @@ async def list_scopes(request: ApiRequest) -> tuple[int, Json]:
 
 async def create_scope(request: ApiRequest) -> tuple[int, Json]:
     """Make a scope."""
-    reply = await request.native("create_memory_scope", request.fields)
-    return 201, {name: value for name, value in reply.items() if name != "status"}
+    call = await request.native("create_memory_scope", request.fields)
+    scope = await admin.create_scope(call.engine, call.fields)
+    return 201, {"scope_id": scope.scope_id, "scope_name": scope.name, "outcome": "created"}
 
 
 async def stats(request: ApiRequest) -> tuple[int, Json]:
     """Give figures; those of the whole memory only to who sees all of it."""
-    told = (await request.native("get_memory_stats", {}))["stats"]
+    told = await admin.collect_stats(await request.native("get_memory_stats", {}))
     return 200, {"stats": {name: told[name] for name in _SEEN} if request.is_narrow else told}
 
 

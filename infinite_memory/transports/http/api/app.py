@@ -17,15 +17,16 @@ from infinite_memory.contracts.field_types import FlagField
 from infinite_memory.contracts.fields import Json
 from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import AuthenticationError, ForbiddenError, InfiniteMemoryError, InvalidRequestError
+from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.transports.finishing import Finishing
 from infinite_memory.transports.http.api.auth import Authenticator
 from infinite_memory.transports.http.api.backend import Backend
 from infinite_memory.transports.http.api.dispatch import Answer, answer, failed
-from infinite_memory.transports.http.api.docs_page import HEADERS, PAGE
 from infinite_memory.transports.http.api.errors import INTERNAL, error_form, internal_form
 from infinite_memory.transports.http.api.metrics import CONTENT_TYPE, Metrics
-from infinite_memory.transports.http.api.openapi import TOKEN, completed, operation, responses
+from infinite_memory.transports.http.api.openapi import HEADERS, PAGE, TOKEN, completed, operation, responses
 from infinite_memory.transports.http.api.routes import ROUTES, Route, methods_at
+from infinite_memory.transports.http.api.services import RestParts
 from infinite_memory.transports.http.api.tokens import TokenPermissions
 from infinite_memory.transports.http.asgi import ClientGoneError, Receive, Scope, Send, again, get_headers, read_body
 from infinite_memory.transports.http.asgi import answer as send_json
@@ -294,3 +295,25 @@ async def _no_method(request: Request, _: Exception) -> Response:
     """Refuse a method; says all that the address has, of which the framework knows those of one route only."""
     headers = {"Allow": ", ".join(sorted(methods_at(request.url.path)) or ["GET"])}
     return JSONResponse(error_form("METHOD_NOT_ALLOWED", "this address has no such method"), 405, headers)
+
+
+def open_gate(
+    owner_token: Callable[[], str], parts: RestParts | None, rate: str | None, concurrent: int
+) -> Authenticator:
+    """Make what checks tokens; without *parts* it knows the owner's only."""
+    return Authenticator(owner_token, None if parts is None else _tokens_of(parts.engine), rate, concurrent=concurrent)
+
+
+def open_rest(gate: Authenticator, parts: RestParts, *, body_bytes: int) -> RestApp:
+    """Make the API."""
+    backend = Backend(
+        parts.engine, parts.new_session, parts.model(), parts.model_timeout_s, administration=parts.administration
+    )
+    return RestApp(backend, gate, parts.built, body_bytes=body_bytes)
+
+
+def _tokens_of(engine: Callable[[], Awaitable[Engine]]) -> Callable[[], Awaitable[ApiTokens]]:
+    async def tokens() -> ApiTokens:
+        return (await engine()).tokens
+
+    return tokens

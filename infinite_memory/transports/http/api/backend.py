@@ -1,4 +1,4 @@
-"""Carries out commands of the contracts' tables on behalf of one request, on no more of the engine than its sender may see."""
+"""What one request is carried out with: no more of the engine than its sender may see, and its fields as the contracts check them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infinite_memory.contracts.agentmem.access import check_agent
-from infinite_memory.contracts.agentmem.server import run_command
-from infinite_memory.contracts.agentmem.table import ID_CHARS, SCOPE, Conversations
+from infinite_memory.contracts.agentmem.server import open_call
+from infinite_memory.contracts.agentmem.table import ID_CHARS, SCOPE, AgentMemCall, Conversations
 from infinite_memory.contracts.agentmem.table import TABLE as AGENTMEM
 from infinite_memory.contracts.agentmem.table import USER as USER_FIELD
-from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.field_types import NameField
 from infinite_memory.contracts.fields import Field, Fields, Json, ValidationContext, parse_fields
 from infinite_memory.contracts.native.contract import NativeContract
+from infinite_memory.contracts.native.table import CommandContext
 from infinite_memory.contracts.session import ClientSession, OpenAdministration
 from infinite_memory.engine.engine import Engine
-from infinite_memory.errors import ForbiddenError, InvalidRequestError, ScopeNotFoundError
+from infinite_memory.errors import ForbiddenError, InvalidRequestError
 from infinite_memory.jobs.administration import Administration
 from infinite_memory.llm.base import ChatModel
 from infinite_memory.models import ScopeId
@@ -139,35 +139,25 @@ class ApiRequest:
         """Check the request's own fields, where no table's command does."""
         return parse_fields(fields, self.fields, "", self.checking)
 
-    async def native(self, action: str, fields: Mapping[str, Any]) -> Reply:
-        """Run a command of the native contract.
+    async def native(self, action: str, fields: Mapping[str, Any]) -> CommandContext:
+        """Check *fields* as a command of the native contract takes them, and return the call.
 
         Raises:
-            InfiniteMemoryError: it failed.
+            InfiniteMemoryError: a field is wrong.
         """
         contract = NativeContract(self.engine, self.session, administration=self.open_administration)
-        return await self._quietly(contract.run({**fields, "action": action}, self.checking))
+        return await contract.open_call(action, fields, self.checking)
 
-    async def agentmem(self, name: str, fields: Mapping[str, Any]) -> Reply:
-        """Run a command of the AgentMem contract, for the request's user where it takes one.
+    async def agentmem(self, name: str, fields: Mapping[str, Any]) -> AgentMemCall:
+        """Check *fields* as a command of the AgentMem contract takes them, for the request's user, and return the call.
 
         Raises:
-            InfiniteMemoryError: it failed.
+            InfiniteMemoryError: a field is wrong, or there is no user.
         """
         command = AGENTMEM.find(name)
         assert command is not None, name
         whose = {"user_id": self.require_user()} if USER_FIELD in command.fields else {}
         backend = self.backend
-        work = run_command(
+        return await open_call(
             command, {**fields, **whose}, self.checking, self.engine, self.session, backend.model, backend.conversations
         )
-        return await self._quietly(work)
-
-    async def _quietly(self, work: Awaitable[Reply]) -> Reply:
-        """Run a command; who does not see everything is told no names of other scopes."""
-        try:
-            return await work
-        except ScopeNotFoundError as exc:
-            if self.is_narrow and exc.nearest:
-                raise ScopeNotFoundError(exc.name) from exc
-            raise

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infinite_memory.contracts.fields import Json, ignored_fields, refuse_unknown
-from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, InvalidRequestError
+from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, InvalidRequestError, ScopeNotFoundError
 from infinite_memory.loop_watchdog import running
-from infinite_memory.transports.http.api.backend import Backend
+from infinite_memory.transports.http.api.backend import ApiRequest, Backend
 from infinite_memory.transports.http.api.errors import INTERNAL, failure, internal_form
 from infinite_memory.transports.http.api.routes import USER, Route, Whose
 from infinite_memory.transports.http.api.tokens import TokenPermissions
@@ -39,7 +39,7 @@ async def answer(
         fields, warnings = known_fields(route, await read())
         request = await backend.open(grant, fields)
         with running(route.name):
-            status, body = await route.run(request)
+            status, body = await _run(route, request)
     except InfiniteMemoryError as exc:
         return failed(exc)
     except Exception:
@@ -47,6 +47,16 @@ async def answer(
         return Answer(INTERNAL, internal_form())
     warnings = list(dict.fromkeys([*warnings, *request.checking.warnings]))
     return Answer(status, body | ({"warnings": warnings} if warnings else {}))
+
+
+async def _run(route: Route, request: ApiRequest) -> tuple[int, Json]:
+    """Run a route; who does not see everything is told no names of other scopes."""
+    try:
+        return await route.run(request)
+    except ScopeNotFoundError as exc:
+        if request.is_narrow and exc.nearest:
+            raise ScopeNotFoundError(exc.name) from exc
+        raise
 
 
 def failed(problem: InfiniteMemoryError) -> Answer:

@@ -1,38 +1,37 @@
-"""The routes about memories. Those about one memory ask the engine; those with many fields are read as the native contract's commands
-are, or AgentMem's where a user's memory is stored."""
+"""The routes about memories. Fields are checked as the native contract's commands take them, or AgentMem's where a user's memory is
+stored; what is done and found is the engine's, and written in this API's own form."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from infinite_memory.contracts.agentmem import add as agentmem_add
 from infinite_memory.contracts.agentmem.table import SCOPE
+from infinite_memory.contracts.field_types import NameField
 from infinite_memory.contracts.fields import Json, parse_fields
+from infinite_memory.contracts.native import forget as native_forget
+from infinite_memory.contracts.native import recall as native_recall
+from infinite_memory.contracts.native import store as native_store
+from infinite_memory.contracts.native.store import BEFORE_FIELD, older_revisions
 from infinite_memory.contracts.native.table import FILTER_FIELDS, IdField
+from infinite_memory.engine.types import StoreResult
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
 from infinite_memory.models import MemoryId
 from infinite_memory.transports.http.api.backend import AGENT_FIELD, ApiRequest
-from infinite_memory.transports.http.api.serializers import earlier_form, memory_form, plain_id, whole_form
+from infinite_memory.transports.http.api.serializers import earlier_form, plain_id, results_form, whole_form
 
 EVERYWHERE = "ALL"
 FILTERS = frozenset(one.name for one in FILTER_FIELDS)
 _ID = IdField(name="memory_id", about="Id of the memory", required=True)
-_TOLD = ("note", "embedding", "facts", "superseded", "superseded_by", "generated", "model_error", "importance_score")
+_FINDINGS = ("facts", "superseded", "superseded_by", "generated", "model_error")
+SCOPE_FIELD = NameField(name="scope", about="The scope that it goes to", required=True)
 
 
 async def store(request: ApiRequest) -> tuple[int, Json]:
     """Store a memory; one that the user has already is met and not stored twice."""
     if request.user_id is not None:
-        kept = await request.agentmem("agentmem_add_memory", request.fields)
-    else:
-        kept = await request.native("store_memory", request.fields)
-    told = {name: kept[name] for name in _TOLD if name in kept}
-    if "superseded" in told:
-        told["superseded"] = [plain_id(one) for one in told["superseded"]]
-    if "superseded_by" in told:
-        told["superseded_by"] = plain_id(told["superseded_by"])
-    memory = await _read(request, plain_id(kept["memory_id"]))
-    return 200 if kept["outcome"] == "duplicate" else 201, memory | {"outcome": kept["outcome"]} | told
+        return await _store_of_user(request)
+    result = await native_store.store(await request.native("store_memory", request.fields))
+    memory = await _read(request, result.memory.memory_id)
+    return 201, memory | {"outcome": "stored"} | _pending_form(result)
 
 
 async def list_(request: ApiRequest) -> tuple[int, Json]:
@@ -48,10 +47,11 @@ async def list_(request: ApiRequest) -> tuple[int, Json]:
     if request.is_narrow and filter_.get("scope") is None:
         filter_["scope"] = EVERYWHERE
     try:
-        page = await request.native("list_memories", {**fields, "filter": filter_})
+        call = await request.native("list_memories", {**fields, "filter": filter_})
+        results = await native_recall.list_newest(call)
     except InvalidRequestError as exc:
         raise _renamed(exc, "filter.time_range.", "filter.") from exc
-    return 200, listing_form(page, "memories")
+    return 200, results_form(call, results, "memories")
 
 
 async def forget(request: ApiRequest) -> tuple[int, Json]:
@@ -72,9 +72,10 @@ async def forget(request: ApiRequest) -> tuple[int, Json]:
     if set(target) == {"scope"} and not request.is_narrow:
         raise InvalidRequestError("scope", "names a whole scope; give tag or query too, or use the scopes command")
     try:
-        return 200, _gone(await request.native("delete_memory", {**fields, "target": target}))
+        report = await native_forget.forget(await request.native("delete_memory", {**fields, "target": target}))
     except InvalidRequestError as exc:
         raise _renamed(exc, "target.") from exc
+    return 200, native_forget.serialize_forgotten(report, text_name="content")
 
 
 async def read(request: ApiRequest) -> tuple[int, Json]:
@@ -85,9 +86,8 @@ async def read(request: ApiRequest) -> tuple[int, Json]:
 async def change(request: ApiRequest) -> tuple[int, Json]:
     """Change parts of a memory."""
     fields = {name: value for name, value in request.fields.items() if name != "memory_id"}
-    kept = await request.native("update_memory", {**fields, "memory_id": _id(request)})
-    told = {name: kept[name] for name in _TOLD if name in kept}
-    return 200, await _read(request, kept["memory_id"]) | {"outcome": kept["outcome"]} | told
+    result = await native_store.update(await request.native("update_memory", {**fields, "memory_id": _id(request)}))
+    return 200, await _read(request, result.memory.memory_id) | {"outcome": "updated"} | _pending_form(result)
 
 
 async def forget_one(request: ApiRequest) -> tuple[int, Json]:
@@ -97,21 +97,20 @@ async def forget_one(request: ApiRequest) -> tuple[int, Json]:
         MemoryNotFoundError: there is none of that id to be seen.
     """
     fields = {name: value for name, value in request.fields.items() if name != "memory_id"}
-    gone = await request.native("delete_memory", {**fields, "target": {"memory_id": _id(request)}})
-    if not gone["deleted_count"]:
+    call = await request.native("delete_memory", {**fields, "target": {"memory_id": _id(request)}})
+    report = await native_forget.forget(call)
+    if not report.result.memory_ids:
         raise MemoryNotFoundError(MemoryId(_id(request)))
-    return 200, _gone(gone)
+    return 200, native_forget.serialize_forgotten(report, text_name="content")
 
 
 async def history(request: ApiRequest) -> tuple[int, Json]:
     """Tell what a memory says, and what it said before it was changed."""
     engine = await request.engine()
     memory = await engine.memories.get(_checked_id(request, _id(request)))
-    earlier = await engine.memories.history(memory.memory_id)
-    return 200, {
-        "memory": whole_form(engine, memory),
-        "revisions": [earlier_form(engine, one) for one in earlier],
-    }
+    page = await engine.memories.history(memory.memory_id, _before_revision(request))
+    revisions = [earlier_form(engine, revision) for revision in page.revisions]
+    return 200, {"memory": whole_form(engine, memory), "revisions": revisions} | older_revisions(page)
 
 
 async def restore(request: ApiRequest) -> tuple[int, Json]:
@@ -121,15 +120,33 @@ async def restore(request: ApiRequest) -> tuple[int, Json]:
     return 200, await _read(request, memory.memory_id) | {"outcome": "restored"}
 
 
-def listing_form(page: Json, name: str) -> Json:
-    """Make the form of a listing, its memories under *name*."""
-    more = {key: page[key] for key in ("note", "time_frame", "truncated") if key in page}
-    return {
-        name: [memory_form(one) for one in page["results"]],
-        "total": page.get("total", len(page["results"])),
-        "next_cursor": page.get("next_cursor"),
-        "scopes_searched": page["scopes_searched"],
-    } | more
+async def move(request: ApiRequest) -> tuple[int, Json]:
+    """Put a memory into another scope; it keeps its id, its history and its links."""
+    engine = await request.engine()
+    scope = parse_fields((SCOPE_FIELD,), {"scope": request.fields.get("scope")}, "", request.checking).text("scope")
+    moved = await engine.memories.move(_checked_id(request, _id(request)), scope)
+    told: Json = {"outcome": "moved" if moved.is_moved else "unchanged", "former_scope": moved.former.name}
+    if moved.same_text:
+        told["note"] = f"{moved.scope.name} has the same text already: {', '.join(moved.same_text)}"
+    return 200, whole_form(engine, moved.memory) | told
+
+
+async def _store_of_user(request: ApiRequest) -> tuple[int, Json]:
+    added = await agentmem_add.add(await request.agentmem("agentmem_add_memory", request.fields))
+    form = await _read(request, added.memory.memory_id) | {"outcome": added.outcome}
+    if added.pending_note is not None:
+        form["note"] = added.pending_note
+    if added.findings is not None:
+        findings = agentmem_add.serialize_findings(added.findings, plain_id)
+        form |= {name: findings[name] for name in _FINDINGS if name in findings}
+    form["importance_score"] = added.importance
+    return 200 if added.outcome == "duplicate" else 201, form
+
+
+def _pending_form(result: StoreResult) -> Json:
+    """Return what is said of a memory that is not embedded yet, the note first."""
+    pending = native_store.serialize_pending(result)
+    return {name: pending[name] for name in ("note", "embedding") if name in pending}
 
 
 async def _read(request: ApiRequest, memory_id: str) -> Json:
@@ -141,15 +158,14 @@ def _checked_id(request: ApiRequest, memory_id: str) -> MemoryId:
     return MemoryId(parse_fields((_ID,), {"memory_id": memory_id}, "", request.checking).text("memory_id"))
 
 
+def _before_revision(request: ApiRequest) -> int | None:
+    provided = {name: value for name, value in request.fields.items() if name == BEFORE_FIELD.name}
+    fields = parse_fields((BEFORE_FIELD,), provided, "", request.checking)
+    return fields.integer(BEFORE_FIELD.name) if BEFORE_FIELD.name in fields else None
+
+
 def _id(request: ApiRequest) -> str:
     return plain_id(request.fields["memory_id"])
-
-
-def _gone(reply: Mapping[str, Any]) -> Json:
-    gone = {name: value for name, value in reply.items() if name != "status"}
-    if "memories" in gone:
-        gone["memories"] = [{"memory_id": one["memory_id"], "content": one["text"]} for one in gone["memories"]]
-    return gone
 
 
 def _renamed(problem: InvalidRequestError, *prefixes: str) -> InvalidRequestError:

@@ -1,4 +1,7 @@
-"""The OpenAPI document's parts that are made from the table of routes: parameters, bodies, replies."""
+"""The OpenAPI document's parts that are made from the table of routes (parameters, bodies, replies), and the page that shows it.
+
+The page is Swagger UI, vendored with the other parts of the page: no network, no script in the page itself.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,33 @@ from typing import Any
 from infinite_memory.contracts.fields import Field, Json, object_schema
 from infinite_memory.transports.http.api.routes import Route
 from infinite_memory.transports.http.api.schemas import ERRORS, SCHEMAS
+
+_STATIC = "/page/static"
+
+PAGE = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>InfiniteMemory HTTP API</title>
+<link rel="icon" href="{_STATIC}/icon.svg">
+<link rel="stylesheet" href="{_STATIC}/vendor/swagger-ui.css">
+<script src="{_STATIC}/vendor/swagger-ui-bundle.js" defer></script>
+<script src="{_STATIC}/api.js" defer></script>
+</head>
+<body>
+<div id="api">Loading</div>
+<noscript>This page needs JavaScript; the document itself is at <a href="/openapi.json">openapi.json</a>.</noscript>
+</body>
+</html>
+"""
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 
 TOKEN = "token"
 _HEADERS: dict[int, Json] = {

@@ -17,6 +17,7 @@ from infinite_memory.contracts.base import Command
 from infinite_memory.contracts.field_types import InstantField, NameField, ObjectField
 from infinite_memory.contracts.fields import Field, Json
 from infinite_memory.contracts.native.contract import NativeContract
+from infinite_memory.contracts.native.store import BEFORE_FIELD
 from infinite_memory.contracts.native.table import FILTER_FIELDS
 from infinite_memory.contracts.native.table import TABLE as NATIVE
 from infinite_memory.transports.http.api import admin_routes, memories, search
@@ -139,12 +140,17 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET", f"{API}/memories/{{memory_id}}/history", "read_history",
         "Read what a memory says, and what it said before it was changed, oldest first.",
-        memories.history, {200: "History"}, query=(USER,),
+        memories.history, {200: "History"}, query=(USER, BEFORE_FIELD),
     ),
     Route(
         "POST", f"{API}/memories/{{memory_id}}/restore", "restore_memory",
         "Bring back a memory that was softly forgotten.",
         memories.restore, {200: "StoredMemory"}, writes=True, body=(USER,),
+    ),
+    Route(
+        "POST", f"{API}/memories/{{memory_id}}/move", "move_memory",
+        "Put a memory into another scope; it keeps its id, its history and its links.",
+        memories.move, {200: "MovedMemory"}, writes=True, body=(USER, memories.SCOPE_FIELD),
     ),
     Route(
         "POST", f"{API}/search", "search",

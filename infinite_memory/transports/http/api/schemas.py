@@ -70,9 +70,11 @@ _BACKUP: Json = {"backup_file": _TEXT, "size_bytes": _COUNT, "created_at": _MAYB
 SCHEMAS: Json = {
     "Memory": _form(_MEMORY, {**_AT_WHICH, **_MORE, **_WARNED}),
     "StoredMemory": _form({**_MEMORY, **_AT_WHICH, "outcome": _TEXT}, {**_MORE, **_DONE}),
+    "MovedMemory": _form({**_MEMORY, **_AT_WHICH, "outcome": _TEXT, "former_scope": _TEXT}, {**_MORE, "note": _TEXT, **_WARNED}),
     "MemoryList": _form({"memories": _list_of("Memory"), **_PAGE}, _TOLD),
     "SearchResults": _form({"results": _list_of("Memory"), **_PAGE}, _TOLD),
-    "History": _form({"memory": {"$ref": "#/components/schemas/Memory"}, "revisions": _list_of("Memory")}, _WARNED),
+    "History": _form({"memory": {"$ref": "#/components/schemas/Memory"}, "revisions": _list_of("Memory")},
+                     {"older_revisions": _COUNT, "note": _TEXT, **_WARNED}),
     "Forgotten": _form(
         {"deleted_count": _COUNT, "memory_ids": _TEXTS, "forget_mode": _TEXT},
         {"dry_run": _FLAG, "would_delete": _COUNT, "note": _TEXT, **_WARNED,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from infinite_memory.contracts.agentmem.chat import answer_message, serialize_answer
+from infinite_memory.contracts.agentmem.prompts import make_prompt
+from infinite_memory.contracts.agentmem.search import find_memories
 from infinite_memory.contracts.agentmem.table import TABLE as AGENTMEM
 from infinite_memory.contracts.fields import Json
-from infinite_memory.contracts.native.serializers import serialize_memory
+from infinite_memory.contracts.native import recall
 from infinite_memory.contracts.native.table import TABLE as NATIVE
-from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
-from infinite_memory.models import MemoryId
+from infinite_memory.contracts.native.table import make_filter
+from infinite_memory.errors import InvalidRequestError
 from infinite_memory.transports.http.api.backend import ApiRequest
-from infinite_memory.transports.http.api.memories import EVERYWHERE, listing_form
-from infinite_memory.transports.http.api.serializers import memory_form, plain_id
+from infinite_memory.transports.http.api.memories import EVERYWHERE
+from infinite_memory.transports.http.api.serializers import memory_form, plain_id, results_form
 
 AGENTMEM_ONLY = frozenset({"agent_id", "search_type", "memory_type", "min_score"})
 """Fields that only the AgentMem contract's search has; with one of them it is the search that is meant."""
@@ -58,7 +60,8 @@ async def search(request: ApiRequest) -> tuple[int, Json]:
         fields["scope"] = EVERYWHERE
     if "query" not in fields and ("time_query" in fields or "range" in fields):
         fields = _without_others(request, fields, TIMES, "time_query or range alone, which list")
-        return 200, listing_form(await request.native("recall_memory_by_time", fields), "results")
+        call = await request.native("recall_memory_by_time", fields)
+        return 200, results_form(call, await recall.list_time(call), "results")
     fields = _without_others(request, fields, RANKED, "query, which ranks")
     if "limit" in fields:
         fields["top_k"] = fields.pop("limit")
@@ -69,41 +72,31 @@ async def search(request: ApiRequest) -> tuple[int, Json]:
         if moved:
             fields["filter"] = {**(filter_ or {}), **moved}
     try:
-        found = await request.native("retrieve_memory", fields)
+        call = await request.native("retrieve_memory", fields)
+        results, _ = await recall.rank(call, await make_filter(call, call.fields.inner("filter")))
     except InvalidRequestError as exc:
         raise _as_sent(exc, request.fields) from exc
-    return 200, listing_form(found, "results")
+    return 200, results_form(call, results, "results")
 
 
 async def chat(request: ApiRequest) -> tuple[int, Json]:
     """Answer a message with what is remembered of the user in mind."""
-    reply = await request.agentmem("agentmem_chat", request.fields)
-    used = [{**one, "memory_id": plain_id(one["memory_id"])} for one in reply["memories_used"]]
-    kept = {name: value for name, value in reply.items() if name not in ("success", "memory_context_used")}
-    return 200, kept | {"memories_used": used}
+    answer = await answer_message(await request.agentmem("agentmem_chat", request.fields))
+    return 200, serialize_answer(answer, plain_id, with_context=False)
 
 
 async def prompt(request: ApiRequest) -> tuple[int, Json]:
     """Make a system prompt of what is known of the user."""
-    reply = await request.agentmem("agentmem_get_system_prompt", request.fields)
-    return 200, {name: value for name, value in reply.items() if name != "success"}
+    return 200, await make_prompt(await request.agentmem("agentmem_get_system_prompt", request.fields))
 
 
 async def _search_agentmem(request: ApiRequest, fields: Json) -> Json:
-    reply = await request.agentmem("agentmem_search_memories", fields)
-    engine = await request.engine()
-
-    async def whole(hit: Json) -> Json | None:
-        try:
-            memory = await engine.memories.get(MemoryId(plain_id(hit["memory_id"])))
-        except MemoryNotFoundError:  # forgotten at this moment
-            return None
-        return memory_form(serialize_memory(engine, memory)) | {"confidence": hit["score"]}
-
-    results = [one for one in await asyncio.gather(*map(whole, reply["results"])) if one is not None]
+    call = await request.agentmem("agentmem_search_memories", fields)
+    found = await find_memories(call)
+    results = [memory_form(call.engine, hit.memory) | {"confidence": round(hit.score, 4)} for hit in found.hits]
     scopes = sorted({one["scope"] for one in results})
-    made: Json = {"results": results, "total": reply["total"], "next_cursor": None, "scopes_searched": scopes}
-    return made | ({"note": reply["note"]} if "note" in reply else {})
+    form: Json = {"results": results, "total": found.total, "next_cursor": None, "scopes_searched": scopes}
+    return form | ({"note": found.note} if found.note else {})
 
 
 def _without_others(request: ApiRequest, fields: Json, known: Sequence[str], search_name: str) -> Json:

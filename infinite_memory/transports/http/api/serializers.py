@@ -1,4 +1,4 @@
-"""How memories look over HTTP, from the engine's records or from what the contracts' commands reply."""
+"""How memories look over HTTP."""
 
 from __future__ import annotations
 
@@ -6,53 +6,81 @@ from typing import Any
 
 from infinite_memory.contracts.agentmem.access import make_source, parse_id
 from infinite_memory.contracts.fields import Json
-from infinite_memory.contracts.native.serializers import serialize_memory
-from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.contracts.native.results import Hit, SearchResults, find_unread, serialize_time_frame
+from infinite_memory.contracts.native.serializers import serialize_names
+from infinite_memory.contracts.native.table import CommandContext
+from infinite_memory.contracts.timestamps import format_instant, format_relative
 from infinite_memory.engine.engine import Engine
 from infinite_memory.models import MemoryRecord
 
 OWNERS = ("user_id", "agent_id", "run_id", "session_id", "org_id", "scope_type")
-_PLAIN = ("title", "speaker", "conversation_id", "importance")
-_MORE = ("created_at", "updated_at", "revision", "occurrences", "confidence", "when", "excerpt", "count", "also_at",
-         "truncated", "text_chars")  # fmt: skip
 
 
-def memory_form(one: Json) -> Json:
-    """Make the form of a memory from what the native contract shows of it."""
-    owners, metadata = one.get("owners", {}), one.get("metadata", {})
-    marked = {make_source(owners["user_id"])} if "user_id" in owners else set()
-    kind = one["type"] if "type" in one else metadata.get("type")
-    return {
-        "memory_id": one["memory_id"],
-        "content": one["text"],
-        "scope": one["scope"],
-        "tags": one["tags"],
-        "timestamp": one["timestamp"],
-        "source": None if one["source"] in marked else one["source"],
-        **{name: one.get(name) for name in _PLAIN},
-        "metadata": metadata,
+def memory_form(engine: Engine, memory: MemoryRecord, *, text: str | None = None, **times: Any) -> Json:
+    """Return the form of a memory. *text* stands for its own, where that is cut; *times* come before the occurrences."""
+    owners, scope = memory.owners, engine.scopes.find_by_id(memory.scope_id)
+    is_own_source = "user_id" in owners and memory.source == make_source(owners["user_id"])
+    kind = memory.type if owners and memory.type is not None else memory.metadata.get("type")
+    form: Json = {
+        "memory_id": memory.memory_id,
+        "content": memory.text if text is None else text,
+        "scope": scope.name if scope else None,
+        "tags": list(memory.tags),
+        "timestamp": format_instant(memory.occurred_at),
+        "source": None if is_own_source else memory.source,
+        "title": memory.title,
+        "speaker": memory.speaker,
+        "conversation_id": memory.conversation_id,
+        "importance": memory.importance,
+        "metadata": dict(memory.metadata),
         **{name: owners.get(name) for name in OWNERS},
         "memory_type": kind if isinstance(kind, str) else None,
-        **{name: one[name] for name in _MORE if name in one},
+        **times,
     }
+    if len(memory.occurrences) > 1:
+        form["occurrences"] = [format_instant(occurrence) for occurrence in memory.occurrences]
+    return form
 
 
 def whole_form(engine: Engine, memory: MemoryRecord) -> Json:
     """Return the form of a memory with its times and its revision."""
-    return memory_form(
-        serialize_memory(engine, memory)
-        | {
-            "created_at": format_instant(memory.created_at),
-            "updated_at": format_instant(memory.updated_at),
-            "revision": memory.revision,
-        }
-    )
+    created_at, updated_at = format_instant(memory.created_at), format_instant(memory.updated_at)
+    return memory_form(engine, memory, created_at=created_at, updated_at=updated_at, revision=memory.revision)
 
 
 def earlier_form(engine: Engine, memory: MemoryRecord) -> Json:
     """Return the form of an earlier version of a memory."""
-    updated_at = format_instant(memory.updated_at)
-    return memory_form(serialize_memory(engine, memory) | {"updated_at": updated_at, "revision": memory.revision})
+    return memory_form(engine, memory, updated_at=format_instant(memory.updated_at), revision=memory.revision)
+
+
+def results_form(call: CommandContext, results: SearchResults, name: str) -> Json:
+    """Return the form of what was found or listed, its memories under *name*."""
+    form: Json = {
+        name: [_hit_form(call, hit) for hit in results.hits],
+        "total": len(results.hits) if results.total is None else results.total,
+        "next_cursor": results.next_cursor,
+        "scopes_searched": serialize_names(results.scopes),
+    }
+    frame = serialize_time_frame(call, results.span)
+    unread = find_unread(call) if frame is not None else ""
+    if notes := [note for note in (unread, results.wider_note, results.note) if note]:
+        form["note"] = "; ".join(notes)
+    if frame is not None:
+        form["time_frame"] = frame
+    return form | ({"truncated": True} if results.is_cut else {})
+
+
+def _hit_form(call: CommandContext, hit: Hit) -> Json:
+    form, match = memory_form(call.engine, hit.memory, text=hit.text), hit.match
+    if match is not None:
+        form["confidence"] = match.confidence
+    form["when"] = format_relative(hit.memory.occurred_at, call.now(), call.session.zone)
+    if match is not None and match.window is not None:
+        form["excerpt"] = hit.excerpt
+    if match is not None and match.repeated_at:
+        form["count"] = 1 + len(match.repeated_at)
+        form["also_at"] = [format_instant(instant) for instant in match.repeated_at]
+    return form | ({"truncated": True, "text_chars": len(hit.memory.text)} if hit.is_cut else {})
 
 
 def plain_id(value: Any) -> str:

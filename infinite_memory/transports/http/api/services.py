@@ -1,14 +1,17 @@
-"""What the daemon hands to the API; imports nothing of it, for whether it is opened is decided later."""
+"""What the daemon hands to the API and to the page; imports nothing of both, for whether they are opened is decided later."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from infinite_memory.config import Config
     from infinite_memory.contracts.session import ClientSession
     from infinite_memory.engine.engine import Engine
+    from infinite_memory.engine.events import Event
     from infinite_memory.jobs.administration import Administration
     from infinite_memory.llm.base import ChatModel
 
@@ -23,3 +26,16 @@ class RestParts:
     model: Callable[[], ChatModel | None]
     model_timeout_s: float
     administration: Callable[[], Awaitable[Administration]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageServices:
+    """What the page shows of the daemon itself.
+
+    ``status`` is that of `daemon status`; ``subscribe`` tells of changes until what it returns is called.
+    """
+
+    status: Callable[[], Awaitable[dict[str, Any]]]
+    subscribe: Callable[[Callable[[Event], None]], Callable[[], None]]
+    config: Config
+    home: Path

@@ -32,11 +32,13 @@ from infinite_memory.transports.http.api.auth import Authenticator
 from infinite_memory.transports.http.api.backend import Backend
 from infinite_memory.transports.http.api.errors import get_status
 from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.api.services import PageServices, RestParts
 from infinite_memory.transports.http.api.tokens import TokenPermissions
 from infinite_memory.transports.http.asgi import ClientGoneError, Receive, Scope, Send, get_headers, read_body
 from infinite_memory.transports.http.connections import mark_admitted
 from infinite_memory.transports.http.owner_token import OwnerToken
 from infinite_memory.transports.http.page import views  # enters its pages into the table
+from infinite_memory.transports.http.page.background_stats import BackgroundStats
 from infinite_memory.transports.http.page.live import stream_changes
 from infinite_memory.transports.http.page.queries import Queries
 from infinite_memory.transports.http.page.rendering import Assets, Templates
@@ -49,7 +51,6 @@ from infinite_memory.transports.http.page.routing import (
     Visit,
     describe_problem,
 )  # fmt: skip
-from infinite_memory.transports.http.page.services import PageServices
 from infinite_memory.transports.http.page.sessions import PageSessions, Session
 from infinite_memory.transports.http.page.uploads import store_upload
 
@@ -89,6 +90,7 @@ class PageApp:
     stopping: asyncio.Event
     port: int
     body_bytes: int
+    stats: BackgroundStats = dataclasses.field(default_factory=BackgroundStats)
     streams: Counter[str] = dataclasses.field(default_factory=Counter)
     finishing: Finishing = dataclasses.field(default_factory=Finishing)
     assets: Assets = dataclasses.field(default_factory=Assets)
@@ -330,3 +332,14 @@ def _local(path: str) -> str:
     """Return *path* where it is one of the page's, else the first view."""
     is_ours = path == HOME or path.startswith((PREFIX, "/?"))
     return path if is_ours and len(path) <= MAX_NEXT and "\\" not in path and path.isprintable() else HOME
+
+
+def open_page(
+    gate: Authenticator, parts: RestParts, services: PageServices, sessions: PageSessions, owner: OwnerToken,
+    tokens_changed: Callable[[], None], stopping: asyncio.Event, *, port: int, body_bytes: int,
+) -> PageApp:  # fmt: skip
+    """Make the page."""
+    backend = Backend(parts.engine, parts.new_session, None, parts.model_timeout_s, administration=parts.administration)
+    app = PageApp(gate, backend, sessions, services, owner, tokens_changed, stopping, port, body_bytes)
+    len(app.assets.files)  # read now, in the thread that imports all of this
+    return app

@@ -1,6 +1,7 @@
 """Live updates: a stream of server-sent events that says which memory changed, so that an open view asks for it again.
 
-An event carries an id and no text. Who does not see everything hears only of memories that are live and seen by them.
+An event carries an id and no text. Who does not see everything hears only of memories that are live and seen by them, and learns
+nothing of others from when something is sent: what they do not see moves neither an event nor the beat of a quiet stream.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from infinite_memory.engine.events import Event
-from infinite_memory.errors import StoreUnavailableError
+from infinite_memory.errors import InfiniteMemoryError, StoreUnavailableError
 from infinite_memory.transports.http.asgi import Receive, Send
 from infinite_memory.transports.http.page.queries import Queries
 from infinite_memory.transports.http.page.sessions import Session
@@ -33,6 +34,8 @@ async def stream_changes(app: PageApp, session: Session, queries: Queries, recei
             waiting.put_nowait(event)
 
     unsubscribe = app.services.subscribe(take)
+    visible = asyncio.Queue[Event](CAPACITY) if queries.is_narrow else waiting
+    filtering = asyncio.ensure_future(_filter(queries, waiting, visible)) if queries.is_narrow else None
     gone = asyncio.ensure_future(_until_gone(receive))
     stopping = asyncio.ensure_future(app.stopping.wait())
     headers = [
@@ -41,48 +44,70 @@ async def stream_changes(app: PageApp, session: Session, queries: Queries, recei
     try:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await _send(send, b"retry: 1000\nevent: hello\ndata: {}\n\n")
+        beat_at = _soon()
         while not (gone.done() or stopping.done()):
-            if (data := await _next(app, queries, waiting, gone, stopping)) is not None:
-                await _send(send, b"event: memory\ndata: " + json.dumps(data).encode() + b"\n\n")
+            if events := await _next(app, visible, gone, stopping, beat_at):
+                await _send(send, b"event: memory\ndata: " + json.dumps(_to_news(events)).encode() + b"\n\n")
+                beat_at = _soon()
             elif not await _is_valid(app, session):
                 await _send(send, b"event: ended\ndata: {}\n\n")
                 break
-            else:
+            elif asyncio.get_running_loop().time() >= beat_at:
                 app.sessions.touch()
                 await _send(send, b": alive\n\n")
+                beat_at = _soon()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     finally:
         unsubscribe()
-        for task in (gone, stopping):
-            task.cancel()
+        for task in (gone, stopping, filtering):
+            if task is not None:
+                task.cancel()
+
+
+def _soon() -> float:
+    """Return when a stream on which nothing comes is heard of again."""
+    return asyncio.get_running_loop().time() + RECHECK_S
+
+
+async def _filter(queries: Queries, waiting: asyncio.Queue[Event], visible: asyncio.Queue[Event]) -> None:
+    """Hand on what concerns memories that are seen."""
+    while True:
+        event = await waiting.get()
+        with contextlib.suppress(InfiniteMemoryError, asyncio.QueueFull):
+            if event.memory_id is not None and await queries.sees(event.memory_id):
+                visible.put_nowait(Event(memory_id=event.memory_id))
 
 
 async def _next(
     app: PageApp,
-    queries: Queries,
-    waiting: asyncio.Queue[Event],
+    visible: asyncio.Queue[Event],
     gone: asyncio.Future[Any],
     stopping: asyncio.Future[Any],
-) -> dict[str, Any] | None:
-    """Return the ids of what changed; None after a while without anything, or where a token changed."""
-    first = asyncio.ensure_future(waiting.get())
-    news = asyncio.ensure_future(app.owner.news().wait())
+    beat_at: float,
+) -> list[Event]:
+    """Return what changed; nothing when it is time for a beat, or where a token changed."""
+    first = asyncio.ensure_future(visible.get())
+    tokens_changed = asyncio.ensure_future(app.owner.news().wait())
+    timeout_s = max(0.0, beat_at - asyncio.get_running_loop().time())
     try:
-        await asyncio.wait({first, news, gone, stopping}, timeout=RECHECK_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            {first, tokens_changed, gone, stopping}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+        )
         if not first.done():
-            return None
+            return []
         events = [first.result()]
     finally:
-        news.cancel()
+        tokens_changed.cancel()
         if not first.done():
             first.cancel()
     await asyncio.sleep(PAUSE_S)
-    while not waiting.empty():
-        events.append(waiting.get_nowait())
+    while not visible.empty():
+        events.append(visible.get_nowait())
+    return events
+
+
+def _to_news(events: list[Event]) -> dict[str, Any]:
     ids = dict.fromkeys(event.memory_id for event in events if event.memory_id is not None)
-    if queries.is_narrow:
-        seen = [memory_id for memory_id in ids if await queries.sees(memory_id)]
-        return {"memory_ids": seen, "scopes": False} if seen else None
     return {"memory_ids": list(ids), "scopes": any(event.scopes_changed for event in events)}
 
 

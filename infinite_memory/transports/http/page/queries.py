@@ -13,12 +13,19 @@ from zoneinfo import ZoneInfo
 
 from infinite_memory.contracts.native.contract import NativeContract
 from infinite_memory.contracts.native.serializers import serialize_memory
+from infinite_memory.contracts.native.table import find_time_words
 from infinite_memory.contracts.session import no_progress
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.moving import Moved
 from infinite_memory.engine.types import Progress, ScopedFilter
-from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, MemoryNotFoundError, ScopeNotFoundError
-from infinite_memory.models import Filter, MemoryId, TimeRange, fold
+from infinite_memory.errors import (
+    ForbiddenError,
+    InvalidRequestError,
+    MemoryNotFoundError,
+    ScopeNotFoundError,
+)
+from infinite_memory.models import Filter, MemoryId, ScopeId, TimeRange, fold
 from infinite_memory.transports.http.api import tokens
 from infinite_memory.transports.http.api.backend import ApiRequest, Backend
 from infinite_memory.transports.http.api.tokens import TokenPermissions
@@ -60,13 +67,21 @@ class Queries:
         """True if less than everything is seen."""
         return self._request.is_narrow
 
-    async def run(self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress) -> Json:
+    async def run(
+        self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress, *, counts_use: bool = False,
+        expected_revision: int | None = None,
+    ) -> Json:  # fmt: skip
         """Return the reply of a command of the native contract.
+
+        Args:
+            counts_use: Whether somebody asked for the results; what is shown while they type is no use of a memory.
+            expected_revision: A change is refused where the memory has another one by then.
 
         Raises:
             InfiniteMemoryError: it failed, or is not for who does not see everything.
         """
         request = self._request
+        request.session.counts_use, request.session.expected_revision = counts_use, expected_revision
         if self.is_narrow and action not in BOUND_COMMANDS:
             raise ForbiddenError("a token that is bound to users or scopes may not do this")
         contract = NativeContract(request.engine, request.session, administration=request.open_administration)
@@ -151,6 +166,25 @@ class Queries:
             years += [memory.occurred_at.astimezone(self.zone).year for memory in page.memories]
         return (years[0], years[1]) if len(years) == 2 else None
 
+    async def find_time_words(self, question: str) -> tuple[str, str] | None:
+        """Return the words of time in a question and what it says beside them; None where there are none."""
+        return await find_time_words(question, (await self.engine()).now(), self.zone)
+
+    async def read_all(self, memory_ids: Sequence[str]) -> list[Json]:
+        """Read those of some memories that are live and seen, in order."""
+        engine = await self.engine()
+        found = await engine.memories.find([MemoryId(one) for one in memory_ids])
+        return [serialize_memory(engine, memory) for one in memory_ids if (memory := found.get(MemoryId(one)))]
+
+    async def find_duplicates(self, kind: str) -> list[list[str]]:
+        """List all groups of memories that say the same, by id; reads every memory.
+
+        Raises:
+            ForbiddenError: who asks does not see everything.
+        """
+        groups = await (await self._request.administration()).find_duplicates(kind)
+        return [[str(memory_id) for memory_id in group] for group in groups]
+
     async def list_between(
         self, scope: str | None, start: dt.datetime, end: dt.datetime, limit: int, cursor: str | None
     ) -> Json:
@@ -201,33 +235,36 @@ class Queries:
             for scope in scopes
         ]
 
+    async def count_scope(self, name: str) -> int:
+        """Count all that is in a scope, with what was forgotten softly.
+
+        Raises:
+            ForbiddenError: who asks does not see everything.
+        """
+        return await (await self.engine()).scopes.count(name)
+
     async def scope_names(self) -> list[str]:
         """List the names of scopes that are not archived."""
         listed = (await self.run("list_memory_scopes", {}))["scopes"]
         return sorted((str(one["scope_name"]) for one in listed), key=str.casefold)
 
-    async def move(self, memory_id: str, scope: str) -> str:
-        """Store a memory in another scope and forget it softly where it is; returns its new id.
-
-        Why so: a memory stays in its scope for good (`update_memory` says the same), so that whoever holds its id finds it there.
+    async def move(self, memory_id: str, scope: str) -> Moved:
+        """Put a memory into another scope; it keeps its id, its history and its links.
 
         Raises:
             InfiniteMemoryError: it is not there, or the other scope takes nothing; then nothing was changed.
         """
-        memory = (await self.run("get_memory", {"memory_id": memory_id}))["memory"]
-        metadata = dict(memory.get("metadata", {}))
-        for name in ("source", "timestamp", "conversation_id", "speaker", "title", "importance"):
-            if memory.get(name) is not None:
-                metadata[name] = memory[name]
-        stored = await self.run(
-            "store_memory", {"content": memory["text"], "scope": scope, "tags": memory["tags"], "metadata": metadata}
-        )
-        try:
-            await self.run("delete_memory", {"target": {"memory_id": memory_id}})
-        except InfiniteMemoryError:
-            await self.run("delete_memory", {"target": {"memory_id": stored["memory_id"]}})
-            raise
-        return str(stored["memory_id"])
+        return await (await self.engine()).memories.move(MemoryId(memory_id), scope)
+
+    async def move_back(self, memory_id: str, scope_id: ScopeId) -> Moved:
+        """Put a memory into the scope of that id, whatever it is called by now.
+
+        Raises:
+            InfiniteMemoryError: the scope or the memory is gone; nothing was changed.
+        """
+        for scope in await (await self.engine()).scopes.find_by_ids([scope_id]):
+            return await self.move(memory_id, scope.name)
+        raise InvalidRequestError("", "the scope where it was is gone")
 
 
 def _in_scope(scope: str | None) -> ScopedFilter:

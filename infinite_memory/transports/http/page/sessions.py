@@ -27,11 +27,12 @@ MAX_UNDO = 20
 
 @dataclass(slots=True)
 class Undo:
-    """What was forgotten by one click and can be brought back: memories, or a scope that was archived."""
+    """What one click did and another undoes: memories forgotten, or moved out of ``back_to`` (a scope's id), or a scope archived."""
 
     text: str
     memory_ids: tuple[str, ...] = ()
     scope: str | None = None
+    back_to: Any = None
 
 
 @dataclass(slots=True)
@@ -46,7 +47,7 @@ class Session:
     offered: str | None = None
     secret_once: str | None = None
     tasks: dict[str, Any] = field(default_factory=dict)
-    duplicates: tuple[str, list[dict[str, Any]]] | None = None
+    duplicates: tuple[str, list[list[str]]] | None = None
     seen_at: float = 0.0
 
     def offer_undo(self, undo: Undo) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infinite_memory.config import HttpSettings
+from infinite_memory.settings import HttpSettings
 from infinite_memory.transports.http.server import HOST, HttpServer
 
 

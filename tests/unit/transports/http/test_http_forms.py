@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from infinite_memory import __version__, proofs
-from infinite_memory.config import HttpSettings
+from infinite_memory.settings import HttpSettings
 from infinite_memory.transports.http import asgi, connections
 from infinite_memory.transports.http.owner_token import OwnerToken
 from infinite_memory.transports.http.server import HOST, HttpServer

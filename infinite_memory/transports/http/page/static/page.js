@@ -31,6 +31,12 @@
     listen();
   };
 
+  // A question that somebody sent, by a key or a click, is a use of what it finds; what is shown while they type, or again, is none.
+  document.addEventListener("htmx:configRequest", (event) => {
+    const cause = event.detail.triggeringEvent;
+    if (event.detail.elt.id === "search" && cause && cause.type === "submit" && cause.isTrusted) event.detail.parameters.set("sent", "yes");
+  });
+
   // Live updates. A view that can be asked for again names its form in data-refresh.
   let stream = null;
   let timer = 0;

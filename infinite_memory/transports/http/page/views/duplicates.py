@@ -3,54 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import sys
 
 from starlette.responses import Response
 
 from infinite_memory.engine.types import Progress
-from infinite_memory.errors import InvalidRequestError, NotFoundError
+from infinite_memory.errors import InvalidRequestError
 from infinite_memory.transports.http.page import work
 from infinite_memory.transports.http.page.routing import Visit, page
-from infinite_memory.transports.http.page.sessions import Undo
-
-Json = dict[str, Any]
+from infinite_memory.transports.http.page.sessions import Session, Undo
 
 LIST = "/page/duplicates"
 KINDS = {"deduplicate": "equal texts", "merge_similar": "nearly the same words"}
 GROUPS = 10  # of a page
+MAX_SHOWN = 20  # memories of a group; the others come once these are dealt with
 SOON_S = 1.0  # a look that is done by then shows no progress first
 
 
 async def show_duplicates(visit: Visit) -> Response:
-    """Show the groups that the last look found, as far as they are still there."""
+    """Show a page of the groups that the last look found, as far as they are still there."""
     found = visit.session.duplicates
-    kind, details = found if found is not None else ("deduplicate", [])
-    offset = int(visit.text("offset")) if visit.text("offset").isdecimal() and len(visit.text("offset")) < 7 else 0
+    kind, every = found if found is not None else ("deduplicate", [])
+    offset = _get_offset(visit, len(every))
     groups = [
-        group
-        for detail in details[offset : offset + GROUPS]
-        if len(group := await _read(visit, [detail["kept"], *detail["merged"]])) > 1
+        {"number": number, "memories": group, "hidden": max(0, len(ids) - MAX_SHOWN)}
+        for number, ids in enumerate(every[offset : offset + GROUPS], offset + 1)
+        if len(group := await visit.queries.read_all(ids[:MAX_SHOWN])) > 1
     ]
     return visit.render(
-        "duplicates.html", groups=groups, kinds=KINDS, kind=kind, looked=found is not None, total=len(details),
-        following=offset + GROUPS if offset + GROUPS < len(details) else None, zone=visit.queries.zone,
+        "duplicates.html", groups=groups, kinds=KINDS, kind=kind, looked=found is not None, total=len(every), offset=offset,
+        last=min(offset + GROUPS, len(every)), before=_address(offset - GROUPS) if offset else None,
+        following=_address(offset + GROUPS) if offset + GROUPS < len(every) else None, zone=visit.queries.zone,
     )  # fmt: skip
 
 
 page("GET", LIST)(show_duplicates)
 
 
+def _get_offset(visit: Visit, total: int) -> int:
+    """Return where the page begins that is asked for: at a whole page, and not after the last."""
+    given = visit.text("offset")
+    offset = int(given) if given.isdecimal() and given.isascii() and len(given) < 9 else 0
+    return min(offset, max(0, total - 1)) // GROUPS * GROUPS
+
+
+def _address(offset: int) -> str:
+    return f"{LIST}?offset={offset}" if offset > 0 else LIST
+
+
 @page("POST", "/page/duplicates/look", writes=False, again=show_duplicates)
 async def look(visit: Visit) -> Response:
-    """Look for duplicates by a dry run, which reads every memory: of a large memory that is long work."""
+    """Look for duplicates, which reads every memory: of a large memory that is long work."""
     kind = visit.text("kind") if visit.text("kind") in KINDS else "deduplicate"
     session = visit.session
 
     async def run(progress: Progress) -> str:
-        found = await visit.queries.run("optimize_memory", {"operations": [kind], "dry_run": True}, progress)
-        details = found.get("details", {}).get(kind, [])
-        session.duplicates = kind, details
-        return f"{len(details):,} groups were found."
+        groups = await visit.queries.find_duplicates(kind)
+        session.duplicates = kind, groups
+        return f"{len(groups):,} groups were found."
 
     shown = work.begin(session, visit.app.finishing, f"Looking for {KINDS[kind]}", LIST, run)
     under_way = session.tasks[shown.rpartition("/")[2]]
@@ -69,7 +79,7 @@ async def keep_one(visit: Visit) -> Response:
     named = [line for line in visit.form.get("memory_id", "").split("\n") if line]
     if kept not in named or len(named) < 2:
         raise InvalidRequestError("keep", "choose the one that stays")
-    group = await _read(visit, named)
+    group = await visit.queries.read_all(named)
     if len(group) < len(named):
         raise InvalidRequestError("keep", "one of them is gone meanwhile; look again")
     one = next(memory for memory in group if memory["memory_id"] == kept)
@@ -80,14 +90,13 @@ async def keep_one(visit: Visit) -> Response:
     for memory_id in others:
         await visit.queries.run("delete_memory", {"target": {"memory_id": memory_id}})
     visit.session.offer_undo(Undo(f"{len(others)} memories", memory_ids=tuple(others)))
-    return visit.go(LIST, f"One is kept, {len(others)} forgotten.")
+    _remove_from_groups(visit.session, set(others))
+    return visit.go(_address(_get_offset(visit, sys.maxsize)), f"One is kept, {len(others)} forgotten.")
 
 
-async def _read(visit: Visit, memory_ids: list[str]) -> list[Json]:
-    memories = []
-    for memory_id in memory_ids:
-        try:
-            memories.append((await visit.queries.run("get_memory", {"memory_id": memory_id}))["memory"])
-        except NotFoundError:  # forgotten meanwhile
-            continue
-    return memories
+def _remove_from_groups(session: Session, gone: set[str]) -> None:
+    """Take memories out of the groups that are shown; a group of one is none."""
+    if session.duplicates is not None:
+        kind, groups = session.duplicates
+        rest = ([one for one in group if one not in gone] if not gone.isdisjoint(group) else group for group in groups)
+        session.duplicates = kind, [group for group in rest if len(group) > 1]

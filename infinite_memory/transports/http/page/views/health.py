@@ -35,16 +35,24 @@ REMEDIES = {
 
 @page("GET", LIST)
 async def show_health(visit: Visit) -> Response:
-    """Show the checks, figures and settings."""
-    parts, told, status = await asyncio.gather(
-        visit.queries.check_health(), visit.queries.run("get_memory_stats", {}), visit.app.services.status()
-    )
-    stats = told["stats"]
+    """Show the checks, figures and settings; while the figures are being counted, without what they tell."""
+
+    async def collect() -> Json:
+        stats: Json = (await visit.queries.run("get_memory_stats", {}))["stats"]
+        return stats
+
     home = visit.app.services.home
-    checks = [*_check_parts(parts, stats, status), *await asyncio.to_thread(_check_home, home)]
+    parts, counted, status, of_home = await asyncio.gather(
+        visit.queries.check_health(), visit.app.stats.find(collect), visit.app.services.status(),
+        asyncio.to_thread(_check_home, home),
+    )  # fmt: skip
+    stats = None if counted is None else counted.stats
+    checks = [*(_check(name, None if says == "ok" else says, "works") for name, says in parts.items())]
+    checks += [*([] if stats is None else _check_figures(stats, status)), *of_home]
     return visit.render(
         "health.html", checks=checks, is_well=all(check["ok"] for check in checks), stats=stats, daemon=status, home=str(home),
-        settings=list_settings(visit), zone=visit.queries.zone, mib=MIB,
+        counted_at=None if counted is None else counted.at.astimezone(visit.queries.zone), settings=list_settings(visit),
+        zone=visit.queries.zone, mib=MIB,
     )  # fmt: skip
 
 
@@ -62,12 +70,9 @@ def _check(name: str, fault: str | None, good: str) -> Json:
     return {"name": name, "ok": fault is None, "says": fault or good, "remedy": REMEDIES.get(name) if fault else None}
 
 
-def _check_parts(parts: dict[str, str], stats: Json, status: Json) -> list[Json]:
-    checks = [_check(name, None if says == "ok" else says, "works") for name, says in parts.items()]
+def _check_figures(stats: Json, status: Json) -> list[Json]:
     aside = stats["set_aside"]
-    checks.append(
-        _check("documents", f"{aside} cannot be read and are set aside" if aside else None, "all can be read")
-    )
+    checks = [_check("documents", f"{aside} cannot be read and are set aside" if aside else None, "all can be read")]
     stored = stats["total_memories"] + sum(stats["archived_scopes"].values())
     indexed = stats["sidecar"]["count"]
     differ = f"the index holds {indexed:,} memories, the database {stored:,}" if indexed != stored else None

@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, MemoryChangedError
 from infinite_memory.transports.http.api.routes import Whose
 from infinite_memory.transports.http.page.routing import Visit, page
 from infinite_memory.transports.http.page.sessions import Undo
@@ -32,21 +32,25 @@ def address(memory_id: str, beside: str = "") -> str:
 @page("GET", "/page/memories/{memory_id}", whose=Whose.ANY)
 async def show_memory(visit: Visit) -> Response:
     """Show a memory with its history and what is around it."""
-    memory, revisions = await _read(visit)
+    reply = await _read(visit)
+    memory, versions = reply["memory"], reply["revisions"]
+    if "before" not in visit.query:
+        versions = [*versions, memory]
     queries = visit.queries
     before, after = await queries.find_neighbours(memory)
     links = await queries.find_links(memory["memory_id"])
     subjects = [*memory["tags"], *(memory[name] for name in ("speaker", "title") if memory.get(name))]
     facts = await queries.find_facts(memory["scope"], subjects)
     return visit.render(
-        "memory.html", memory=memory, versions=await _compare(memory, revisions), before=before, after=after, links=links,
+        "memory.html", memory=memory, versions=await _compare(versions), older=reply.get("older_revisions", 0),
+        before=before, after=after, links=links,
         facts=facts, use=await queries.find_use(memory["memory_id"]), zone=queries.zone,
     )  # fmt: skip
 
 
 async def show_edit(visit: Visit) -> Response:
     """Show the form that changes a memory; what was typed stays where something was wrong with it."""
-    memory, _ = await _read(visit)
+    memory = (await _read(visit))["memory"]
     fields = {name: memory.get(name) for name in FIELDS}
     values = {"content": memory["text"], "tags": ", ".join(memory["tags"])} | {
         name: "" if value is None else str(value) for name, value in fields.items()
@@ -64,13 +68,9 @@ async def edit(visit: Visit) -> Response:
     Raises:
         InvalidRequestError: a field is wrong, or it was changed meanwhile.
     """
-    memory, _ = await _read(visit)
+    memory = (await _read(visit))["memory"]
     if visit.form.get("revision") != str(memory["revision"]):
-        visit.form["revision"] = str(memory["revision"])
-        raise InvalidRequestError(
-            "content",
-            f"was changed meanwhile; it now says {memory['text']!r}. Save again to replace that by what stands here",
-        )
+        raise _changed_meanwhile(visit, memory)
     changes: Json = {}
     if (content := visit.form.get("content", "")) != _sent_by_area(memory["text"]):
         changes["content"] = content
@@ -80,8 +80,19 @@ async def edit(visit: Visit) -> Response:
     if metadata:
         changes["metadata"] = metadata
     if changes:
-        await visit.queries.run("update_memory", changes | {"memory_id": memory["memory_id"]})
+        changes["memory_id"] = memory["memory_id"]
+        try:
+            await visit.queries.run("update_memory", changes, expected_revision=memory["revision"])
+        except MemoryChangedError:  # between the reading above and now
+            raise _changed_meanwhile(visit, (await _read(visit))["memory"]) from None
     return visit.go(address(memory["memory_id"]), "Saved." if changes else "Nothing was changed.")
+
+
+def _changed_meanwhile(visit: Visit, memory: Json) -> InvalidRequestError:
+    """Return what is said where somebody else changed a memory; sent once more, the form replaces what they wrote."""
+    visit.form["revision"] = str(memory["revision"])
+    says = f"was changed meanwhile; it now says {memory['text']!r}. Save again to replace that by what stands here"
+    return InvalidRequestError("content", says)
 
 
 def _changed_metadata(visit: Visit, memory: Json) -> Json:
@@ -113,7 +124,7 @@ def _sent_by_line(value: str) -> str:
 
 async def show_move(visit: Visit) -> Response:
     """Show where a memory can be moved to."""
-    memory, _ = await _read(visit)
+    memory = (await _read(visit))["memory"]
     scopes = [name for name in await visit.queries.scope_names() if name != memory["scope"]]
     return visit.render("move.html", memory=memory, scopes=scopes)
 
@@ -123,7 +134,7 @@ page("GET", "/page/memories/{memory_id}/move", whose=Whose.ANY, writes=True)(sho
 
 @page("POST", "/page/memories/{memory_id}/move", whose=Whose.ANY, again=show_move)
 async def move(visit: Visit) -> Response:
-    """Move a memory to another scope.
+    """Move a memory to another scope; that can be undone.
 
     Raises:
         InvalidRequestError: no scope is named.
@@ -134,14 +145,20 @@ async def move(visit: Visit) -> Response:
     if scope not in await visit.queries.scope_names():
         raise InvalidRequestError("scope", "is none of the scopes")
     moved = await visit.queries.move(memory_id, scope)
-    return visit.go(address(moved), f"Moved to {scope}.")
+    if not moved.is_moved:
+        return visit.go(address(memory_id), f"It was in {moved.scope.name} already; nothing was changed.")
+    visit.session.offer_undo(Undo(f"to {moved.former.name}", memory_ids=(memory_id,), back_to=moved.former.scope_id))
+    same = f" {moved.scope.name} has the same text already; see Duplicates." if moved.same_text else ""
+    return visit.go(address(memory_id), f"Moved to {moved.scope.name}.{same}")
 
 
 async def show_forget(visit: Visit) -> Response:
     """Show what would be forgotten."""
-    memory, revisions = await _read(visit)
+    reply = await _read(visit)
+    memory = reply["memory"]
+    revisions = len(reply["revisions"]) + reply.get("older_revisions", 0)
     links = await visit.queries.find_links(memory["memory_id"])
-    return visit.render("forget.html", memory=memory, revisions=len(revisions), links=len(links))
+    return visit.render("forget.html", memory=memory, revisions=revisions, links=len(links))
 
 
 page("GET", "/page/memories/{memory_id}/forget", whose=Whose.ANY, writes=True)(show_forget)
@@ -150,7 +167,7 @@ page("GET", "/page/memories/{memory_id}/forget", whose=Whose.ANY, writes=True)(s
 @page("POST", "/page/memories/{memory_id}/forget", whose=Whose.ANY, again=show_forget)
 async def forget(visit: Visit) -> Response:
     """Forget a memory, softly unless the form says for good."""
-    memory, _ = await _read(visit)
+    memory = (await _read(visit))["memory"]
     hard = visit.text("mode") == "hard"
     if hard and visit.text("sure") != "yes":
         raise InvalidRequestError("sure", "tick the box: what is removed for good cannot be brought back")
@@ -199,7 +216,7 @@ async def forget_many(visit: Visit) -> Response:
 
 @page("POST", "/page/undo", whose=Whose.ANY)
 async def undo(visit: Visit) -> Response:
-    """Bring back what one click forgot.
+    """Bring back what one click forgot, or moved.
 
     Raises:
         InvalidRequestError: it was brought back already, or is another login's.
@@ -212,6 +229,9 @@ async def undo(visit: Visit) -> Response:
         return visit.go("/page/scopes", f"The scope {entry.scope} is back.")
     try:
         for memory_id in entry.memory_ids:
+            if entry.back_to is not None:
+                moved = await visit.queries.move_back(memory_id, entry.back_to)
+                return visit.go(address(memory_id), f"It is in {moved.scope.name} again.")
             await visit.queries.run("restore_memory", {"memory_id": memory_id})
     except InfiniteMemoryError:
         visit.session.undo[visit.text("key")] = entry
@@ -220,14 +240,15 @@ async def undo(visit: Visit) -> Response:
     return visit.go("/" if only is None else address(only), f"Brought back: {entry.text}.")
 
 
-async def _read(visit: Visit) -> tuple[Json, list[Json]]:
-    reply = await visit.queries.run("get_memory", {"memory_id": visit.params["memory_id"]})
-    return reply["memory"], reply["revisions"]
+async def _read(visit: Visit) -> Json:
+    page = {"before_revision": before} if (before := visit.text("before")) else {}
+    return await visit.queries.run("get_memory", {"memory_id": visit.params["memory_id"]} | page)
 
 
-async def _compare(memory: Json, revisions: list[Json]) -> list[Json]:
-    """Return the versions of a memory, newest first, each with what differs from the one before."""
-    versions = [*revisions, memory]
+async def _compare(versions: list[Json]) -> list[Json]:
+    """Return versions of a memory, newest first, each with what differs from the one before."""
+    if not versions:
+        return []
     return await asyncio.to_thread(
         lambda: (
             [

@@ -52,8 +52,7 @@ async def show_scope(visit: Visit) -> Response:
             merging = await visit.queries.run("merge_memory_scopes", {"scope": name, "into": into, "dry_run": True})
         except InfiniteMemoryError as exc:
             visit.problem = exc
-    target = {"target": {"scope": name}, "dry_run": True, "forget_mode": "hard"}
-    deleting = (await visit.queries.run("delete_memory", target))["would_delete"]
+    deleting = await visit.queries.count_scope(name)
     return visit.render(
         "scope.html", row=row, others=others, into=into, merging=merging, deleting=deleting, status=None if visit.form else 200,
         is_always_there=name == ALWAYS_THERE,

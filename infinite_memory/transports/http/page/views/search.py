@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import urllib.parse
 from collections.abc import Iterable
@@ -58,7 +59,8 @@ async def show_why(visit: Visit) -> Response:
 
 async def find(visit: Visit) -> Json:
     """Return what a form finds, or what is wrong with it, for a template."""
-    found: Json = {"results": [], "note": None, "time_frame": None, "scopes_searched": [], "total": None, "more": None}  # fmt: skip
+    found: Json = {"results": [], "note": None, "time_frame": None, "scopes_searched": [], "total": None, "more": None,
+                   "timed": None}  # fmt: skip
     try:
         if visit.text("q"):
             return found | await _recall(visit)
@@ -71,14 +73,24 @@ async def find(visit: Visit) -> Json:
 async def _recall(visit: Visit) -> Json:
     wanted = _count(visit)
     request = _request(visit) | {"query": visit.text("q"), "top_k": wanted, "explain": True, "max_chars": MAX_CHARS}
-    reply = await visit.queries.run("retrieve_memory", request)
+    reply, timed = await asyncio.gather(
+        visit.queries.run("retrieve_memory", request, counts_use=visit.text("sent") == "yes"), _find_time(visit)
+    )
     results = [_with_parts(result) for result in reply["results"]]
     more = (
         _address(visit, "/", {"n": str(min(wanted + STEP, MAX_RESULTS))})
         if len(results) == wanted < MAX_RESULTS
         else None
     )
-    return _common(reply) | {"results": results, "more": more}
+    return _common(reply) | {"results": results, "more": more, "timed": timed}
+
+
+async def _find_time(visit: Visit) -> Json | None:
+    """Return the words of time that the question itself has, and the address that narrows it by them; None where time is set."""
+    if visit.text("time") or (found := await visit.queries.find_time_words(visit.text("q"))) is None:
+        return None
+    words, rest = found
+    return {"words": words, "address": _address(visit, "/", {"time": words, "q": rest})}
 
 
 async def _list(visit: Visit) -> Json:
@@ -127,7 +139,7 @@ def _count(visit: Visit) -> int:
 
 
 def _address(visit: Visit, path: str, changes: Json) -> str:
-    named = {name: value for name, value in visit.query.items() if value and name != "cursor"} | changes
+    named = {name: value for name, value in visit.query.items() if value and name not in ("cursor", "sent")} | changes
     return f"{path}?{urllib.parse.urlencode(named)}"
 
 

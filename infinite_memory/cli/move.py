@@ -1,0 +1,79 @@
+"""`infinite-memory move`: puts memories into another scope; they keep their ids, history and links, and `undo` puts them back.
+
+Exit codes: 0 done, 1 one of them could not be moved, 2 a usage fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from infinite_memory.cli import daemon_requests, tables
+from infinite_memory.cli.terminal import in_one_line
+from infinite_memory.cli.undo_journal import UndoJournal
+
+Json = dict[str, Any]
+
+
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command to the parser of `infinite-memory`."""
+    move = commands.add_parser(
+        "move", parents=[common], help="put memories into another scope; ids, history and links stay"
+    )
+    move.add_argument("memory_ids", nargs="+", metavar="ID", help="ids; - reads them, the first word of each line")
+    move.add_argument("--to", required=True, metavar="SCOPE", help="the scope that they go to; it must exist")
+    move.add_argument("--json", action="store_true", help="print the replies as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Move what is named."""
+    wanted = dict.fromkeys(read_ids(options.memory_ids), options.to)
+    moved, failed = _move(options, wanted)
+    if changed := {body["memory_id"]: body["former_scope"] for body in moved if body["outcome"] == "moved"}:
+        UndoJournal().add({"moved": changed})
+    return _report(options, moved, failed)
+
+
+def move_back(options: argparse.Namespace, entry: Json) -> int:
+    """Put back what one call moved."""
+    moved, failed = _move(options, entry["moved"])
+    if all(reply["error_code"].endswith("NOT_FOUND") for reply in failed):  # else it can be tried again
+        UndoJournal().remove(entry)
+    return _report(options, moved, failed)
+
+
+def read_ids(words: list[str]) -> list[str]:
+    """Return ids as they were given, each once; for `-` the first word of each line of standard input."""
+    if words != ["-"]:
+        return list(dict.fromkeys(words))
+    return list(dict.fromkeys(line.split()[0] for line in sys.stdin if line.strip()))
+
+
+def _move(options: argparse.Namespace, wanted: Json) -> tuple[list[Json], list[Json]]:
+    """Move memories, each by itself into the scope that is named for it; returns what was done, and what was refused."""
+    moved: list[Json] = []
+    failed: list[Json] = []
+    for memory_id, scope in wanted.items():
+        reply = daemon_requests.ask_route(options, "move_memory", {"memory_id": memory_id, "scope": scope})
+        (moved if reply.pop("status") == "OK" else failed).append(reply)
+    return moved, failed
+
+
+def _report(options: argparse.Namespace, moved: list[Json], failed: list[Json]) -> int:
+    if options.json:
+        print(json.dumps({"moved": moved, "failed": failed}, ensure_ascii=False))
+        return 1 if failed else 0
+    for body in moved:
+        scope, former = in_one_line(body["scope"]), in_one_line(body["former_scope"])
+        is_moved = body["outcome"] == "moved"
+        print(f"{body['memory_id']} " + (f"moved from {former} to {scope}" if is_moved else f"is in {scope} already"))
+        if "note" in body:
+            tables.note(body["note"])
+    for reply in failed:
+        tables.note(reply["error"])
+    return 1 if failed else 0
+
+
+COMMANDS = {"move": run}

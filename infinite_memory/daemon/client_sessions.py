@@ -1,0 +1,212 @@
+"""Sessions of clients: what a client says in its greeting (settings, contract, options) becomes a conversation over its connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infinite_memory import __version__
+from infinite_memory.bootstrap import Application, new_session
+from infinite_memory.config import Config, known_settings, load_config
+from infinite_memory.contracts.registry import NATIVE, ROUTES
+from infinite_memory.contracts.session import ClientSession, no_progress
+from infinite_memory.daemon import ipc
+from infinite_memory.engine.types import Progress
+from infinite_memory.errors import ConfigError, truncated_repr
+from infinite_memory.llm.factory import configured_model
+from infinite_memory.paths import Home
+from infinite_memory.transports.http.owner_token import OwnerToken
+from infinite_memory.transports.http.session_server import open_companion
+from infinite_memory.transports.lines import LineContract
+from infinite_memory.transports.mcp import McpSession
+from infinite_memory.transports.protocol_detection import serve_session
+from infinite_memory.transports.stdio import SocketSink
+from infinite_memory.transports.strict_json import Speaks, format_line
+
+if TYPE_CHECKING:
+    from infinite_memory.transports.http.api.socket_api import LocalRoutes
+
+
+class Connection:
+    """One client's connection, as the two sides that a session knows."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._sink = SocketSink(writer.get_extra_info("socket"))
+
+    async def read(self) -> bytes:
+        """Give the next bytes, b"" at the end."""
+        return await self._reader.read(65536)
+
+    async def write(self, data: bytes) -> None:
+        """Hand *data* on; waits while the client does not read, so that nothing piles up."""
+        await self._sink.write(data)
+
+    async def tell(self, state: Mapping[str, Any]) -> None:
+        """Send what is no reply but meant for the client program itself, in a line of its own."""
+        await self.write(ipc.CONTROL + format_line(dict(state)))
+
+    async def close(self) -> None:
+        """Give up what still waits to be sent."""
+        await self._sink.close()
+
+
+class ClientSessions:
+    """Opens sessions for the clients of one daemon. *owner_token* lets in whoever comes by a client's own HTTP address."""
+
+    def __init__(self, app: Application, config: Config, home: Home, owner_token: OwnerToken) -> None:
+        self._app, self._config, self._home, self._owner_token = app, config, home, owner_token
+        self._routes: LocalRoutes | None = None
+
+    async def serve(self, greeting: dict[str, Any], link: Connection, stop: asyncio.Event) -> None:
+        """Answer a greeting, and then serve its client until it leaves or *stop* is set."""
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                session, notes = self._session(greeting)
+                open_lines, open_rpc = self._lines(greeting, session), self._contract(greeting, session)
+                notes += await self._companion(greeting, open_rpc, stack)
+            except ConfigError as exc:
+                await link.write(format_line({"ok": False, "error": str(exc), "error_code": exc.code}))
+                return
+            answer = {"ok": True, "version": __version__, "pid": os.getpid(), "notes": notes}
+            await link.write(format_line(answer | {"line_bytes": session.limits.line_bytes}))
+            session.tell, session.progress = link.tell, self._progress(greeting, link)
+            limit = session.limits.line_bytes
+            speaks = _speaks(greeting)
+            await serve_session(open_lines, open_rpc, link, link, limit=limit, stop=stop, speaks=speaks)
+
+    @staticmethod
+    def _progress(greeting: Mapping[str, Any], link: Connection) -> Progress:
+        """Give what tells a client of progress, if it wants that."""
+        return ProgressLines(link.tell) if greeting.get("progress") is True else no_progress
+
+    def _contract(self, greeting: Mapping[str, Any], session: ClientSession) -> Callable[[], McpSession]:
+        """Give what begins a conversation in the contract that a client asks for.
+
+        Raises:
+            ConfigError: there is none of that name, or an option of the client's is wrong.
+        """
+        environ, options = _texts(greeting.get("environ")), _texts(greeting.get("options"))
+
+        def open_rpc() -> McpSession:
+            contract = str(greeting.get("contract", NATIVE))
+            return self._app.speak(NATIVE if contract == ROUTES else contract, session, environ, options)
+
+        open_rpc()  # what is wrong is said now
+        return open_rpc
+
+    def _lines(self, greeting: Mapping[str, Any], session: ClientSession) -> Callable[[], LineContract] | None:
+        """Give what begins a conversation that is not JSON-RPC; None where the contract has no such.
+
+        Raises:
+            ConfigError: half of a language model is set.
+        """
+        contract = str(greeting.get("contract", NATIVE))
+        if contract == ROUTES:
+            if self._routes is None:
+                from infinite_memory.transports.http.api.socket_api import (
+                    LocalRoutes,  # only programs that use the SDK need it
+                )
+
+                model = self._config.model
+                self._routes = LocalRoutes(
+                    self._app.engine, partial(configured_model, model), model.timeout_s, self._app.administration
+                )
+            self._routes.open(session)  # what is wrong is said now
+            return partial(self._routes.open, session)
+        return self._app.find_lines(contract, session, _texts(greeting.get("environ")), _texts(greeting.get("options")))
+
+    async def _companion(
+        self, greeting: Mapping[str, Any], open_rpc: Callable[[], McpSession], stack: contextlib.AsyncExitStack
+    ) -> list[str]:
+        """Open the address that a client wants its contract at as well; gives a note about it."""
+        if (address := _texts(greeting.get("options")).get("http")) is None:
+            return []
+        contract = str(greeting.get("contract", NATIVE))
+        opened = open_companion(
+            address, contract, open_rpc, self._config.http, self._home.path,
+            body_bytes=self._config.limits.line_bytes, owner=self._owner_token,
+        )  # fmt: skip
+        return [
+            f"HTTP at {await stack.enter_async_context(opened)}, with the token of {self._home.path / 'http.token'}"
+        ]
+
+    def _session(self, greeting: Mapping[str, Any]) -> tuple[ClientSession, list[str]]:
+        """Make a session from what the client's own environment, file and flags say.
+
+        Raises:
+            ConfigError: a setting of the client's is unknown or wrong.
+        """
+        environ, flags = _texts(greeting.get("environ")), _texts(greeting.get("flags"))
+        named = greeting.get("config_file") or str(self._home.config_file)
+        if not isinstance(named, str) or "\0" in named:
+            raise ConfigError(f"config_file = {truncated_repr(named)} is not the path of a file")
+        file = Path(named)
+        wanted = load_config(file, environ, flags)
+        session = new_session(wanted, environ)
+        if scope := greeting.get("active_scope"):
+            session.active_scope = str(scope)
+        session.reads_any_path = greeting.get("any_path") is True
+        revision = greeting.get("expected_revision")
+        session.expected_revision = revision if type(revision) is int else None
+        ignored = self._ignored(wanted)
+        notes = [
+            *session.ignored,
+            *(f"{one}; restart the daemon to change it (infinite-memory daemon stop)" for one in ignored),
+        ]
+        session.ignored += ignored
+        return session, notes
+
+    def _ignored(self, wanted: Config) -> list[str]:
+        """Name the daemon's settings that this client would have otherwise."""
+        running = dict(self._config.values())
+        known = known_settings()
+        return [
+            f"{name} = {known[name].display(value)!r} is ignored, the daemon runs with {known[name].display(running[name])!r}"
+            for name, value in wanted.values()
+            if not known[name].per_session and name in wanted.origins and value != running[name]
+        ]
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {str(name): str(one) for name, one in value.items()} if isinstance(value, dict) else {}
+
+
+def _speaks(greeting: Mapping[str, Any]) -> Speaks | None:
+    """Return the protocol that is decided already: by the contract, or before a daemon that this one takes the place of."""
+    if greeting.get("contract") == ROUTES:
+        return Speaks.ACTIONS
+    said = greeting.get("speaks")
+    return next((one for one in Speaks if one.value == said), None)
+
+
+EVERY_S = 0.2
+
+
+class ProgressLines:
+    """Hands on how far work is, a few times a second at most and never before the one before was sent."""
+
+    def __init__(self, tell: Callable[[Mapping[str, Any]], Awaitable[None]]) -> None:
+        self._tell = tell
+        self._told_at = 0.0
+        self._telling: asyncio.Task[None] | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Learn how much is done, of how much; 0 for unknown. To be called on the event loop."""
+        now = time.monotonic()
+        if now - self._told_at < EVERY_S or (self._telling is not None and not self._telling.done()):
+            return
+        self._told_at = now
+        self._telling = asyncio.create_task(
+            self._quietly({"progress": {"done": done, "total": total}}), name="progress"
+        )
+
+    async def _quietly(self, state: Mapping[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # the client left; its session ends by itself
+            await self._tell(state)

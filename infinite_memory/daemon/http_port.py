@@ -1,0 +1,128 @@
+"""The daemon's HTTP port: opened where the settings say so, or when somebody asks for the page; and the tokens that let in."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+from infinite_memory.bootstrap import Application, new_session
+from infinite_memory.config import Config
+from infinite_memory.contracts.fields import ValidationContext
+from infinite_memory.contracts.registry import list_specs
+from infinite_memory.contracts.spec import FrontEnd
+from infinite_memory.errors import ConfigError, InfiniteMemoryError
+from infinite_memory.llm.factory import configured_model
+from infinite_memory.paths import Home
+from infinite_memory.settings import HttpSettings
+from infinite_memory.transports.http.api.services import PageServices, RestParts
+from infinite_memory.transports.http.owner_token import OwnerToken
+from infinite_memory.transports.http.server import HttpServer
+from infinite_memory.transports.mcp import McpSession
+
+log = logging.getLogger(__name__)
+
+
+class HttpPort:
+    """The HTTP server of one daemon, which may not be open, or could not be opened. *status* is what the page shows of the daemon."""
+
+    def __init__(
+        self, app: Application, config: Config, home: Home, status: Callable[[], Awaitable[dict[str, Any]]]
+    ) -> None:
+        self._app, self._config, self._home, self._status = app, config, home, status
+        self.owner_token = OwnerToken(home.path / "http.token")
+        self._server: HttpServer | None = None
+        self._problem: str | None = None
+
+    def open(self) -> None:
+        """Turn HTTP on, if a port is set. Who comes by HTTP cannot start a daemon, so with it this one stays when idle."""
+        if self._config.http.port is not None:
+            self._start(self._config.http)
+
+    async def close(self) -> None:
+        """Close the port and all that came by it."""
+        if self._server is not None:
+            await self._server.close()
+
+    @property
+    def keeps_daemon(self) -> bool:
+        """True if the settings ask for a port, and it is open: the daemon stays when idle."""
+        return self._server is not None and self._server.problem is None and self._config.http.port is not None
+
+    @property
+    def page_used_at(self) -> float:
+        """When somebody used the page last, by the monotonic clock."""
+        return float("-inf") if self._server is None else self._server.page_sessions.used_at
+
+    def about(self) -> dict[str, Any] | None:
+        """Return what `daemon status` shows of HTTP; None where it is off."""
+        if self._server is not None:
+            return self._server.about()
+        return None if self._problem is None else {"error": self._problem}
+
+    def open_page(self) -> dict[str, Any]:
+        """Answer `infinite-memory open`: where the page is, and a code that lets its browser in. Turns HTTP on where it is off."""
+        if self._server is None or self._server.problem is not None:
+            self._problem = None
+            port = self._config.http.port or 0
+            self._start(dataclasses.replace(self._config.http, port=port))
+        if self._server is None or self._problem is not None:
+            return {"status": "ERROR", "error": f"there is no HTTP: {self._problem}", "error_code": "CONFIG_ERROR"}
+        return {"status": "OK", "url": f"{self._server.about()['url']}/", "code": self._server.make_login_code()}
+
+    async def manage_tokens(self, greeting: Mapping[str, Any]) -> dict[str, Any]:
+        """Make, list, replace or revoke tokens; only who may open our socket comes here."""
+        from infinite_memory.transports.http.api.tokens import OWNER, manage  # only who turned HTTP on needs it
+
+        what, fields = str(greeting.get("what")), greeting.get("fields")
+        if not isinstance(fields, dict):
+            fields = {}
+        session = new_session(self._config, os.environ)
+        try:
+            if what == "rotate" and fields.get("token_id") == OWNER:  # needs no database
+                reply: dict[str, Any] = {"token_id": OWNER, "token": self.owner_token.rotate()}
+            else:
+                context = ValidationContext(session.limits, session.zone)
+                reply = await manage(await self._app.engine(), what, fields, context)
+        except InfiniteMemoryError as exc:
+            return {"status": "ERROR", "error": str(exc), "error_code": exc.code}
+        if what != "list":
+            self.owner_token.announce()
+            if self._server is not None:
+                self._server.tokens_changed()
+        return {"status": "OK"} | reply
+
+    def _start(self, settings: HttpSettings) -> None:
+        try:
+            self._server = self._make(settings)
+        except (ConfigError, OSError) as exc:  # a port that is taken must not keep the memory from everybody else
+            self._problem = str(exc)
+            log.error("there is no HTTP: %s", exc, extra={"event": "http_not_opened"})
+            return
+        self._server.start()
+
+    def _make(self, settings: HttpSettings) -> HttpServer:
+        specs = [spec for spec in list_specs() if FrontEnd.HTTP in spec.front_ends]
+        rest = RestParts(
+            self._app.engine,
+            self._app.built_engine,
+            partial(new_session, self._config, os.environ),
+            partial(configured_model, self._config.model),
+            self._config.model.timeout_s,
+            self._app.administration,
+        )
+        return HttpServer(
+            settings,
+            self._home.path,
+            {spec.name: partial(self._speak, spec.name) for spec in specs},
+            body_bytes=self._config.limits.line_bytes,
+            owner=self.owner_token,
+            rest=rest,
+            page=PageServices(self._status, self._app.watch.subscribe, self._config, self._home.path),
+        )
+
+    def _speak(self, contract: str) -> McpSession:
+        return self._app.speak(contract, new_session(self._config, os.environ), {}, {})

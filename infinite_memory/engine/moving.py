@@ -1,0 +1,126 @@
+"""Moving a memory into another scope: it keeps its id, times, versions and links, and whoever may not see either scope meets neither.
+
+Why a memory moves at all, though contracts keep it in its scope: a person who tidies up means this very memory, with its history. What
+saves by content (`Upserts`, AgentMem, hooks) finds its id taken where it came from, and so stores nothing twice under one id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from dataclasses import dataclass
+
+from infinite_memory.embedding.service import EmbeddingService
+from infinite_memory.engine.access import Access
+from infinite_memory.errors import (
+    EmbeddingError,
+    MemoryChangedError,
+    MemoryNotFoundError,
+    ScopeNotFoundError,
+    StoreError,
+)
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
+from infinite_memory.store.base import Store
+from infinite_memory.store.scope_cache import ScopeCache
+
+TRIES = 20  # of a memory that others change at the same moment
+NEAREST = 32  # memories looked at for the same text: equal texts lie nearest of all
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A memory where it is now, and where it was. ``same_text`` are live memories of the same text that were there before it."""
+
+    memory: MemoryRecord
+    scope: Scope
+    former: Scope
+    same_text: tuple[MemoryId, ...] = ()
+
+    @property
+    def is_moved(self) -> bool:
+        """False where it was there already."""
+        return self.scope.scope_id != self.former.scope_id
+
+
+class Moves:
+    """Moves what a caller may see. Used from one event loop."""
+
+    def __init__(
+        self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, embeddings: EmbeddingService
+    ) -> None:
+        self._access, self._store, self._index = access, store, index
+        self._scopes, self._embeddings = scopes, embeddings
+
+    async def move(self, memory_id: MemoryId, scope: str) -> Moved:
+        """Put a live memory into another scope; into its own nothing is changed.
+
+        Raises:
+            MemoryNotFoundError: there is no live memory of that id that is seen.
+            ScopeNotFoundError: the scope does not exist, or is not seen.
+            ScopeArchivedError: it is archived.
+            StoreUnavailableError: the memory is where it was, or wholly where it should be.
+        """
+        await self._index.sidecar()
+        for _ in range(TRIES):
+            memory = await self._read(memory_id)
+            target, former = await self._get_target(scope), self._scopes.find_by_id(memory.scope_id)
+            if former is None or former.archived_at is not None:
+                raise MemoryNotFoundError(memory_id)
+            if target.scope_id == former.scope_id:
+                return Moved(memory, target, former)
+            same = await self._find_same_text(memory, target)
+            try:
+                await self._store.move(memory, target.scope_id)
+            except MemoryChangedError:
+                continue
+            return Moved(await self._enter(memory, target), target, former, same)
+        raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
+
+    async def _read(self, memory_id: MemoryId) -> MemoryRecord:
+        """Read a live memory where the store has it: the index may be a moment behind."""
+        located = await self._access.locate(memory_id)
+        memory = (await self._store.fetch(located, vectors=True)).get(memory_id)
+        if memory is None and located and self._access.sees_everything:
+            located = await self._store.locate([memory_id])
+            memory = (await self._store.fetch(located, vectors=True)).get(memory_id)
+        if memory is None or not self._access.allows(memory):
+            raise MemoryNotFoundError(memory_id)
+        return memory
+
+    async def _get_target(self, name: str) -> Scope:
+        if self._access.sees_everything:
+            return await self._scopes.get_open(name, create=False)
+        self._access.check_scope(name)
+        for scope in await self._access.existing_scopes([name]):
+            if self._access.visibility.allows_scope(scope):
+                return scope
+        raise ScopeNotFoundError(name)  # without names near it, which are not seen
+
+    async def _find_same_text(self, memory: MemoryRecord, scope: Scope) -> tuple[MemoryId, ...]:
+        """Find memories of the same text: by the index where it knows the memory's meaning, else by the store."""
+        sidecar = await self._index.sidecar()
+        embedding, near = memory.embedding, list[MemoryId]()
+        if embedding is not None and embedding.space == self._space():
+            where = Filter(scope_ids=frozenset({scope.scope_id}))
+            hits = await asyncio.to_thread(sidecar.search, embedding.vectors[0], NEAREST, where)
+            near = [hit.memory_id for hit in hits]
+        else:
+            near = await self._store.find_same_text(scope.scope_id, memory.content_hash)
+        read = await self._access.fetch(dict.fromkeys(near, scope.scope_id))
+        return tuple(one for one in near if one in read and read[one].content_hash == memory.content_hash)
+
+    def _space(self) -> str | None:
+        try:
+            return self._embeddings.space
+        except EmbeddingError:
+            return None
+
+    async def _enter(self, memory: MemoryRecord, target: Scope) -> MemoryRecord:
+        """Tell the index where the memory is now, as the store has it."""
+        read = await self._store.fetch({memory.memory_id: target.scope_id}, vectors=True)
+        moved = read.get(memory.memory_id)
+        if moved is None:  # forgotten or moved on at this moment; the feed tells the index
+            return dataclasses.replace(memory, scope_id=target.scope_id, revision=memory.revision + 1)
+        await self._index.on_written([moved])
+        return moved

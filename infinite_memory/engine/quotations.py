@@ -1,0 +1,127 @@
+"""Memories that quote others: a digest of a session holds sentences of its turns, and names those turns in its metadata.
+
+What somebody forgets or edits must not be read on in a digest that quotes it, so such digests are removed in the same request, for good and
+before the words themselves go. Whoever made them is told, and may make them again of what is left (`hooks.service`). `prune` and the
+purge of what was pruned do not come here: a digest is what stays of old turns.
+
+Why a digest is known by its id: type, tag and metadata can be written by any client, and what looks like a digest would be removed
+with what it names. The id of a digest is made of its text with the database's secret (`IdKeys`), so nobody makes one of another
+memory, and one that was edited is the user's own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.models import Filter, MemoryId, MemoryRecord
+from infinite_memory.store.base import Located, Store
+from infinite_memory.store.id_keys import IdKeys
+from infinite_memory.store.scope_cache import ScopeCache
+
+DIGEST = "digest"
+"""The type and tag of a digest; retention never prunes what bears both (`jobs.consolidation`)."""
+
+KEY = "digest_of"
+"""In the metadata of a digest: what its id is made of beside its text (`to_content`)."""
+
+BATCH = 1000  # documents read at a time
+MAX_CONVERSATIONS = 50  # are looked up one by one; of more all digests are looked at
+
+Listeners = list[Callable[[Sequence[MemoryRecord]], None]]
+"""Called with the digests that were removed for what they quoted."""
+
+
+class Quotations:
+    """Removes what quotes a memory."""
+
+    def __init__(self, *, store: Store, index: IndexSync, scopes: ScopeCache, listeners: Listeners) -> None:
+        self._store, self._index, self._scopes, self._listeners = store, index, scopes, listeners
+
+    async def remove(self, located: Located) -> list[MemoryRecord]:
+        """Remove the digests that quote one of *located*, and return them; `report` tells whoever made them.
+
+        Raises:
+            StoreError: they could not be read or removed; then nothing else must be either.
+        """
+        sidecar = await self._index.sidecar()
+        if not located or not sidecar.count(self._digests()):
+            return []
+        quoting: dict[MemoryId, MemoryRecord] = {}
+        wanted = frozenset(located)
+        for ids in _batches(await self._candidates(sidecar, located)):
+            found = await self._store.fetch(sidecar.locate(ids))
+            digests = await self.keep_digests(found.values())
+            quoting |= {one.memory_id: one for one in digests if not wanted.isdisjoint(get_sources(one))}
+        quoting = {one: memory for one, memory in quoting.items() if one not in wanted}
+        if not quoting:
+            return []
+        going = {one: memory.scope_id for one, memory in quoting.items()}
+        async with self._index.removing(going):
+            await self._store.remove(going)
+        self._index.save_soon()
+        return list(quoting.values())
+
+    async def keep_digests(self, memories: Iterable[MemoryRecord]) -> list[MemoryRecord]:
+        """Return those of *memories* that were stored as digests and not changed since."""
+        keys = await self._index.id_keys.get()
+        return [one for one in memories if _is_digest(one, keys)]
+
+    def report(self, removed: Sequence[MemoryRecord]) -> None:
+        """Tell whoever makes digests which ones were removed; what they quoted is gone by now."""
+        if removed:
+            for listener in self._listeners:
+                listener(removed)
+
+    def _digests(self, conversation_id: str | None = None) -> Filter:
+        every = frozenset(scope.scope_id for scope in self._scopes.all())  # those of archived scopes as well
+        return Filter(scope_ids=every, type=DIGEST, tag_keys=frozenset({DIGEST}), conversation_id=conversation_id)
+
+    async def _candidates(self, sidecar: VectorIndex, located: Located) -> list[MemoryId]:
+        """List the digests of the conversations that *located* belong to; all of them where those are many."""
+        conversations: set[str] = set()
+        for ids in _batches(located):
+            found = await self._store.fetch({one: located[one] for one in ids}, deleted=None)
+            conversations |= {memory.conversation_id for memory in found.values() if memory.conversation_id}
+            if len(conversations) > MAX_CONVERSATIONS:
+                return list_ids(sidecar, self._digests())
+        return [one for name in sorted(conversations) for one in list_ids(sidecar, self._digests(name))]
+
+
+def to_content(key: str, text: str) -> str:
+    """Return what the ids of a digest are made of, for `IdKeys.ids`."""
+    return f"hook-digest/{key}/{text}"
+
+
+def _is_digest(memory: MemoryRecord, keys: IdKeys) -> bool:
+    key = memory.metadata.get(KEY)
+    if memory.type != DIGEST or DIGEST not in memory.tag_keys or not isinstance(key, str):
+        return False
+    *keyed, _ = keys.ids(to_content(key, memory.text))  # the last one is of no secret
+    return memory.memory_id in keyed
+
+
+def get_sources(digest: MemoryRecord) -> tuple[MemoryId, ...]:
+    """Return the memories that a digest quotes; none of a memory that names none."""
+    named = digest.metadata.get("sources")
+    return tuple(MemoryId(one) for one in named if isinstance(one, str)) if isinstance(named, list | tuple) else ()
+
+
+def _batches(ids: Iterable[MemoryId]) -> Iterator[Sequence[MemoryId]]:
+    rest = iter(ids)
+    while batch := list(itertools.islice(rest, BATCH)):
+        yield batch
+
+
+def list_ids(sidecar: VectorIndex, where: Filter) -> list[MemoryId]:
+    """List all memories that pass a filter, newest first."""
+    listed: list[MemoryId] = []
+    cursor: str | None = None
+    while True:
+        page = sidecar.list_page(where, BATCH, cursor, newest_first=True)
+        listed += page.memory_ids
+        cursor = page.next_cursor
+        if cursor is None:
+            return listed

@@ -1,0 +1,231 @@
+"""Reading memories: by their ids, or all of them, a page at a time.
+
+Methods that take many ids work through them in batches, so that no single operation is long. What cannot be read is set aside,
+and left out as if it were absent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import bson
+from bson import ObjectId
+
+from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.models import IndexBatch, MemoryId, MemoryRecord, ScopeId
+from infinite_memory.store.base import UNKNOWN_REVISION, Located, Version
+from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind
+from infinite_memory.store.document_fields import is_int
+from infinite_memory.store.mongo import mapping, row_documents, schema
+from infinite_memory.store.mongo.client import Connection, Database
+from infinite_memory.store.mongo.drivers import Document
+from infinite_memory.store.mongo.scopes import Scopes
+
+if TYPE_CHECKING:
+    from bson.codec_options import CodecOptions
+    from pymongo.asynchronous.collection import AsyncCollection
+
+WITHOUT_VECTORS = {"embedding": 0}
+
+_BATCH = 1000  # ids in one operation, so that none is long
+_STREAM_PAGE = 500  # whole memories with their vectors: some megabytes
+_VERSION_PAGE = 20_000  # ids and revisions alone
+_FIRST_ID = ObjectId(b"\0" * 12)
+"""From here on all ids are of our type: others sort elsewhere, and a page that ends among them would end the reading."""
+
+_ROW_PAGE = 1000  # rows with their vectors, which a sidecar takes in under one hold of its lock
+_FEW = 20  # documents read before others get their turn
+_PAGE = 200  # documents that the server sends together: they are decoded in one go
+_PARALLEL = 8
+"""Operations under way at once when all scopes are asked; more only queue up in the server."""
+
+T = TypeVar("T")
+
+
+class MemoryReader:
+    """Reads the collections of all scopes over one connection."""
+
+    def __init__(self, connection: Connection, scopes: Scopes) -> None:
+        self._connection, self._scopes = connection, scopes
+
+    async def fetch(
+        self, located: Located, *, deleted: bool | None = False, vectors: bool = False
+    ) -> dict[MemoryId, MemoryRecord]:
+        query: Document = {} if deleted is None else {"live": not deleted}
+        projection = None if vectors else WITHOUT_VECTORS
+
+        async def read(scope_id: ScopeId, ids: list[ObjectId]) -> list[MemoryRecord]:
+            async with self._connection.operation() as database:
+                found = get_collection(database, scope_id).find({"_id": {"$in": ids}, **query}, projection)
+                memories: list[MemoryRecord] = []
+                for document in await self._sound(scope_id, found.batch_size(_PAGE)):
+                    memories.append(mapping.from_document(document, scope_id))
+                    if len(memories) % _FEW == 0:
+                        await asyncio.sleep(0)  # a batch that is there already suspends nobody
+                return memories
+
+        pages = await _gather(lambda batch: read(*batch), batches(located))
+        return {memory.memory_id: memory for page in pages for memory in page}
+
+    async def _sound(self, scope_id: ScopeId, found: AsyncIterable[Document]) -> list[Document]:
+        """Read those memories that can be read; the others are set aside."""
+        name, accepts = schema.collection_name(scope_id), self._connection.set_aside.accepts
+        return [document async for document in found if accepts(DocumentKind.MEMORY, name, document)]
+
+    async def locate(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
+        scope_ids = await self._scopes.ids()
+        every = ((scope_id, ids) for scope_id in scope_ids for _, ids in batches(dict.fromkeys(memory_ids, scope_id)))
+
+        async def look(scope_id: ScopeId, ids: list[ObjectId]) -> dict[MemoryId, ScopeId]:
+            async with self._connection.operation() as database:
+                found = get_collection(database, scope_id).find({"_id": {"$in": ids}}, {"_id": 1})
+                return {MemoryId(str(one["_id"])): scope_id async for one in found}
+
+        located: dict[MemoryId, ScopeId] = {}
+        for part in await _gather(lambda batch: look(*batch), every):
+            located |= part
+        return located
+
+    async def deleted_ids(
+        self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None, *, pruned: bool | None = None
+    ) -> dict[MemoryId, ScopeId]:
+        query: Document = {"live": False}
+        if pruned is not None:
+            query["pruned"] = True if pruned else {"$ne": True}
+        if before is not None:
+            query["deleted_at"] = {"$lt": before}
+
+        async def look(scope_id: ScopeId) -> dict[MemoryId, ScopeId]:
+            async with self._connection.operation(factor=4) as database:
+                found = get_collection(database, scope_id).find(query, {"_id": 1})
+                return {MemoryId(str(one["_id"])): scope_id async for one in found}
+
+        hidden: dict[MemoryId, ScopeId] = {}
+        for part in await _gather(look, await self._scopes.ids() if scope_ids is None else scope_ids):
+            hidden |= part
+        return hidden
+
+    # reading everything
+
+    async def stream(self, scope_ids: Collection[ScopeId] | None = None) -> AsyncIterator[MemoryRecord]:
+        for scope_id in await self._scopes.ids() if scope_ids is None else scope_ids:
+            name = schema.collection_name(scope_id)
+            async for page in self._pages(scope_id, None, _STREAM_PAGE):
+                for document in page:
+                    if self._connection.set_aside.accepts(DocumentKind.MEMORY, name, document):
+                        yield mapping.from_document(document, scope_id)
+
+    async def rows(self) -> AsyncGenerator[IndexBatch, None]:
+        for scope_id in await self._scopes.ids():
+            pages = self._pages(
+                scope_id, row_documents.ROW_SHAPE, _ROW_PAGE, row_documents.ROW_CODEC, row_documents.ROW_QUERY
+            )
+            coming = asyncio.ensure_future(anext(pages, None))
+            try:
+                while page := await coming:
+                    coming = asyncio.ensure_future(anext(pages, None))  # read while this page is worked on
+                    read = row_documents.read_rows(page, scope_id)
+                    yield read.rows
+                    if read.unsound and (rows := await self._rows_of(scope_id, read.unsound)) is not None:
+                        yield rows
+            finally:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
+
+    async def _rows_of(self, scope_id: ScopeId, keys: Sequence[Any]) -> IndexBatch | None:
+        """Look at memories whole that are not as a row expects: those that can be read give rows, the others are set aside."""
+        located = {MemoryId(str(key)): scope_id for key in keys if isinstance(key, ObjectId)}
+        memories = await self.fetch(located, vectors=True)
+        again = [bson.encode(mapping.to_document(memory)) for memory in memories.values()]
+        page = [bson.decode(raw, row_documents.ROW_CODEC) for raw in again]
+        return row_documents.read_rows(page, scope_id).rows if page else None
+
+    async def versions(self) -> AsyncIterator[Version]:
+        for scope_id in await self._scopes.ids():
+            async for page in self._pages(scope_id, {"_id": 1, "revision": 1}, _VERSION_PAGE):
+                for document in page:
+                    revision: Any = document.get("revision")
+                    number = int(revision) if is_int(revision) else UNKNOWN_REVISION
+                    yield Version(MemoryId(str(document["_id"])), scope_id, number)
+
+    async def _pages(
+        self,
+        scope_id: ScopeId,
+        projection: Mapping[str, int] | None,
+        size: int,
+        codec: CodecOptions[Document] = CHECKED_CODEC,
+        where: Mapping[str, Any] = MappingProxyType({"live": True}),
+    ) -> AsyncIterator[list[Document]]:
+        """Page through the live memories of a scope by id, each page a query of its own, so that a slow reader loses none."""
+        bound: Document = {"$gte": _FIRST_ID}
+        while True:
+            query = {**where, "_id": bound}
+            async with self._connection.operation(factor=4, asks_first="$gte" in bound) as database:
+                found = get_collection(database, scope_id).with_options(codec_options=codec).find(query, projection)
+                page = await found.sort("_id", 1).limit(size).batch_size(size).to_list(None)
+            if page:
+                yield page
+            if len(page) < size:
+                return
+            bound = {"$gt": page[-1]["_id"]}
+
+    async def count_live(self) -> dict[ScopeId, int]:
+        scope_ids = await self._scopes.ids()  # a server that does not answer is noticed here
+        return dict(zip(scope_ids, await _gather(lambda one: self._count(one, live=True), scope_ids), strict=True))
+
+    async def count_deleted(self, scope_ids: Collection[ScopeId] | None) -> int:
+        wanted = await self._scopes.ids() if scope_ids is None else scope_ids
+        return sum(await _gather(lambda one: self._count(one, live=False), wanted))
+
+    async def _count(self, scope_id: ScopeId, *, live: bool) -> int:
+        async with self._connection.operation(factor=4, asks_first=False) as database:
+            query = {"live": live} | self._connection.set_aside.but_these(schema.collection_name(scope_id))
+            return await get_collection(database, scope_id).count_documents(query)
+
+
+def get_collection(database: Database, scope_id: ScopeId) -> AsyncCollection[Document]:
+    """Give the collection of a scope's memories."""
+    return database[schema.collection_name(mapping.object_id(scope_id))]
+
+
+def batches(located: Located) -> Iterator[tuple[ScopeId, list[ObjectId]]]:
+    """Sort ids by scope, in batches; what cannot be an id is left out."""
+    by_scope: dict[ScopeId, list[ObjectId]] = {}
+    for memory_id, scope_id in located.items():
+        key = mapping.find_object_id(memory_id)
+        if key is not None and mapping.find_object_id(scope_id) is not None:
+            by_scope.setdefault(scope_id, []).append(key)
+    for scope_id, keys in by_scope.items():
+        for start in range(0, len(keys), _BATCH):
+            yield scope_id, keys[start : start + _BATCH]
+
+
+async def _gather(ask: Callable[[Any], Coroutine[Any, Any, T]], items: Iterable[Any]) -> list[T]:
+    """Ask for every item, a few at a time; answers in the order of items, the first failure ends all."""
+    gate = asyncio.Semaphore(_PARALLEL)
+
+    async def one(item: Any) -> T:
+        async with gate:
+            return await ask(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(item)) for item in items]
+    except* InfiniteMemoryError as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -1,0 +1,129 @@
+"""Moving one memory into another scope: it keeps its id, and its versions, links and counts go along.
+
+Where there are transactions, one of them does it all. A standalone server has none: there it is a step that is written down first
+(`restore_steps`) and may be done twice, so that a process that dies in the middle is finished by whoever connects next.
+
+The version before the move is kept like that before a change, with ``moved_from``: it says where the memory came from, and that its id
+is taken although the scope it came from has no memory of it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bson import ObjectId
+
+from infinite_memory.errors import MemoryChangedError, MemoryNotFoundError, ScopeNotFoundError
+from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
+from infinite_memory.store.mongo import mapping, schema
+from infinite_memory.store.mongo.change_feed import write_tombstones
+from infinite_memory.store.mongo.client import Database
+from infinite_memory.store.mongo.drivers import Document, in_transaction
+
+if TYPE_CHECKING:
+    from pymongo.asynchronous.client_session import AsyncClientSession
+
+Step = dict[str, Any]
+
+_FEW = 10  # memories of the same text
+
+
+def make_step(memory: MemoryRecord, target: ScopeId) -> Step:
+    """Return what is to be done, as it is written down."""
+    return {
+        "do": "move",
+        "memory": mapping.object_id(memory.memory_id),
+        "from": mapping.object_id(memory.scope_id),
+        "to": mapping.object_id(target),
+    }
+
+
+async def check_movable(
+    database: Database, memory: MemoryRecord, target: ScopeId, session: AsyncClientSession | None = None
+) -> Document:
+    """Return the document of *memory*, which is live and of its revision.
+
+    Raises:
+        MemoryNotFoundError: it is gone.
+        MemoryChangedError: it changed.
+        ScopeNotFoundError: *target* is gone.
+    """
+    # Written and not only read: a removal of the scope at this moment waits, or lets this fail, and takes nothing along unseen.
+    touched = {"_id": mapping.object_id(target), "dropping": {"$ne": True}}
+    found = await database[schema.SCOPES].update_one(touched, {"$set": {"moved": ObjectId()}}, session=session)
+    if found.matched_count == 0:
+        raise ScopeNotFoundError(target)
+    key = {"_id": mapping.object_id(memory.memory_id)}
+    source = database[schema.collection_name(mapping.object_id(memory.scope_id))]
+    document = await source.find_one(key, session=session)
+    if document is None or not document.get("live"):
+        raise MemoryNotFoundError(memory.memory_id)
+    if document.get("revision") != memory.revision:
+        raise MemoryChangedError(memory.memory_id)
+    return document
+
+
+async def move_in_transaction(database: Database, memory: MemoryRecord, target: ScopeId) -> None:
+    """Move in one transaction; raises as `check_movable`."""
+    step = make_step(memory, target)
+    source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
+
+    async def work(session: AsyncClientSession) -> None:
+        document = await check_movable(database, memory, target, session)
+        await _keep_version(database, step, document, session)
+        await _take_along(database, step, session)
+        # In this order, which is also that of the change feed: an index takes it out of the one place, then into the other.
+        await source.delete_one({"_id": step["memory"]}, session=session)
+        await into.insert_one(_risen(document), session=session)
+
+    await in_transaction(database.client, work)
+
+
+async def apply_step(database: Database, step: Step) -> None:
+    """Do the step, or what an interruption left of it, on a server without transactions."""
+    source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
+    key = {"_id": step["memory"]}
+    while (document := await source.find_one(key)) is not None:
+        await _keep_version(database, step, document)
+        await write_tombstones(database, step["from"], [step["memory"]])
+        there = await into.find_one(key, {"revision": 1})
+        if there is None or there["revision"] <= document["revision"]:  # else it was changed there since
+            await into.replace_one(key, _risen(document), upsert=True)
+        if (await source.delete_one({**key, "revision": document["revision"]})).deleted_count:
+            break  # else it was changed here meanwhile
+    await _take_along(database, step)
+
+
+def _risen(document: Mapping[str, Any]) -> Document:
+    return {**document, "revision": document["revision"] + 1, "changed": mapping.NOW}
+
+
+async def _keep_version(
+    database: Database, step: Step, document: Mapping[str, Any], session: AsyncClientSession | None = None
+) -> None:
+    before = {name: value for name, value in document.items() if name != "embedding"}
+    version = {"memory_id": step["memory"], "revision": document["revision"]}
+    kept = {"$setOnInsert": {"scope_id": step["to"], "document": before}, "$set": {"moved_from": step["from"]}}
+    await database[schema.REVISIONS].update_one(version, kept, upsert=True, session=session)
+
+
+async def _take_along(database: Database, step: Step, session: AsyncClientSession | None = None) -> None:
+    there = {"$set": {"scope_id": step["to"]}}
+    for collection, name in ((schema.REVISIONS, "memory_id"), (schema.LINKS, "from_id"), (schema.USES, "_id")):
+        await database[collection].update_many({name: step["memory"]}, there, session=session)
+
+
+async def find_moved(database: Database, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
+    """Return where those of some memories are that were ever moved, live or hidden."""
+    keys = [key for one in memory_ids if (key := mapping.find_object_id(one)) is not None]
+    query = {"memory_id": {"$in": keys}, "moved_from": {"$exists": True}}
+    found = database[schema.REVISIONS].find(query, {"memory_id": 1, "scope_id": 1})
+    return {MemoryId(str(one["memory_id"])): ScopeId(str(one["scope_id"])) async for one in found}
+
+
+async def find_same_text(database: Database, scope_id: ScopeId, content_hash: str) -> list[MemoryId]:
+    """See `Store.find_same_text`."""
+    query = {"live": True, "content_hash": content_hash}
+    found = database[schema.collection_name(mapping.object_id(scope_id))].find(query, {"_id": 1}).limit(_FEW)
+    return [MemoryId(str(one["_id"])) async for one in found]

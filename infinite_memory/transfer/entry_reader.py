@@ -1,0 +1,98 @@
+"""Reading what is to be imported: a file or folder becomes batches of checked entries, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from infinite_memory.settings import LimitsSettings
+from infinite_memory.transfer.formats import (
+    Budget,
+    Entry,
+    Incoming,
+    Opened,
+    Refused,
+    find_format,
+)
+from infinite_memory.transfer.formats.caps import MAX_ENTRIES, MAX_REFUSED, CapReachedError
+from infinite_memory.transfer.formats.sources import open_source
+from infinite_memory.transfer.validation import Admitted, admit
+
+BATCH = 160  # memories embedded and stored together: the loop is held up for some 5 ms at most
+BATCH_CHARS = 4 << 20  # of their texts together
+
+T = TypeVar("T")
+
+
+class EntryReader:
+    """Reads and checks entries in a thread of its own: SQLite keeps to the thread that opened a file. Leaving it ends the thread."""
+
+    def __init__(self, limits: LimitsSettings) -> None:
+        self._limits, self._budget = limits, Budget()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="import")
+        self._opened: Opened | None = None
+        self.entries: Iterator[Entry] = iter(())
+        self._count, self._refused, self._is_over = 0, 0, False
+
+    def __enter__(self) -> EntryReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._budget.cancel()
+        self._thread.submit(self._close)
+        self._thread.shutdown(wait=False)
+
+    async def open(self, root: Path, names: tuple[str, ...], form: str | None) -> Opened:
+        """Open what was named, and find its format."""
+        return await self._do(lambda: self._open(root, names, form))
+
+    async def next_batch(self) -> list[Entry | Admitted]:
+        """Return the next entries, none at the end."""
+        return await self._do(self._next_batch)
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _open(self, root: Path, names: tuple[str, ...], form: str | None) -> Opened:
+        source = open_source(root, names, self._budget)
+        try:
+            self._opened = find_format(source, form)
+        except BaseException:
+            source.close()
+            raise
+        self.entries = self._opened.entries()
+        return self._opened
+
+    def _next_batch(self) -> list[Entry | Admitted]:
+        batch: list[Entry | Admitted] = []
+        chars = 0
+        while not self._is_over and len(batch) < BATCH and chars < BATCH_CHARS:
+            self._budget.renew()
+            try:
+                entry = next(self.entries, None)
+            except CapReachedError as exc:
+                entry, self._is_over = Refused("the rest", str(exc)), True
+            if entry is None:
+                self._is_over = True
+            elif self._count >= MAX_ENTRIES or self._refused >= MAX_REFUSED:
+                many = f"an import takes {MAX_ENTRIES:,} entries at most"
+                few = f"it is given up after {MAX_REFUSED:,} entries that cannot be taken"
+                batch.append(Refused("the rest", few if self._refused >= MAX_REFUSED else many))
+                self._is_over = True
+            else:
+                taken = admit(entry, self._limits)
+                self._count += 1
+                self._refused += isinstance(taken, Refused)
+                batch.append(taken)
+                chars += len(entry.text) if isinstance(entry, Incoming) else 0
+        return batch
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            close = getattr(self.entries, "close", None)
+            if close is not None:
+                close()
+            self._opened.source.close()

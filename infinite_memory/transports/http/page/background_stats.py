@@ -1,0 +1,56 @@
+"""The statistics of the whole memory, for the view of its health: counted beside the view, for counting a million memories takes seconds.
+
+A view waits a moment for them. Where they are not there by then it shows those that were counted last, with their time, or that they
+are being counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+WAIT_S = 0.04  # of the tenth of a second that a view may take
+FRESH_S = 2.0  # statistics so new are not counted again
+
+
+@dataclass(frozen=True, slots=True)
+class CountedStats:
+    """Statistics, and when they were counted."""
+
+    stats: Json
+    at: dt.datetime
+
+
+class BackgroundStats:
+    """The statistics that all views share. Used from one event loop."""
+
+    def __init__(self) -> None:
+        self._counting: asyncio.Task[CountedStats] | None = None
+        self._counted: CountedStats | None = None
+        self._counted_at = 0.0
+
+    async def find(self, collect: Callable[[], Awaitable[Json]]) -> CountedStats | None:
+        """Return the newest statistics, counted by *collect* where they are not fresh; None while the first are being counted.
+
+        Raises:
+            InfiniteMemoryError: they could not be counted.
+        """
+        if self._counting is None and time.monotonic() - self._counted_at > FRESH_S:
+            self._counting = asyncio.create_task(_count(collect), name="page statistics")
+        if self._counting is not None:
+            await asyncio.wait({self._counting}, timeout=WAIT_S)
+            if self._counting is not None and self._counting.done():
+                task, self._counting = self._counting, None
+                self._counted, self._counted_at = task.result(), time.monotonic()
+        return self._counted
+
+
+async def _count(collect: Callable[[], Awaitable[Json]]) -> CountedStats:
+    at = dt.datetime.now(dt.UTC)
+    return CountedStats(await collect(), at)

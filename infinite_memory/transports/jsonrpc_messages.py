@@ -1,0 +1,43 @@
+"""The shape of JSON-RPC messages: one object, no batch, with an id that can be used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from infinite_memory.contracts.mcp import INVALID_PARAMS, INVALID_REQUEST, RpcError
+
+Id = int | str
+
+
+def check_shape(message: Any) -> None:
+    """Refuse what is no single message of JSON-RPC.
+
+    Raises:
+        RpcError: it is none.
+    """
+    if isinstance(message, list):
+        raise RpcError(INVALID_REQUEST, "batches are not supported; send one message at a time")
+    if not isinstance(message, dict):
+        raise RpcError(INVALID_REQUEST, "a message is a JSON object")
+    if message.get("jsonrpc") != "2.0":
+        raise RpcError(INVALID_REQUEST, 'jsonrpc: "2.0" was expected')
+    if "method" not in message:
+        if "id" in message and ("result" in message or "error" in message):
+            return
+        raise RpcError(INVALID_REQUEST, "method: is required")
+    if not isinstance(message["method"], str):
+        raise RpcError(INVALID_REQUEST, "method: a text was expected")
+    if "id" in message and parse_id(message["id"]) is None:
+        raise RpcError(INVALID_REQUEST, "id: a text or a whole number was expected; leave it out for a notification")
+    if not isinstance(message.get("params"), dict | None):
+        raise RpcError(INVALID_PARAMS, "params: an object was expected")
+
+
+def get_id(message: Any) -> Id | None:
+    """Give the id of a message as far as it has one that can be used."""
+    return parse_id(message.get("id")) if isinstance(message, dict) else None
+
+
+def parse_id(value: Any) -> Id | None:
+    """Give *value* if it can be a request's id: 0 and "" can."""
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None

@@ -1,0 +1,154 @@
+"""A digest that quotes a memory goes in the request that forgets or edits that memory, whoever asks; pruning leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from infinite_memory.engine.quotations import DIGEST, KEY, to_content
+from infinite_memory.engine.types import ForgetMode, ForgetTarget, NewMemory
+from infinite_memory.engine.visibility import ANYBODYS, Visibility
+from infinite_memory.models import MemoryId, MemoryRecord
+from tests.mongo_server import run
+from tests.store.lifecycle.conftest import Memory, Open
+
+SECRET = "The garden shed is opened with the number 4711."
+
+
+async def quoted(memory: Memory, scope: str = "Work", session: str = "s1") -> tuple[str, str]:
+    """Store a turn and a digest that quotes it; returns their ids."""
+    turn = await memory.store(SECRET, scope, conversation_id=session, tags=["shed"])
+    return turn, await digested(memory, turn, scope, session)
+
+
+async def digested(memory: Memory, turn: str, scope: str, session: str) -> str:
+    """Store a digest that quotes a turn, as those who make digests do; returns its id."""
+    text, key = f"About: {SECRET}", f"{scope}/{session}"
+    memory_id, *_ = await memory.engine.memories.make_ids(to_content(key, text))
+    new = NewMemory(
+        text=text, scope=scope, tags=(DIGEST,), type=DIGEST, conversation_id=session, memory_id=memory_id,
+        metadata={"sources": [turn], KEY: key},
+    )  # fmt: skip
+    return (await memory.engine.memories.store(new)).memory.memory_id
+
+
+async def is_there(memory: Memory, memory_id: str) -> bool:
+    return (await memory.ask("get_memory", memory_id=memory_id))["status"] == "OK"
+
+
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+@pytest.mark.parametrize("part", ["memory_id", "tag", "query"])
+def test_a_digest_goes_with_what_it_quotes(open_memory: Open, mode: str, part: str) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, digest = await quoted(memory)
+            other, unconcerned = await quoted(memory, session="s2")
+            told: list[MemoryRecord] = []
+
+            def listen(removed: Sequence[MemoryRecord]) -> None:
+                told.extend(removed)
+
+            memory.engine.on_digests_removed(listen)
+            targets = {"memory_id": turn, "tag": "shed", "query": SECRET}
+            target: dict[str, Any] = {part: targets[part]} | ({"tag": "shed"} if part == "query" else {})
+            would = await memory.ok("delete_memory", target=target, forget_mode=mode, dry_run=True)
+            assert await is_there(memory, digest)
+            gone = await memory.ok("delete_memory", target=target, forget_mode=mode)
+            assert sorted(gone["memory_ids"]) == sorted(would["memory_ids"])
+            left = {turn: digest, other: unconcerned}
+            for one in gone["memory_ids"]:
+                assert not await is_there(memory, left.pop(one))
+            assert [await is_there(memory, one) for one in left.values()] == [True] * len(left)
+            assert {one.memory_id for one in told} == {digest, unconcerned} - set(left.values())
+
+    run(work())
+
+
+def test_who_does_not_see_the_digest_takes_it_along_all_the_same(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, digest = await quoted(memory)
+            await memory.ok("store_memory", content="a", metadata={"scope": "Other"})
+            scope = await memory.engine.scopes.find("Work")
+            assert scope is not None
+            bearer = memory.engine.restricted(Visibility(scope_ids=(scope.scope_id,), owners=ANYBODYS))
+            await bearer.forget.matching(ForgetTarget(memory_id=turn), ForgetMode.SOFT)
+            assert not await is_there(memory, digest)
+
+    run(work())
+
+
+def test_an_edit_takes_the_digest_and_a_new_tag_does_not(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, digest = await quoted(memory)
+            await memory.ok("update_memory", memory_id=turn, tags=["garden"])
+            assert await is_there(memory, digest)
+            await memory.ok("update_memory", memory_id=turn, content="The shed has no lock.")
+            assert not await is_there(memory, digest)
+
+    run(work())
+
+
+def test_what_a_client_made_look_like_a_digest_stays(open_memory: Open) -> None:
+    """Type, tag and metadata can be written by anybody, and a copy of a digest's too; its id cannot."""
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, digest = await quoted(memory)
+            copied = await memory.engine.memories.get(MemoryId(digest))
+            users = await memory.store("the vault code is under the blue anchor", "Work", conversation_id="s1")
+            named = {"type": "digest", "sources": [turn], KEY: copied.metadata[KEY]}
+            await memory.ok("update_memory", memory_id=users, tags=["digest"], metadata=named)
+            entry = {"scope": "Work", "conversation_id": "s1", "tags": ["digest"]} | named
+            twin = (await memory.ok("store_memory", content=copied.text, metadata=entry))["memory_id"]
+            edited, its_turn = await digested(memory, turn, "Work", "s2"), turn
+            await memory.ok("update_memory", memory_id=edited, content="my own words in its place")
+            await memory.ok("delete_memory", target={"memory_id": its_turn}, forget_mode="hard")
+            assert not await is_there(memory, digest)
+            assert [await is_there(memory, one) for one in (users, twin, edited)] == [True] * 3
+
+    run(work())
+
+
+def test_a_digest_of_an_archived_scope_goes_as_well(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, _ = await quoted(memory)
+            digest = await digested(memory, turn, "Old", "s1")
+            await memory.ok("delete_memory", target={"scope": "Old"})
+            await memory.ok("delete_memory", target={"memory_id": turn}, forget_mode="hard")
+            await memory.ok("restore_memory", scope="Old")
+            assert not await is_there(memory, digest)
+
+    run(work())
+
+
+def test_a_digest_of_many_conversations_is_found_among_all(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("infinite_memory.engine.quotations.MAX_CONVERSATIONS", 1)
+    monkeypatch.setattr("infinite_memory.engine.quotations.BATCH", 2)
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            digests = [(await quoted(memory, session=f"s{number}"))[1] for number in range(5)]
+            await memory.ok("delete_memory", target={"tag": "shed"}, forget_mode="hard")
+            assert [await is_there(memory, one) for one in digests] == [False] * 5
+
+    run(work())
+
+
+def test_what_is_pruned_and_purged_stays_in_the_digest(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory(flags={"retention.max_memories": "1", "retention.purge_pruned_days": "1"}) as memory:
+            turn, digest = await quoted(memory)
+            await memory.store("Something newer.", "Work")
+            await memory.ok("optimize_memory", operations=["prune"])
+            assert not await is_there(memory, turn)
+            assert await is_there(memory, digest)
+            hidden = await memory.services.store.locate([MemoryId(turn)])
+            await memory.engine.forget.purge(hidden)
+            assert await is_there(memory, digest)
+
+    run(work())
