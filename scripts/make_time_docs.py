@@ -31,6 +31,8 @@ OWN = {
 
 HEAD = """# Time in words
 
+The rules by which words of time become a range, and where the tables of phrases are.
+
 `recall_memory_by_time` and `filter.time_query` take time as people say it. This page and its tables are made by
 `scripts/make_time_docs.py` from what the tests run (`tests/data/time`); edit that.
 
@@ -133,7 +135,8 @@ def languages() -> dict[str, str]:
             for entry in entries
             if letters[0] <= entry["language"][0] <= letters[1]
         ]
-        lines = [f"# {letters_title(letters)}\n", head, "| language | phrases |", "| --- | --- |", *rows]
+        purpose = f"Words of time in languages from {letters[0]} to {letters[1]}, each phrase run by the tests.\n"
+        lines = [f"# {letters_title(letters)}\n", purpose, head, "| language | phrases |", "| --- | --- |", *rows]
         made[f"time/languages-{letters.lower()}.md"] = "\n".join(lines) + "\n"
     names = {entry["code"]: entry["language"] for entry in entries}
     title = "# Inflected forms, and texts without a time"

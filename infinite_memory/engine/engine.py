@@ -27,6 +27,7 @@ from infinite_memory.engine.records import RecordMaker
 from infinite_memory.engine.scopes import Scopes
 from infinite_memory.engine.search import Searcher
 from infinite_memory.engine.stats import StatsService
+from infinite_memory.engine.summary_quotes import SummaryQuotes
 from infinite_memory.engine.upsert import Locks, Upserts
 from infinite_memory.engine.visibility import EVERYTHING, Visibility
 from infinite_memory.models import MemoryRecord
@@ -88,7 +89,10 @@ class Engine:
             access=access, store=store, index=index, embeddings=embeddings, names=services.names,
             settings=config.recall, reranker=services.reranker,
         )  # fmt: skip
-        quotations = Quotations(store=store, index=index, scopes=scopes, listeners=services.quotation_listeners)
+        quotations = Quotations(
+            store=store, index=index, scopes=scopes, listeners=services.quotation_listeners,
+            summaries=SummaryQuotes(store=store, index=index, scopes=scopes, clock=clock),
+        )  # fmt: skip
         upserts = Upserts(
             access=access, store=store, index=index, scopes=scopes, records=records, clock=clock, locks=services.locks
         )

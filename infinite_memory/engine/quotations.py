@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from infinite_memory.engine.summary_quotes import SummaryQuotes
 from infinite_memory.index.base import VectorIndex
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord
@@ -37,15 +38,19 @@ Listeners = list[Callable[[Sequence[MemoryRecord]], None]]
 class Quotations:
     """Removes what quotes a memory."""
 
-    def __init__(self, *, store: Store, index: IndexSync, scopes: ScopeCache, listeners: Listeners) -> None:
+    def __init__(
+        self, *, store: Store, index: IndexSync, scopes: ScopeCache, summaries: SummaryQuotes, listeners: Listeners
+    ) -> None:
         self._store, self._index, self._scopes, self._listeners = store, index, scopes, listeners
+        self._summaries = summaries
 
     async def remove(self, located: Located) -> list[MemoryRecord]:
-        """Remove the digests that quote one of *located*, and return them; `report` tells whoever made them.
+        """Remove the digests that quote one of *located*, and return them; `report` tells whoever made them. Summaries are cut.
 
         Raises:
             StoreError: they could not be read or removed; then nothing else must be either.
         """
+        await self._summaries.cut(located)
         sidecar = await self._index.sidecar()
         if not located or not sidecar.count(self._digests()):
             return []

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
 from infinite_memory.engine.quotations import DIGEST
+from infinite_memory.engine.summary_quotes import SUMMARY, WRITTEN_BY
 from infinite_memory.errors import EmbeddingError, StoreError
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role
 from infinite_memory.llm.factory import configured_model
@@ -37,7 +38,6 @@ NEIGHBOURS = 20
 QUIET = dt.timedelta(days=30)  # a conversation is old when nothing was said in it for so long
 LONG_CONVERSATION = 12  # memories from which a summary is shorter than what it sums up
 SUMMARY_LINES = 5
-SUMMARY = "summary"
 MAX_REPORTED_DETAILS = 200
 MIB = 1 << 20
 MODEL_TOKENS = 700
@@ -254,7 +254,7 @@ async def _written(model: ChatModel, summary: MemoryRecord, talk: Sequence[Memor
     if len(said) > MODEL_CHARS:
         said = f"{said[: MODEL_CHARS // 2]}\n[...]\n{said[-MODEL_CHARS // 2 :]}"
     text = await model.complete(ASKED, [ChatMessage(Role.USER, said)], max_tokens=MODEL_TOKENS)
-    metadata = dict(summary.metadata) | {"written_by": model.name}
+    metadata = dict(summary.metadata) | {WRITTEN_BY: model.name}
     return dataclasses.replace(summary, text=text.strip(), content_hash=content_hash(text.strip()), metadata=metadata)
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 import os
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -336,6 +337,40 @@ def test_a_configured_model_writes_the_summary(open_memory: Open) -> None:
                 assert summary["text"] == "They planned the boat trip."
                 assert summary["metadata"]["written_by"] == "small"
                 assert len(await texts(memory)) == 13
+                await memory.ok("delete_memory", target={"query": "saying 3"}, forget_mode="hard")
+                assert (await memory.ok("search_by_tag", tag="summary"))["results"] == []
+                await memory.ok("restore_memory", memory_id=summary["memory_id"])
+
+    run(work())
+
+
+@pytest.mark.parametrize("mode", ["soft", "hard", "edit"])
+def test_a_summary_no_longer_says_what_was_forgotten(open_memory: Open, mode: str) -> None:
+    """The lines of that turn go; what else it says stays, for it may be all that is left of the conversation."""
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            said = [f"the gate of shed {number} opens\nwith pin 47{number}" for number in range(14)]
+            ids = await plant(memory, "S", said, conversation_id="c1")
+            await tidy(memory, "summarize")
+            [summary] = [
+                one
+                for one in (await memory.ok("search_by_tag", tag="summary"))["results"]
+                if one["source"] == "summary"
+            ]
+            mine = await memory.store(said[0], "S", conversation_id="c1", tags=["summary"])
+            quoted = [number for number, text in enumerate(said) if text in summary["text"]]
+            for number in quoted[1:3]:
+                if mode == "edit":
+                    await memory.ok("update_memory", memory_id=ids[number], content="the gate has no pin")
+                else:
+                    await memory.ok("delete_memory", target={"memory_id": ids[number]}, forget_mode=mode)
+            left = (await memory.ok("get_memory", memory_id=summary["memory_id"]))["memory"]["text"]
+            assert left == "\n".join(said[number] for number in quoted if number not in quoted[1:3])
+            assert (await memory.ok("get_memory", memory_id=mine))["memory"]["text"] == said[0]
+            for number in (quoted[0], *quoted[3:]):
+                await memory.ok("delete_memory", target={"memory_id": ids[number]}, forget_mode="hard")
+            assert (await memory.ask("get_memory", memory_id=summary["memory_id"]))["status"] == "ERROR"
 
     run(work())
 

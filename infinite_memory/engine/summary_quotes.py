@@ -1,0 +1,106 @@
+"""Takes what is forgotten or edited out of the summaries that say it word for word.
+
+A summary (`jobs.consolidation`) holds the most central turns of a conversation as they were said, a turn on lines of its own. Where one
+of them is forgotten or edited, its lines go from the summary in the same request, and nothing else of it: the other turns may be gone
+but for the summary. One that a model wrote says things in its own words, so it is hidden whole, as by soft forgetting.
+
+Why that is safe although any client can write what looks like a summary: only text that is the same as that of the memory which is
+forgotten goes, and hiding a memory is what every client may do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Sequence
+
+from infinite_memory.clock import Clock
+from infinite_memory.errors import MemoryChangedError
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.models import Filter, MemoryRecord, content_hash, floor_to_millisecond
+from infinite_memory.store.base import Located, Store
+from infinite_memory.store.scope_cache import ScopeCache
+
+SUMMARY = "summary"
+"""The source and tag of a summary."""
+
+WRITTEN_BY = "written_by"
+"""In the metadata of a summary: the model that wrote it; those of its own turns lack it."""
+
+BATCH = 1000  # memories read at a time
+TRIES = 20  # of a summary that others edit at the same moment
+
+
+class SummaryQuotes:
+    """Keeps summaries from saying what was forgotten."""
+
+    def __init__(self, *, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock) -> None:
+        self._store, self._index, self._scopes, self._clock = store, index, scopes, clock
+
+    async def cut(self, located: Located) -> None:
+        """Take the texts of *located* out of the summaries of their conversations.
+
+        Raises:
+            StoreError: they could not be read or written; then nothing else must be either.
+        """
+        every = frozenset(scope.scope_id for scope in self._scopes.all())
+        where = Filter(scope_ids=every, tag_keys=frozenset({SUMMARY}))
+        sidecar = await self._index.sidecar()
+        if not located or not sidecar.count(where):
+            return
+        ids = iter(located)
+        while batch := list(itertools.islice(ids, BATCH)):
+            turns = await self._store.fetch({one: located[one] for one in batch}, deleted=None)
+            by_conversation: dict[str, list[MemoryRecord]] = {}
+            for turn in turns.values():
+                if turn.conversation_id and turn.source != SUMMARY:
+                    by_conversation.setdefault(turn.conversation_id, []).append(turn)
+            for conversation, said in by_conversation.items():
+                narrow = dataclasses.replace(where, conversation_id=conversation)
+                page = sidecar.list_page(narrow, BATCH, None, newest_first=True)
+                summaries = await self._store.fetch(sidecar.locate(page.memory_ids))
+                await self._cut_all([one for one in summaries.values() if one.memory_id not in located], said)
+
+    async def _cut_all(self, summaries: Iterable[MemoryRecord], turns: Sequence[MemoryRecord]) -> None:
+        for memory in summaries:
+            summary: MemoryRecord | None = memory
+            for _ in range(TRIES):
+                if summary is None or summary.source != SUMMARY:
+                    break
+                try:
+                    await self._cut_one(summary, turns)
+                    break
+                except MemoryChangedError:  # somebody edits it at this moment
+                    located = {memory.memory_id: memory.scope_id}
+                    summary = (await self._store.fetch(located)).get(memory.memory_id)
+
+    async def _cut_one(self, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> None:
+        text = without_turns(summary.text, [turn.text for turn in turns])
+        is_told = WRITTEN_BY in summary.metadata and any(turn.occurred_at <= summary.occurred_at for turn in turns)
+        if is_told or not text:
+            await self._hide(summary)
+        elif text != summary.text:
+            now = floor_to_millisecond(self._clock())
+            changed = dataclasses.replace(
+                summary, text=text, content_hash=content_hash(text), embedding=None, updated_at=now
+            )
+            await self._index.on_written([await self._store.replace(changed, revise=False)])
+
+    async def _hide(self, summary: MemoryRecord) -> None:
+        located = {summary.memory_id: summary.scope_id}
+        async with self._index.removing(located):
+            await self._store.soft_delete(located, floor_to_millisecond(self._clock()))
+
+
+def without_turns(text: str, turns: Iterable[str]) -> str:
+    """Return *text* without the lines that are one of *turns*, each of which may be several lines."""
+    lines = text.split("\n")
+    for turn in turns:
+        block = turn.split("\n")
+        position = 0
+        while position + len(block) <= len(lines):
+            if lines[position : position + len(block)] == block:
+                del lines[position : position + len(block)]
+            else:
+                position += 1
+    return "\n".join(lines)
