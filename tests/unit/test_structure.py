@@ -20,7 +20,7 @@ HOMES = {
     "faiss": ("index/vector/faiss_search.py",),
     "tantivy": ("index/text", "text/stemmer.py"),
     "dateparser": ("time_expressions",),
-    "py3langid": ("time_expressions",),
+    "py3langid": ("time_expressions", "embedding/languages.py"),
     "yaml": ("transfer/formats/front_matter.py",),
     "apscheduler": ("jobs/runner.py",),
     "onnxruntime": ("embedding",),
