@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -23,6 +24,7 @@ from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.engine.engine import Engine, Services
 from infinite_memory.engine.events import Events
 from infinite_memory.engine.usage import UsageCounter
+from infinite_memory.errors import ConfigError
 from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.index.text_sync import TextSync
@@ -215,8 +217,21 @@ class Application(AbstractAsyncContextManager["Application"]):
         )
         second = open_embedder(SECOND_MODEL, prepare=settings.prepare)
         sidecars = self.home.sidecars
-        files, second_files = FaissIndexFiles(sidecars), FaissIndexFiles(sidecars / "second")
+        files, second_files = (
+            self._open_index(),
+            FaissIndexFiles(sidecars / "second"),
+        )  # derived, and quick to make again
         return embedder, second, files, second_files, TantivyTextFiles(sidecars / "text"), store
+
+    def _open_index(self) -> VectorIndexFiles:
+        settings = self.config.index
+        if settings.engine == "milvus" and settings.uri is not None:
+            from infinite_memory.index.milvus.files import MilvusIndexFiles
+
+            return MilvusIndexFiles(settings.uri, settings.token, timeout_s=settings.timeout_s)
+        from infinite_memory.index.vector.files import FaissIndexFiles
+
+        return FaissIndexFiles(self.home.sidecars)
 
     def _backup_folder(self) -> Path:
         named = self.config.backup.folder
@@ -234,6 +249,22 @@ class Application(AbstractAsyncContextManager["Application"]):
             binary=Path(settings.binary).expanduser() if settings.binary else None,
             cache_mb=settings.cache_mb,
         )
+
+
+def check_index(config: Config) -> None:
+    """Refuse an index engine that cannot be used.
+
+    Raises:
+        ConfigError: ``index.engine`` is milvus, and there is no ``index.uri``, or no library that speaks with Milvus.
+    """
+    if config.index.engine != "milvus":
+        return
+    if config.index.uri is None:
+        raise ConfigError("index.engine = 'milvus' needs index.uri: the address of the server, as http://host:19530")
+    needed = ["pymilvus"] if "://" in config.index.uri else ["pymilvus", "milvus_lite"]
+    if missing := [name for name in needed if find_spec(name) is None]:
+        extra = "milvus" if missing == ["pymilvus"] else "milvus-lite"
+        raise ConfigError(f"index.engine = 'milvus' needs the package {missing[0]}: install infinite-memory[{extra}]")
 
 
 def check_model(config: Config) -> None:

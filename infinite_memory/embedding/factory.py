@@ -75,7 +75,9 @@ class MissingEmbedder:
 class DeferredEmbedder:
     """An `Embedder` for one of `PREPARED_DIMS` before it is on this machine: `load` makes it ready, which takes a minute or two."""
 
-    def __init__(self, model: str, folder: Path, *, truncate_dim: int | None = None, precision: str = "fp32") -> None:
+    def __init__(
+        self, folder: Path, *, model: str = DEFAULT_MODEL, truncate_dim: int | None = None, precision: str = "fp32"
+    ) -> None:
         self._model_name, self._dim, self._precision = model, truncate_dim or PREPARED_DIMS[model], precision
         self._truncate_dim = truncate_dim
         self._preparation = Preparation(model, folder, precision=precision)
@@ -171,7 +173,7 @@ def open_embedder(
         known = short_name(model)
         if prepare and (dim := PREPARED_DIMS.get(known)) is not None:
             _check(model, dim, truncate_dim)
-            return DeferredEmbedder(known, get_folder(model), truncate_dim=truncate_dim, precision=precision)
+            return DeferredEmbedder(get_folder(model), model=known, truncate_dim=truncate_dim, precision=precision)
         return MissingEmbedder(model, str(exc), truncate_dim)
 
 

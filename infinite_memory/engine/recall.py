@@ -30,7 +30,7 @@ from infinite_memory.engine.search import Ranked, Search, Searcher, get_meaning_
 from infinite_memory.engine.types import Mode, RecallResult, ScopedFilter
 from infinite_memory.engine.usage import UsageCounter
 from infinite_memory.errors import EmbeddingError, InvalidRequestError
-from infinite_memory.index.base import Spelling
+from infinite_memory.index.base import Spelling, call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Match, MemoryId, MemoryRecord
 from infinite_memory.store.base import Store
@@ -130,7 +130,8 @@ class Recall:
             reason = Reason.ARCHIVED if memory.deleted_at is None else Reason.DELETED
             return Standing(reason, is_embedded=is_embedded)
         _, search = await self._searcher.prepare(query, where, mode)
-        if failed := find_failed(sidecar, search.narrow, memory_id, located[memory_id]):
+        failed = await call(sidecar, lambda: find_failed(sidecar, search.narrow, memory_id, located[memory_id]))
+        if failed:
             return Standing(Reason.FILTER, failed, is_embedded=is_embedded)
         matches, ranked = await self._searcher.find_answers(query, search, k, beside=[memory_id])
         explanation = (await explain_candidates(query, search, ranked, [memory])).get(memory_id)
@@ -182,8 +183,11 @@ class Recall:
         size = max(MIN_COUNT, 2 * k)
         while True:
             meaning = Meaning(sidecar, vector, second)
-            is_exhausted = meaning.look(size, narrow)
-            hits = meaning.ranked()
+
+            def look(meaning: Meaning = meaning, size: int = size) -> tuple[bool, list[Nearness]]:
+                return meaning.look(size, narrow), meaning.ranked()
+
+            is_exhausted, hits = await call(sidecar, look)
             memories = await self._access.read(sidecar, [hit.memory_id for hit in hits])
             read = [
                 (hit, memory) for hit in hits if (memory := memories.get(hit.memory_id)) is not None and passes(memory)
@@ -207,7 +211,7 @@ class Recall:
             return None
         sidecar = await self._index.sidecar()
         _, narrow = await self._access.resolve(where)
-        every = sidecar.count(narrow)
+        every = await call(sidecar, lambda: sidecar.count(narrow))
         if not every:
             return []
         wording = text.read(query, Spelling.EXACT)

@@ -102,7 +102,7 @@ class Searcher:
         patience_s = PATIENCE_S if mode is Mode.HYBRID else 0.0
         sidecar = await (index.sidecar() if mode is Mode.SEMANTIC else index.for_words(patience_s))
         if is_partial := sidecar is index.partial:
-            notes.append("the index is being rebuilt: found by words alone")
+            notes.append(f"{index.why_partial}: found by words alone")
         scopes, narrow = await self._access.resolve(where)
         text = self._index.words
         if text is None and mode in (Mode.TEXT, Mode.FUZZY):
@@ -219,14 +219,14 @@ class Searcher:
 
     async def with_windows(self, matches: Sequence[Match], search: Search) -> list[Match]:
         """Add to long memories which stretch of them matched; only those are read with their vectors."""
-        long = [
-            match.memory.memory_id
+        long = {
+            match.memory.memory_id: match.memory.scope_id
             for match in matches
             if match.windows > 1 or (search.vector is None and len(match.memory.text) > LONG_CHARS)
-        ]
+        }
         if not long:
             return list(matches)
-        whole = await self._store.fetch(search.sidecar.locate(long), vectors=True)
+        whole = await self._store.fetch(long, vectors=True)
         share, words = _SHARES[search.mode], None
         vector = None if search.second is not None and search.second.is_foreign else search.vector
         if search.text is not None and search.wording is not None and search.mode is not Mode.SEMANTIC:
@@ -245,7 +245,8 @@ class Searcher:
     async def maybe_in_thread(self, sidecar: VectorIndex, work: Callable[[], T], *, at_once: bool = True) -> T:
         """Run *work*, in a thread where there are many memories, or where it is not *at_once* done."""
         is_whole = sidecar is not self._index.partial  # of a part nobody knows yet how large the whole is
-        if at_once and is_whole and sum(sidecar.count_by_scope().values()) < IN_THREAD:
+        is_near = at_once and is_whole and not sidecar.is_remote
+        if is_near and sum(sidecar.count_by_scope().values()) < IN_THREAD:
             return work()
         return await asyncio.get_running_loop().run_in_executor(None, work)
 

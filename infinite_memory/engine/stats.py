@@ -14,7 +14,8 @@ from infinite_memory.engine.access import Access
 from infinite_memory.engine.maintenance import FIRST_LOOK_S, Maintenance
 from infinite_memory.engine.memories import Memories
 from infinite_memory.engine.types import ScopedFilter
-from infinite_memory.errors import EmbeddingError, InfiniteMemoryError
+from infinite_memory.errors import EmbeddingError, InfiniteMemoryError, SidecarError
+from infinite_memory.index.base import call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter
 from infinite_memory.store.base import Store
@@ -106,11 +107,15 @@ class StatsService:
         self._store, self._index, self._scopes = store, index, scopes
         self._embeddings, self._config = embeddings, config
 
-    def state(self) -> State:
-        """Return how the parts stand; waits for nothing."""
+    async def state(self) -> State:
+        """Return how the parts stand; waits for nothing but an index on a server, whose counts are left out where it does not answer."""
         embeddings, index = self._embeddings, self._index
         percent = embeddings.prepared_percent if embeddings.state == "preparing" else None
-        return State(embeddings.state, percent, index.state, index.count(), index.words_state, index.count_pending())
+        try:
+            count, pending = await index.count(), await index.count_pending()
+        except SidecarError:
+            count, pending = None, 0
+        return State(embeddings.state, percent, index.state, count, index.words_state, pending)
 
     @property
     def pending_problem(self) -> str | None:
@@ -129,7 +134,7 @@ class StatsService:
         scopes = self._scopes.all()
         live = {scope.name: counts.get(scope.scope_id, 0) for scope in scopes if scope.archived_at is None}
         known = {scope.scope_id for scope in scopes}
-        indexed = sidecar.count_by_scope()
+        indexed = await call(sidecar, sidecar.count_by_scope)
         last = await self._store.get_meta("last_backup")
         try:
             space: str | None = self._embeddings.space
@@ -139,10 +144,10 @@ class StatsService:
             total=sum(live.values()),
             by_scope=live,
             archived={scope.name: counts.get(scope.scope_id, 0) for scope in scopes if scope.archived_at is not None},
-            conversations=sidecar.count_conversations(Filter()),
+            conversations=await call(sidecar, lambda: sidecar.count_conversations(Filter())),
             soft_deleted=await self._store.count_deleted(),
             facts=await self._store.facts.count(),
-            pending=self._index.count_pending(),
+            pending=await self._index.count_pending(),
             language_hint=await self._language_hint(),
             last_backup=last["at"] if last else None,
             size_bytes=info.size_bytes,
@@ -168,14 +173,13 @@ class StatsService:
         """Count what is seen; what is left of the whole memory's figures is about its parts."""
         sidecar = await self._index.sidecar()
         scopes, narrow = await self._access.resolve(ScopedFilter(None))
-        by_scope = {
-            scope.name: sidecar.count(dataclasses.replace(narrow, scope_ids=frozenset({scope.scope_id})))
-            for scope in scopes
-        }
+        each = {one.name: dataclasses.replace(narrow, scope_ids=frozenset({one.scope_id})) for one in scopes}
+        by_scope = await call(sidecar, lambda: {name: sidecar.count(where) for name, where in each.items()})
         hidden = await self._store.deleted_ids([scope.scope_id for scope in scopes], None)
         total = sum(by_scope.values())
         return dataclasses.replace(
-            whole, total=total, by_scope=by_scope, archived={}, conversations=sidecar.count_conversations(narrow),
+            whole, total=total, by_scope=by_scope, archived={},
+            conversations=await call(sidecar, lambda: sidecar.count_conversations(narrow)),
             soft_deleted=len(await self._access.keep_allowed(hidden)), facts=0, set_aside=0, pending=0, last_backup=None,
             size_bytes=0, sidecar_count=total, second=None,
         )  # fmt: skip

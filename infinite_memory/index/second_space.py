@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from infinite_memory.embedding.service import EmbeddingService, Priority
 from infinite_memory.errors import EmbeddingError, SidecarError, StoreError
-from infinite_memory.index.base import VectorIndex, VectorIndexFiles
+from infinite_memory.index.base import VectorIndex, VectorIndexFiles, call
 from infinite_memory.index.embedding_backlog import embedded_text
 from infinite_memory.index.text_sync import find_differences
 from infinite_memory.models import Embedding, Filter, IndexRow, MemoryId, MemoryRecord, ScopeId, TagsMode
@@ -280,7 +280,8 @@ class SecondSpace:
     async def _level(self, index: VectorIndex, sidecar: VectorIndex) -> None:
         """Compare revisions with the first index and mend what differs."""
         surplus, missing = await asyncio.to_thread(find_differences, index, sidecar)
-        index.remove(surplus - sidecar.locate(surplus).keys())
+        located = await call(sidecar, lambda: sidecar.locate(surplus))
+        index.remove(surplus - located.keys())
         for at in range(0, len(missing), BATCH):
             await self._read_again(index, sidecar, missing[at : at + BATCH])
         log.info("the second space is level: %d memories", len(missing), extra={"event": "second_space_level"})
@@ -292,14 +293,16 @@ class SecondSpace:
             EmbeddingError: the second model cannot be used.
             StoreError: the store cannot be read.
         """
-        found = await self._store.fetch(sidecar.locate(wanted))
+        located = await call(sidecar, lambda: sidecar.locate(wanted))
+        found = await self._store.fetch(located)
         memories = list(found.values())
         texts = [embedded_text(memory) for memory in memories]
         await self._first.ready()  # or nobody could tell what it reads
         foreign = await self._first.find_foreign(texts)
         made = await self.embeddings.embed_memories(texts, Priority.BACKGROUND)
         await self._enter(index, memories, foreign, made)
-        index.remove([one for one in wanted if one not in found or one not in sidecar.locate([one])])
+        located = await call(sidecar, lambda: sidecar.locate(wanted))
+        index.remove([one for one in wanted if one not in found or one not in located])
 
 
 async def _no_sidecar() -> VectorIndex:
