@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -23,6 +24,8 @@ from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.engine.engine import Engine, Services
 from infinite_memory.engine.events import Events
 from infinite_memory.engine.usage import UsageCounter
+from infinite_memory.errors import ConfigError
+from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.index.text_sync import TextSync
 from infinite_memory.jobs.administration import Administration
@@ -87,6 +90,7 @@ class Application(AbstractAsyncContextManager["Application"]):
             if services.uses is not None:
                 await services.uses.close()
             await services.index.close()
+            await services.index.second.embeddings.close()
             await services.embeddings.close()
             await services.store.close()
 
@@ -154,12 +158,19 @@ class Application(AbstractAsyncContextManager["Application"]):
         )
 
     async def _build(self) -> Engine:
-        embedder, files, text_files, store = await asyncio.to_thread(self._open_parts)
+        embedder, second, files, second_files, text_files, store = await asyncio.to_thread(self._open_parts)
         config = self.config
         embeddings = EmbeddingService(embedder, config.recall.wait_s)
+        second_space = SecondSpace(
+            store,
+            embeddings,
+            EmbeddingService(second, config.recall.wait_s),
+            second_files,
+            config.embedding.second_model,
+        )
         scopes = ScopeCache(store, self._clock)
         index = IndexSync(
-            store, scopes, embeddings, files, TextSync(store, text_files),
+            store, scopes, embeddings, files, TextSync(store, text_files), second_space,
             wait_s=config.recall.wait_s, save_every_s=config.sidecar.save_every_s,
         )  # fmt: skip
         index.subscribe(self.watch.publish)
@@ -182,9 +193,10 @@ class Application(AbstractAsyncContextManager["Application"]):
         self.jobs.start()
         return engine
 
-    def _open_parts(self) -> tuple[Embedder, VectorIndexFiles, TextFiles, Store]:
+    def _open_parts(self) -> tuple[Embedder, Embedder, VectorIndexFiles, VectorIndexFiles, TextFiles, Store]:
         """Import what is heavy; in a thread, so that nobody waits for it who does not need it."""
         from infinite_memory.embedding.factory import open_embedder
+        from infinite_memory.embedding.manifest import SECOND_MODEL
         from infinite_memory.index.text.files import TantivyTextFiles
         from infinite_memory.index.vector.files import FaissIndexFiles
         from infinite_memory.store.mongo.store import MongoStore
@@ -203,8 +215,23 @@ class Application(AbstractAsyncContextManager["Application"]):
             precision=settings.precision,
             prepare=settings.prepare,
         )
+        second = open_embedder(SECOND_MODEL, prepare=settings.prepare)
         sidecars = self.home.sidecars
-        return embedder, FaissIndexFiles(sidecars), TantivyTextFiles(sidecars / "text"), store
+        files, second_files = (
+            self._open_index(),
+            FaissIndexFiles(sidecars / "second"),
+        )  # derived, and quick to make again
+        return embedder, second, files, second_files, TantivyTextFiles(sidecars / "text"), store
+
+    def _open_index(self) -> VectorIndexFiles:
+        settings = self.config.index
+        if settings.engine == "milvus" and settings.uri is not None:
+            from infinite_memory.index.milvus.files import MilvusIndexFiles
+
+            return MilvusIndexFiles(settings.uri, settings.token, timeout_s=settings.timeout_s)
+        from infinite_memory.index.vector.files import FaissIndexFiles
+
+        return FaissIndexFiles(self.home.sidecars)
 
     def _backup_folder(self) -> Path:
         named = self.config.backup.folder
@@ -224,6 +251,22 @@ class Application(AbstractAsyncContextManager["Application"]):
         )
 
 
+def check_index(config: Config) -> None:
+    """Refuse an index engine that cannot be used.
+
+    Raises:
+        ConfigError: ``index.engine`` is milvus, and there is no ``index.uri``, or no library that speaks with Milvus.
+    """
+    if config.index.engine != "milvus":
+        return
+    if config.index.uri is None:
+        raise ConfigError("index.engine = 'milvus' needs index.uri: the address of the server, as http://host:19530")
+    needed = ["pymilvus"] if "://" in config.index.uri else ["pymilvus", "milvus_lite"]
+    if missing := [name for name in needed if find_spec(name) is None]:
+        extra = "milvus" if missing == ["pymilvus"] else "milvus-lite"
+        raise ConfigError(f"index.engine = 'milvus' needs the package {missing[0]}: install infinite-memory[{extra}]")
+
+
 def check_model(config: Config) -> None:
     """Refuse what the model cannot give; loads no weights, and looks only where more than the model's name is set.
 
@@ -231,7 +274,7 @@ def check_model(config: Config) -> None:
         ConfigError: ``embedding.truncate_dim`` or ``embedding.precision`` does not fit the model.
     """
     settings = config.embedding
-    if settings != EmbeddingSettings(settings.model, prepare=settings.prepare):
+    if settings != EmbeddingSettings(settings.model, prepare=settings.prepare, second_model=settings.second_model):
         from infinite_memory.embedding.factory import open_embedder
 
         open_embedder(settings.model, truncate_dim=settings.truncate_dim, precision=settings.precision)

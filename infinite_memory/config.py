@@ -30,6 +30,7 @@ from infinite_memory.settings import (
     HooksSettings,
     HttpSettings,
     ImportSettings,
+    IndexSettings,
     LimitsSettings,
     LogSettings,
     McpSettings,
@@ -59,6 +60,7 @@ class Config:
     recall: RecallSettings = dataclasses.field(default_factory=RecallSettings)
     limits: LimitsSettings = dataclasses.field(default_factory=LimitsSettings)
     sidecar: SidecarSettings = dataclasses.field(default_factory=SidecarSettings)
+    index: IndexSettings = dataclasses.field(default_factory=IndexSettings)
     retention: RetentionSettings = dataclasses.field(default_factory=RetentionSettings)
     backup: BackupSettings = dataclasses.field(default_factory=BackupSettings)
     import_: ImportSettings = dataclasses.field(default_factory=ImportSettings)  # section ``import``, a word of Python

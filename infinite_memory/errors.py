@@ -22,7 +22,8 @@
     ├── EmbeddingError               the model cannot be loaded or run
     ├── SidecarError
     │   ├── SidecarDamagedError      a file fails its checks; it is rebuilt, never served
-    │   └── SidecarNotReadyError     still loading or rebuilding; says how far it is
+    │   ├── SidecarNotReadyError     still loading or rebuilding; says how far it is
+    │   └── IndexUnavailableError    the server of the index cannot be reached; says what to do
     ├── BackupError
     ├── ConfigError                  a setting is unknown or wrong; names it and who set it
     ├── ModelError                   the language model that may be configured
@@ -281,6 +282,17 @@ class SidecarNotReadyError(SidecarError):
     """The sidecar is still loading or being rebuilt."""
 
     code = "sidecar_not_ready"
+
+
+class IndexUnavailableError(SidecarNotReadyError):
+    """The server of the index cannot be reached, or refuses us. What is stored meanwhile is entered once it answers.
+
+    ``is_gone``: the server answers, but the index in use is not there any more; it is opened again.
+    """
+
+    def __init__(self, problem: str, *, is_gone: bool = False) -> None:
+        super().__init__(problem)
+        self.is_gone = is_gone
 
 
 class BackupError(InfiniteMemoryError):

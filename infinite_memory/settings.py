@@ -38,6 +38,12 @@ MONGODB_URI = Form(
 )
 
 
+MILVUS_URI = Form(
+    re.compile(r"https?://([^@/?#]*@)?[^@/?#]+(/[^@?#]*)?|[^\x00-\x1f]+\.db", re.IGNORECASE),
+    "the address of a Milvus server such as http://host:19530, or the path of a file ending in .db",
+)
+
+
 def _setting(default: Any, about: str, **checks: Any) -> Any:
     """Describe a setting. ``secret=True`` hides its value wherever it would be shown, and in errors and logs."""
     return dataclasses.field(default=default, metadata={"about": about, **checks})
@@ -70,7 +76,13 @@ class EmbeddingSettings:
     truncate_dim: int | None = _setting(None, "Cut vectors to this many dimensions", low=8)
     precision: str = _setting("fp32", "Arithmetic of the model", choices=("fp32", "int8"))
     prepare: bool = _setting(
-        True, "Whether the default model is fetched or written in the background where it is missing"
+        True, "Whether the models that come with it are fetched or written in the background where they are missing"
+    )
+    second_model: str = _setting(
+        "auto",
+        "When a second model, which reads other languages than English, is used: from the first such text or question on, always, or"
+        " never",
+        choices=("auto", "always", "off"),
     )
 
 
@@ -127,6 +139,21 @@ class SidecarSettings:
     """How often derived files are written."""
 
     save_every_s: float = _setting(60.0, "Longest time that a change stays out of the saved files, in seconds", low=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """What finds memories by meaning, filters and times."""
+
+    engine: str = _setting(
+        "faiss", "faiss: files in the home; milvus: a server that machines may share", choices=("faiss", "milvus")
+    )
+    uri: str | None = _setting(
+        None, "Where Milvus is, as http://host:19530, or a file ending in .db for its embedded form", form=MILVUS_URI,
+        secret=True,
+    )  # fmt: skip
+    token: str | None = _setting(None, "Token, or name:password, for Milvus", secret=True)
+    timeout_s: float = _setting(5.0, "How long a request waits for a Milvus that does not answer, in seconds", low=0.1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ class Restoring:
                 await retry_while_away(self._store.connect)
                 await retry_while_away(self._scopes.refresh)
             index.restored()
-            if (count := index.count()) is not None:
+            if (count := await index.count()) is not None:
                 if replaces or done.memories > count:
                     await index.rebuild(words=True, progress=progress)
                 else:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infinite_memory import __version__
-from infinite_memory.bootstrap import Application, check_model, prepare_process
+from infinite_memory.bootstrap import Application, check_index, check_model, prepare_process
 from infinite_memory.config import Config
 from infinite_memory.daemon import ipc
 from infinite_memory.daemon.admission import BUFFER_BYTES, Admission, quieten_accept_errors
@@ -202,7 +202,7 @@ class Daemon:
     async def status(self) -> dict[str, Any]:
         """Tell what `daemon status` shows."""
         engine = self.app.built_engine()
-        state = engine.stats.state() if engine is not None else None
+        state = await engine.stats.state() if engine is not None else None
         status: dict[str, Any] = {
             "pid": os.getpid(),
             "mongod_pid": self.app.mongod.pid if self.app.mongod is not None else None,
@@ -258,6 +258,7 @@ def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
             if held:
                 ipc.remove_stale_record(home.path)
                 check_model(config)
+                check_index(config)
                 listening, address = ipc.listen(home.path, config.daemon.transport)
                 record = {"pid": os.getpid(), "version": __version__} | address
                 sys.setswitchinterval(SWITCH_S)

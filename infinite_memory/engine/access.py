@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from infinite_memory.engine.types import NewMemory, ScopedFilter
 from infinite_memory.engine.visibility import ANYBODYS, Visibility
 from infinite_memory.errors import MemoryNotFoundError, ScopeNotFoundError
-from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.base import VectorIndex, call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, ScopeId, fold
 from infinite_memory.store.base import Located, Store
@@ -137,7 +137,7 @@ class Access:
         if not memory_ids:
             await self._store.ping()
             return {}
-        located = dict(sidecar.locate(memory_ids))
+        located = dict(await call(sidecar, lambda: sidecar.locate(memory_ids)))
         if sidecar is self._index.partial:  # it does not know all of them yet
             located |= await self._store.locate([one for one in memory_ids if one not in located])
         return self._allowed(await self._store.fetch(located))
@@ -155,7 +155,8 @@ class Access:
         """Find where a memory, live or hidden, is; empty where it is not seen. Reads none that is not."""
         if self.sees_everything:
             sidecar = await self._index.sidecar()
-            return dict(sidecar.locate([memory_id])) or await self._store.locate([memory_id])
+            located = await call(sidecar, lambda: sidecar.locate([memory_id]))
+            return dict(located) or await self._store.locate([memory_id])
         for scope in await self.existing_scopes(self.scope_names()):
             owners = (await self._store.owners.read(scope.scope_id, [memory_id])).get(memory_id)
             if owners is not None and self.visibility.allows_owners(owners):

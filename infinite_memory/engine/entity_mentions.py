@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.base import VectorIndex, call
 from infinite_memory.models import CONVERSATION_PREFIXES, SPEAKER_PREFIXES
 from infinite_memory.text.stopwords import STOP_WORDS
 from infinite_memory.text.tokenizer import tokenize
@@ -105,12 +105,13 @@ class EntityNames:
         """Learn the names in the tags that came since the last question; they only grow."""
         if self._index is not index:
             self._names, self._index = EntityIndex(()), index
-        names, more = self._names, index.tags(self._names.count, MANY_TAGS + 1)
+        names, known = self._names, self._names.count
+        more = await call(index, lambda: index.tags(known, MANY_TAGS + 1))
         if len(more) > MANY_TAGS:
             fresh = await asyncio.to_thread(_learn_all, index)
             if self._names is names and fresh.count > names.count:  # else another question was faster
                 self._names = fresh
-        else:
+        elif self._names is names and names.count == known:  # else another question was faster
             names.add(more)
 
     def read(self, question: str, corrected: Mapping[str, str]) -> ParsedQuery:

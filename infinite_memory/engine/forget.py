@@ -16,7 +16,7 @@ from infinite_memory.engine.quotations import Quotations, list_ids
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget, ScopedFilter
 from infinite_memory.errors import MemoryNotFoundError
-from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.base import VectorIndex, call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, Scope, floor_to_millisecond, tag_key
 from infinite_memory.store.base import Located, Store
@@ -151,8 +151,9 @@ class Forget:
         scope_ids = frozenset({scope.scope_id}) if scope else None
         keys = frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset()
         every = frozenset(one.scope_id for one in self._scopes.all()) if mode is ForgetMode.HARD else None
-        live = list_ids(sidecar, Filter(scope_ids=scope_ids or every, tag_keys=keys))  # hard: in archived scopes too
-        located = await self._access.keep_allowed(sidecar.locate(live))
+        where = Filter(scope_ids=scope_ids or every, tag_keys=keys)  # hard: in archived scopes too
+        live = await call(sidecar, lambda: sidecar.locate(list_ids(sidecar, where)))
+        located = await self._access.keep_allowed(live)
         if mode is ForgetMode.HARD:
             hidden = await self._access.keep_allowed(await self._store.deleted_ids(scope_ids, None))
             if keys and hidden:
@@ -163,7 +164,8 @@ class Forget:
 
     async def _one(self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None, mode: ForgetMode) -> Located:
         assert target.memory_id is not None
-        located: Located = dict(sidecar.locate([target.memory_id]))
+        memory_id = target.memory_id
+        located: Located = dict(await call(sidecar, lambda: sidecar.locate([memory_id])))
         if mode is ForgetMode.HARD:
             located = located or await self._store.locate([target.memory_id])
         elif located.get(target.memory_id) in self._scopes.archived_ids():
@@ -184,7 +186,7 @@ class Forget:
         )
         where = ScopedFilter((scope.name,) if scope else None, rest)
         near = await self._recall.find_closest(target.query, where, target.limit, min_confidence=target.min_confidence)
-        return sidecar.locate([match.memory.memory_id for match in near])
+        return await call(sidecar, lambda: sidecar.locate([match.memory.memory_id for match in near]))
 
     async def _forget_with_quotations(self, located: Located, mode: ForgetMode) -> list[MemoryId]:
         """Forget memories, and before them the digests that quote them: what is forgotten is read nowhere from the reply on."""
@@ -208,7 +210,7 @@ class Forget:
     async def _forget_scope(self, scope: Scope, mode: ForgetMode) -> None:
         if mode is ForgetMode.HARD:
             await self._store.drop_scope(scope.scope_id)
-            self._index.scope_removed(scope.scope_id)
+            await self._index.scope_removed(scope.scope_id)
         else:
             await self._store.set_scope_archived(scope.scope_id, floor_to_millisecond(self._clock()))
         await self._scopes.refresh()

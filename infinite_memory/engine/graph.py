@@ -12,6 +12,7 @@ from collections.abc import Collection
 from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
+from infinite_memory.index.base import call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Fact, FactId, Link, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond
 from infinite_memory.store.base import Store
@@ -56,7 +57,7 @@ class Graph:
         """Return those of the memories that are live and seen."""
         sidecar = await self._index.sidecar()
         if self._access.sees_everything:
-            return set(sidecar.locate(memory_ids))
+            return set(await call(sidecar, lambda: sidecar.locate(memory_ids)))
         located: dict[MemoryId, ScopeId] = {}
         for memory_id in memory_ids:
             located |= await self._access.locate(memory_id)

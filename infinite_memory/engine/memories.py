@@ -32,6 +32,7 @@ from infinite_memory.errors import (
     NotFoundError,
     StoreError,
 )
+from infinite_memory.index.base import call
 from infinite_memory.index.embedding_backlog import embedded_text
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, TimeRange
@@ -234,7 +235,7 @@ class Memories:
         """Read those of some memories that are seen, wherever they are; *deleted* as in `Store.fetch`."""
         if deleted is False:
             sidecar = await self._index.sidecar()
-            return await self._access.fetch(sidecar.locate(memory_ids))
+            return await self._access.fetch(await call(sidecar, lambda: sidecar.locate(memory_ids)))
         return await self._access.fetch(await self._store.locate(memory_ids), deleted=deleted)
 
     async def stream(self, scope: Scope) -> AsyncIterator[MemoryRecord]:
@@ -280,7 +281,7 @@ class Memories:
         """
         sidecar = await self._index.sidecar()
         scopes, narrow = await self._access.resolve(where)
-        page = sidecar.list_page(narrow, limit, cursor, newest_first)
+        page = await call(sidecar, lambda: sidecar.list_page(narrow, limit, cursor, newest_first))
         read = await self._access.read(sidecar, page.memory_ids)
         memories = tuple(read[one] for one in page.memory_ids if one in read)
         return MemoryPage(memories, page.total, page.next_cursor, scopes)
@@ -294,8 +295,8 @@ class Memories:
         sidecar = await self._index.for_words()
         _, narrow = await self._access.resolve(where)
         if sidecar is self._index.partial and (words := self._index.words) is not None:
-            return words.count(narrow)  # the words know all of them while the rest is being rebuilt
-        return sidecar.count(narrow)
+            return words.count(narrow)  # the words know all of them while the rest is being rebuilt, or away
+        return await call(sidecar, lambda: sidecar.count(narrow))
 
     async def count_by_time(self, where: ScopedFilter, edges: Sequence[dt.datetime]) -> list[int]:
         """Return how many memories pass *where* between each of *edges*, which rise, and the next.

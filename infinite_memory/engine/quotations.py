@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from infinite_memory.engine.summary_quotes import SummaryQuotes
-from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.base import VectorIndex, call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord
 from infinite_memory.store.base import Located, Store
@@ -52,12 +53,12 @@ class Quotations:
         """
         await self._summaries.cut(located)
         sidecar = await self._index.sidecar()
-        if not located or not sidecar.count(self._digests()):
+        if not located or not await call(sidecar, lambda: sidecar.count(self._digests())):
             return []
         quoting: dict[MemoryId, MemoryRecord] = {}
         wanted = frozenset(located)
         for ids in _batches(await self._candidates(sidecar, located)):
-            found = await self._store.fetch(sidecar.locate(ids))
+            found = await self._store.fetch(await call(sidecar, partial(sidecar.locate, ids)))
             digests = await self.keep_digests(found.values())
             quoting |= {one.memory_id: one for one in digests if not wanted.isdisjoint(get_sources(one))}
         quoting = {one: memory for one, memory in quoting.items() if one not in wanted}
@@ -91,8 +92,9 @@ class Quotations:
             found = await self._store.fetch({one: located[one] for one in ids}, deleted=None)
             conversations |= {memory.conversation_id for memory in found.values() if memory.conversation_id}
             if len(conversations) > MAX_CONVERSATIONS:
-                return list_ids(sidecar, self._digests())
-        return [one for name in sorted(conversations) for one in list_ids(sidecar, self._digests(name))]
+                return await call(sidecar, lambda: list_ids(sidecar, self._digests()))
+        asked = [self._digests(name) for name in sorted(conversations)]
+        return await call(sidecar, lambda: [one for where in asked for one in list_ids(sidecar, where)])
 
 
 def to_content(key: str, text: str) -> str:

@@ -7,6 +7,7 @@ that judge each memory themselves there is plain meaning or plain words; nothing
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.embedding.vocabulary import READ
 from infinite_memory.engine.access import Access
+from infinite_memory.engine.candidates import Meaning, Nearness
 from infinite_memory.engine.confidence import confidence_of, trust_in
 from infinite_memory.engine.explanation import (
     MAX_ABOVE,
@@ -27,8 +29,8 @@ from infinite_memory.engine.explanation import (
 from infinite_memory.engine.search import Ranked, Search, Searcher, get_meaning_share, get_note
 from infinite_memory.engine.types import Mode, RecallResult, ScopedFilter
 from infinite_memory.engine.usage import UsageCounter
-from infinite_memory.errors import InvalidRequestError
-from infinite_memory.index.base import Spelling
+from infinite_memory.errors import EmbeddingError, InvalidRequestError
+from infinite_memory.index.base import Spelling, call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Match, MemoryId, MemoryRecord
 from infinite_memory.store.base import Store
@@ -128,7 +130,8 @@ class Recall:
             reason = Reason.ARCHIVED if memory.deleted_at is None else Reason.DELETED
             return Standing(reason, is_embedded=is_embedded)
         _, search = await self._searcher.prepare(query, where, mode)
-        if failed := find_failed(sidecar, search.narrow, memory_id, located[memory_id]):
+        failed = await call(sidecar, lambda: find_failed(sidecar, search.narrow, memory_id, located[memory_id]))
+        if failed:
             return Standing(Reason.FILTER, failed, is_embedded=is_embedded)
         matches, ranked = await self._searcher.find_answers(query, search, k, beside=[memory_id])
         explanation = (await explain_candidates(query, search, ranked, [memory])).get(memory_id)
@@ -167,23 +170,33 @@ class Recall:
         _, narrow = await self._access.resolve(where)
         vector = await self._direction(wanted)
         reading = await self._embeddings.reading(wanted) if isinstance(wanted, str) else READ
+        second = None
+        if isinstance(wanted, str):
+            with contextlib.suppress(EmbeddingError):  # the first space is what is left
+                second = await self._index.second.read(wanted, narrow)
 
-        def near(memory: MemoryRecord, cosine: float) -> Near:
-            trusted = cosine if reading.share == 1 else cosine * trust_in(reading, memory.text)
-            return Near(memory, cosine, confidence_of(trusted))
+        def near(memory: MemoryRecord, hit: Nearness) -> Near:
+            is_read = hit.is_second or reading.share == 1
+            trusted = hit.cosine if is_read else hit.cosine * trust_in(reading, memory.text)
+            return Near(memory, hit.cosine, confidence_of(trusted))
 
         size = max(MIN_COUNT, 2 * k)
         while True:
-            hits = sidecar.search(vector, size, narrow)
+            meaning = Meaning(sidecar, vector, second)
+
+            def look(meaning: Meaning = meaning, size: int = size) -> tuple[bool, list[Nearness]]:
+                return meaning.look(size, narrow), meaning.ranked()
+
+            is_exhausted, hits = await call(sidecar, look)
             memories = await self._access.read(sidecar, [hit.memory_id for hit in hits])
             read = [
                 (hit, memory) for hit in hits if (memory := memories.get(hit.memory_id)) is not None and passes(memory)
             ]
             good = await run_at_once_or_in_thread(
                 (memory.text for _, memory in read) if reading.share < 1 else (),
-                lambda read=read: [near(memory, hit.score) for hit, memory in read],  # type: ignore[misc]
+                lambda read=read: [near(memory, hit) for hit, memory in read],  # type: ignore[misc]
             )
-            if len(good) >= k or len(hits) < size:
+            if len(good) >= k or is_exhausted:
                 return good[:k]
             size *= GROWTH_FACTOR
 
@@ -198,7 +211,7 @@ class Recall:
             return None
         sidecar = await self._index.sidecar()
         _, narrow = await self._access.resolve(where)
-        every = sidecar.count(narrow)
+        every = await call(sidecar, lambda: sidecar.count(narrow))
         if not every:
             return []
         wording = text.read(query, Spelling.EXACT)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from infinite_memory.engine.access import Access
 from infinite_memory.errors import InvalidRequestError, check_printable
+from infinite_memory.index.base import call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, Scope, ScopeId
 from infinite_memory.store.base import Store
@@ -134,7 +135,7 @@ class Scopes:
             await retry_while_away(lambda: self._store.drop_scope(source.scope_id))
             await retry_while_away(self._scopes.refresh)
         await self._index.check()  # takes the new places over
-        self._index.scope_removed(source.scope_id)
+        await self._index.scope_removed(source.scope_id)
         self._index.scopes_changed()
         return Merged(source, target, count)
 
@@ -168,7 +169,8 @@ class Scopes:
             scope = await self._store.set_scope_archived(scope.scope_id, None)
             await self._scopes.refresh()
             self._index.scopes_changed()
-            return scope, sidecar.count(Filter(scope_ids=frozenset({scope.scope_id})))
+            inside = Filter(scope_ids=frozenset({scope.scope_id}))
+            return scope, await call(sidecar, lambda: sidecar.count(inside))
         hidden = list((await self._store.deleted_ids({scope.scope_id}, None)).items())
         count = 0
         for start in range(0, len(hidden), PAGE):

@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.config import Config
+from infinite_memory.embedding.manifest import SECOND_MODEL
 from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.maintenance import FIRST_LOOK_S, Maintenance
 from infinite_memory.engine.memories import Memories
 from infinite_memory.engine.types import ScopedFilter
-from infinite_memory.errors import EmbeddingError, InfiniteMemoryError
+from infinite_memory.errors import EmbeddingError, InfiniteMemoryError, SidecarError
+from infinite_memory.index.base import call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter
 from infinite_memory.store.base import Store
@@ -25,6 +27,20 @@ TEXT_CHARS = 400  # characters of each
 MIN_COUNT = 20  # memories below which nothing is said
 FOREIGN_WORDS = 0.25  # share of words spelled out from which a memory counts as foreign
 MANY = 0.2  # share of such memories from which it is said
+
+
+@dataclass(frozen=True, slots=True)
+class SecondModelStats:
+    """The second model: its name, how it is ("off", "not needed", or as a model is), its space and the memories that lack a vector there.
+
+    ``problem`` says what is in its way; None where nothing is.
+    """
+
+    name: str
+    state: str
+    space: str
+    pending: int
+    problem: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +66,7 @@ class Stats:
     sidecar_count: int
     set_aside: int = 0
     language_hint: str | None = None
+    second: SecondModelStats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +107,15 @@ class StatsService:
         self._store, self._index, self._scopes = store, index, scopes
         self._embeddings, self._config = embeddings, config
 
-    def state(self) -> State:
-        """Return how the parts stand; waits for nothing."""
+    async def state(self) -> State:
+        """Return how the parts stand; waits for nothing but an index on a server, whose counts are left out where it does not answer."""
         embeddings, index = self._embeddings, self._index
         percent = embeddings.prepared_percent if embeddings.state == "preparing" else None
-        return State(embeddings.state, percent, index.state, index.count(), index.words_state, index.count_pending())
+        try:
+            count, pending = await index.count(), await index.count_pending()
+        except SidecarError:
+            count, pending = None, 0
+        return State(embeddings.state, percent, index.state, count, index.words_state, pending)
 
     @property
     def pending_problem(self) -> str | None:
@@ -113,7 +134,7 @@ class StatsService:
         scopes = self._scopes.all()
         live = {scope.name: counts.get(scope.scope_id, 0) for scope in scopes if scope.archived_at is None}
         known = {scope.scope_id for scope in scopes}
-        indexed = sidecar.count_by_scope()
+        indexed = await call(sidecar, sidecar.count_by_scope)
         last = await self._store.get_meta("last_backup")
         try:
             space: str | None = self._embeddings.space
@@ -123,10 +144,10 @@ class StatsService:
             total=sum(live.values()),
             by_scope=live,
             archived={scope.name: counts.get(scope.scope_id, 0) for scope in scopes if scope.archived_at is not None},
-            conversations=sidecar.count_conversations(Filter()),
+            conversations=await call(sidecar, lambda: sidecar.count_conversations(Filter())),
             soft_deleted=await self._store.count_deleted(),
             facts=await self._store.facts.count(),
-            pending=self._index.count_pending(),
+            pending=await self._index.count_pending(),
             language_hint=await self._language_hint(),
             last_backup=last["at"] if last else None,
             size_bytes=info.size_bytes,
@@ -139,26 +160,35 @@ class StatsService:
             sidecar_state=self._index.state,
             sidecar_count=sum(count for scope_id, count in indexed.items() if scope_id in known),
             set_aside=len(await self._maintenance.set_aside(look=False)),
+            second=self.second(),
         )
+
+    def second(self) -> SecondModelStats:
+        """Return how the second model stands; waits for nothing."""
+        space = self._index.second
+        problem = space.problem or space.embeddings.failure
+        return SecondModelStats(SECOND_MODEL, space.state, space.embeddings.space, space.count_pending(), problem)
 
     async def _seen(self, whole: Stats) -> Stats:
         """Count what is seen; what is left of the whole memory's figures is about its parts."""
         sidecar = await self._index.sidecar()
         scopes, narrow = await self._access.resolve(ScopedFilter(None))
-        by_scope = {
-            scope.name: sidecar.count(dataclasses.replace(narrow, scope_ids=frozenset({scope.scope_id})))
-            for scope in scopes
-        }
+        each = {one.name: dataclasses.replace(narrow, scope_ids=frozenset({one.scope_id})) for one in scopes}
+        by_scope = await call(sidecar, lambda: {name: sidecar.count(where) for name, where in each.items()})
         hidden = await self._store.deleted_ids([scope.scope_id for scope in scopes], None)
         total = sum(by_scope.values())
         return dataclasses.replace(
-            whole, total=total, by_scope=by_scope, archived={}, conversations=sidecar.count_conversations(narrow),
+            whole, total=total, by_scope=by_scope, archived={},
+            conversations=await call(sidecar, lambda: sidecar.count_conversations(narrow)),
             soft_deleted=len(await self._access.keep_allowed(hidden)), facts=0, set_aside=0, pending=0, last_backup=None,
-            size_bytes=0, sidecar_count=total,
+            size_bytes=0, sidecar_count=total, second=None,
         )  # fmt: skip
 
     async def _language_hint(self) -> str | None:
-        """Look at the newest memories; see `language_hint`."""
+        """Look at the newest memories, where no second model reads them; see `language_hint`."""
+        second = self.second()
+        if second.state != "off" and second.problem is None:
+            return None
         page = await self._memories.list_page(ScopedFilter(None), NEWEST)
         shares = await self._embeddings.spelled_out([memory.text[:TEXT_CHARS] for memory in page.memories])
         return language_hint(shares, self._config.embedding.model)
@@ -179,7 +209,10 @@ class StatsService:
 
         mongodb, sidecar = await tried(self._store.ping()), await tried(self._index.sidecar())
         set_aside = await self._quietly_looked() if look and (mongodb, sidecar) == ("ok", "ok") else None
-        return Health(mongodb, await tried(self._embeddings.ready()), sidecar, tuple(set_aside or ()))
+        model = await tried(self._embeddings.ready())
+        if model == "ok" and self._index.second.embeddings.failure is not None:
+            model = f"the second model: {self._index.second.embeddings.failure}"
+        return Health(mongodb, model, sidecar, tuple(set_aside or ()))
 
     async def _quietly_looked(self) -> Sequence[SetAsideDocument] | None:
         """List what is set aside, or None while the store cannot be read."""
@@ -202,6 +235,6 @@ def language_hint(shares: Sequence[float | None], model: str) -> str | None:
         return None
     return (
         f"{foreign} of the {len(told)} newest memories that tell are in words that the vocabulary of {model} lacks, as another"
-        " language is: they are found by their words, hardly by meaning. A model for several languages (embedding.model)"
-        " embeds them anew in the background."
+        " language is: they are found by their words, hardly by meaning. The second model (embedding.second_model) reads 16"
+        " languages, and embeds them in the background."
     )

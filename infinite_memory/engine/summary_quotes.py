@@ -13,9 +13,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from infinite_memory.clock import Clock
 from infinite_memory.errors import MemoryChangedError
+from infinite_memory.index.base import call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryRecord, content_hash, floor_to_millisecond
 from infinite_memory.store.base import Located, Store
@@ -46,7 +48,7 @@ class SummaryQuotes:
         every = frozenset(scope.scope_id for scope in self._scopes.all())
         where = Filter(scope_ids=every, tag_keys=frozenset({SUMMARY}))
         sidecar = await self._index.sidecar()
-        if not located or not sidecar.count(where):
+        if not located or not await call(sidecar, lambda: sidecar.count(where)):
             return
         ids = iter(located)
         while batch := list(itertools.islice(ids, BATCH)):
@@ -57,8 +59,8 @@ class SummaryQuotes:
                     by_conversation.setdefault(turn.conversation_id, []).append(turn)
             for conversation, said in by_conversation.items():
                 narrow = dataclasses.replace(where, conversation_id=conversation)
-                page = sidecar.list_page(narrow, BATCH, None, newest_first=True)
-                summaries = await self._store.fetch(sidecar.locate(page.memory_ids))
+                page = await call(sidecar, partial(sidecar.list_page, narrow, BATCH, None, newest_first=True))
+                summaries = await self._store.fetch(await call(sidecar, partial(sidecar.locate, page.memory_ids)))
                 await self._cut_all([one for one in summaries.values() if one.memory_id not in located], said)
 
     async def _cut_all(self, summaries: Iterable[MemoryRecord], turns: Sequence[MemoryRecord]) -> None:

@@ -6,12 +6,13 @@ ranking need.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import enum
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from infinite_memory.models import Filter, IndexBatch, IndexRow, MemoryId, ScopeId
 from infinite_memory.text.stemmer import stem_words
@@ -19,6 +20,8 @@ from infinite_memory.text.tokenizer import tokenize
 
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,10 @@ class VectorIndex(Protocol):
     No method returns more than was asked for, or takes a function, so that it may stand for a server elsewhere.
     `tests/unit/index/conformance` holds what every implementation must do.
     """
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether calls go to a server, and so are not made on an event loop (`call`)."""
 
     # writing
 
@@ -147,8 +154,8 @@ class VectorIndex(Protocol):
     def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
         """Return the scope of memories; unknown ids are left out."""
 
-    def is_current(self, memory_id: MemoryId, revision: int) -> bool:
-        """True if the memory is known at *revision* or a later one."""
+    def get_revisions(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, int]:
+        """Return the revision at which memories are known; unknown ids are left out."""
 
     def neighbours(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, Neighbours]:
         """Return what was said before and after memories in their conversations; those without a conversation are left out."""
@@ -192,6 +199,10 @@ class VectorIndexFiles(Protocol):
 
     Files are one way: a server keeps what is written by itself, and `save` then notes the change token.
     """
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other daemons use the same index, so that one of them builds it."""
 
     def create(self, space: str, dim: int) -> VectorIndex:
         """Return an empty index for vectors of one space; what was saved stays until the next `save`."""
@@ -366,3 +377,12 @@ class TextFiles(Protocol):
 
     def mark_clean(self) -> None:
         """Note that no file holds words of anything that was forgotten."""
+
+
+async def call(index: VectorIndex, work: Callable[[], T]) -> T:
+    """Return what *work* does with *index*: in a thread where that is on a server, at once otherwise: a thread's round trip takes longer.
+
+    Raises:
+        IndexUnavailableError: the server does not answer.
+    """
+    return await asyncio.to_thread(work) if index.is_remote else work()

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from infinite_memory.embedding.service import EmbeddingService, Priority
-from infinite_memory.errors import EmbeddingError, StoreError
-from infinite_memory.index.base import VectorIndex
+from infinite_memory.errors import EmbeddingError, SidecarError, StoreError
+from infinite_memory.index.base import VectorIndex, call
 from infinite_memory.models import MemoryId, MemoryRecord
 from infinite_memory.store.base import Located, Store
 
@@ -74,7 +74,7 @@ class EmbeddingBacklog:
                 while await self._embed_some():
                     pass
                 self.problem = None
-            except (EmbeddingError, StoreError) as exc:
+            except (EmbeddingError, StoreError, SidecarError) as exc:
                 self.problem = str(exc)
                 log.warning("embedding what is pending is put off: %s", exc, extra={"event": "pending_put_off"})
                 self._wake_later()
@@ -90,7 +90,7 @@ class EmbeddingBacklog:
     async def _embed_some(self) -> bool:
         """Embed one batch; tells whether there may be more."""
         sidecar = await self._sidecar()
-        pending = sidecar.pending(EMBED_BATCH)
+        pending = await call(sidecar, lambda: sidecar.pending(EMBED_BATCH))
         if not pending:
             return False
         await self._embeddings.ready()
@@ -100,7 +100,7 @@ class EmbeddingBacklog:
                 f"another daemon embeds these memories as {claimed['space']!r}, this one would as {self._embeddings.space!r}:"
                 " it finds them by words only; set embedding.model and its options alike, or restart the one that is to stay"
             )
-        located = sidecar.locate(pending)
+        located = await call(sidecar, lambda: sidecar.locate(pending))
         memories: dict[MemoryId, MemoryRecord] = await self._store.fetch(located)
         made = await self._embeddings.embed_memories(
             [embedded_text(one) for one in memories.values()], Priority.BACKGROUND

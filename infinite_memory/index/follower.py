@@ -12,26 +12,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 
 from infinite_memory.errors import (
     FeedLostError,
+    IndexUnavailableError,
     InfiniteMemoryError,
+    SidecarDamagedError,
     SidecarError,
     SidecarNotReadyError,
     StoreError,
 )
 from infinite_memory.gc_tuning import keep_what_is_here
-from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.base import VectorIndex, call
+from infinite_memory.index.build_lease import build_lease
 from infinite_memory.index.feed import gather_changes
 from infinite_memory.index.loading import IndexLoader
+from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.index.readiness import IndexReadiness
 from infinite_memory.index.reconcile import Checked, compare
 from infinite_memory.index.save_policy import SavePolicy
+from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.text_sync import TextSync
 from infinite_memory.index.writer import IndexWriter
-from infinite_memory.models import ScopeId
+from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.base import Change, ChangeKind, Store
 from infinite_memory.store.id_keys import IdKeyring
 from infinite_memory.store.scope_cache import ScopeCache
@@ -39,6 +46,8 @@ from infinite_memory.tasks import cancel_and_wait
 
 log = logging.getLogger(__name__)
 
+NO_MEMORY = MemoryId("0" * 24)  # asked for to see whether a server answers
+RECHECK_S = 20.0  # after a change of memories on a server: longer than a write there may take
 RETRY_S = 1.0  # pause after the store was unreachable
 SAVED_FIRST = 10_000  # memories up to which a new index is written before it opens: in some hundredths of a second
 
@@ -47,13 +56,16 @@ class StoreFollower:
     """The job that opens and follows. Used from one event loop; the indexes' work runs in threads."""
 
     def __init__(
-        self, store: Store, scopes: ScopeCache, words: TextSync, writer: IndexWriter, loader: IndexLoader,
-        save_policy: SavePolicy, readiness: IndexReadiness,
+        self, store: Store, scopes: ScopeCache, words: TextSync, second: SecondSpace, writer: IndexWriter,
+        loader: IndexLoader, save_policy: SavePolicy, readiness: IndexReadiness,
     ) -> None:  # fmt: skip
         self._store, self._scopes, self._words, self._writer, self._loader = store, scopes, words, writer, loader
+        self._second = second
         self._save_policy, self._readiness = save_policy, readiness
         self._task: asyncio.Task[None] | None = None
         self._pauses, self._closed = 0, False
+        self._reopens = False  # the index in use is not on its server any more
+        self._rechecks = Rechecks()
         self._saving = asyncio.Lock()
         self.token = b""  # up to which the index in use is level with the store
         self.id_keys = IdKeyring(store)
@@ -92,6 +104,9 @@ class StoreFollower:
             except StoreError as exc:
                 self._fail(exc)
                 log.info("the store cannot be followed: %s", exc, extra={"event": "not_followed"})
+            except IndexUnavailableError as exc:
+                self._index_away(exc)
+                self._reopens = exc.is_gone and self._writer.current is not None
             except asyncio.CancelledError:
                 self._writer.partial = None
                 raise
@@ -100,6 +115,13 @@ class StoreFollower:
                 said = f"the index could not be opened ({type(exc).__name__}); see the log"
                 self._fail(SidecarNotReadyError(said))
             await asyncio.sleep(RETRY_S)
+
+    def _index_away(self, exc: IndexUnavailableError) -> None:
+        """Note that the server of the index cannot be asked; the words answer alone until it can."""
+        if self.state != str(exc):
+            log.warning("the index cannot be used: %s", exc, extra={"event": "index_away"})
+        self.state = str(exc)
+        self._readiness.opened.fail(exc)
 
     def _fail(self, exc: InfiniteMemoryError) -> None:
         self._writer.partial = None
@@ -123,8 +145,10 @@ class StoreFollower:
 
     async def _open_and_follow(self) -> None:
         sidecar, token = self._writer.current, self.token
-        if sidecar is None:
+        if sidecar is None or self._reopens:
             sidecar, token = await self._load_or_rebuild()
+            if self._reopens:
+                self._writer.current, self._reopens = sidecar, False
         self.set_archived(sidecar)
         await self._words.open(sidecar, token)
         try:
@@ -140,8 +164,16 @@ class StoreFollower:
     async def _load_or_rebuild(self) -> tuple[VectorIndex, bytes]:
         self.state = "loading"
         try:
-            return await self._loader.load()
+            sidecar, token = await self._loader.load()
+            return sidecar, await self._older_token(token) if sidecar.is_remote else token
+        except IndexUnavailableError as exc:
+            if self._writer.current is None and await self._words.open_early():
+                self._writer.partial = OfflineIndex(str(exc))
+                self._readiness.worded.open()
+            raise
         except SidecarError as exc:
+            if self._loader.files.is_shared:
+                return await self._load_or_build_shared()
             log.info("the sidecar is rebuilt: %s", exc, extra={"event": "sidecar_rebuilt"})
         # From where the words are level with the store: what happened since is read into both.
         token = await self._words.open_early() or await self._store.change_token()
@@ -151,12 +183,34 @@ class StoreFollower:
             self._writer.partial = sidecar
             self._readiness.worded.open()
         await self.fill(sidecar)
-        if sum(sidecar.count_by_scope().values()) <= SAVED_FIRST:
+        if sum((await call(sidecar, sidecar.count_by_scope)).values()) <= SAVED_FIRST:
             await self._save_first(sidecar, token)
             return sidecar, token
         self._save_policy.changed()
         self._save_policy.hasten()  # once it is open: a million vectors take seconds to be written
         return sidecar, token
+
+    async def _load_or_build_shared(self) -> tuple[VectorIndex, bytes]:
+        """Build an index that is not there yet, or wait for the daemon that does."""
+        while True:
+            async with build_lease(self._store) as is_ours:
+                with contextlib.suppress(SidecarDamagedError):
+                    sidecar, token = await self._loader.load()
+                    return sidecar, await self._older_token(token)
+                if is_ours:
+                    log.info("a shared index is built", extra={"event": "sidecar_rebuilt"})
+                    token = await self._words.open_early() or await self._store.change_token()
+                    sidecar = await self._loader.create()
+                    await self.fill(sidecar)
+                    await self._loader.save(sidecar, token)
+                    return sidecar, token
+            self.state = "being built by another daemon"
+            await asyncio.sleep(RETRY_S)
+
+    async def _older_token(self, token: bytes) -> bytes:
+        """Return from where to follow an index that others follow too, so that the words of this home are level with it."""
+        own = await self._words.open_early() if self._writer.current is None else self.token
+        return own if own and token and self._store.has_reached(token, own) else token
 
     async def _save_first(self, sidecar: VectorIndex, token: bytes) -> None:
         """Write a new index before anybody writes into it; what cannot be written now is tried again."""
@@ -191,11 +245,18 @@ class StoreFollower:
                     return
                 if batch.changes:
                     await self._apply(sidecar, batch.changes)
+                if sidecar.is_remote:
+                    self._rechecks.add(batch.changes)
+                    await self._recheck(
+                        sidecar
+                    )  # and so find out whether the server answers, however quiet the store is
+                if batch.changes:
                     self.token = batch.changes[-1].token
                     for change in batch.changes:
                         self.on_change(change)
                 if batch.is_level and self._writer.current is None:
                     await self._open(sidecar)
+                self.state = "ready" if is_open else self.state
                 await self._save_if_due()
 
     async def _open(self, sidecar: VectorIndex) -> None:
@@ -216,6 +277,20 @@ class StoreFollower:
         if any(change.kind in (ChangeKind.SCOPE_REMOVED, ChangeKind.REMOVED) for change in changes):
             self.save_soon()  # whoever removed it, it is to leave these files
 
+    async def _recheck(self, sidecar: VectorIndex) -> None:
+        """Look again at what changed some time ago: a slower daemon may have written an older state over it since."""
+        due = self._rechecks.due()
+        revisions = await call(sidecar, lambda: sidecar.get_revisions(due or [NO_MEMORY]))
+        located = await call(sidecar, lambda: sidecar.locate(due)) if due else {}
+        late = {
+            one: change.scope_id
+            for one, change in due.items()
+            if change.scope_id and _is_late(change, revisions.get(one), located.get(one))
+        }
+        if late:
+            log.info("%d memories are looked at again", len(late), extra={"event": "index_overwritten"})
+            await self._writer.reload(sidecar, late)
+
     # scopes
 
     def set_archived(self, sidecar: VectorIndex) -> None:
@@ -223,6 +298,7 @@ class StoreFollower:
         archived = self._scopes.archived_ids()
         sidecar.set_archived(archived)
         self._words.set_archived(archived)
+        self._second.set_archived(archived)
 
     async def reload_scopes(self, sidecar: VectorIndex, hidden: frozenset[ScopeId]) -> None:
         """Read the scopes again, and the memories of those that are no longer hidden."""
@@ -253,6 +329,7 @@ class StoreFollower:
                 token = self.token
                 await self._words.flush()
                 await self._loader.save(sidecar, token)
+                await self._second.save(token)
 
     def save_soon(self) -> None:
         """Save within a second or two: what was removed for good is to leave the files as well."""
@@ -268,6 +345,37 @@ class StoreFollower:
             except SidecarError as exc:
                 log.warning("the sidecar was not saved: %s", exc, extra={"event": "sidecar_not_saved"})
                 self._save_policy.postpone()
+
+
+class Rechecks:
+    """Changes of memories that are to be looked at again, the newest of each."""
+
+    def __init__(self) -> None:
+        self._changes: OrderedDict[MemoryId, tuple[float, Change]] = OrderedDict()
+
+    def add(self, changes: Sequence[Change]) -> None:
+        """Take changes up."""
+        now = time.monotonic()
+        for change in changes:
+            if change.memory_id is not None:
+                self._changes[change.memory_id] = now, change
+                self._changes.move_to_end(change.memory_id)
+
+    def due(self) -> dict[MemoryId, Change]:
+        """Return those that came long enough ago, and drop them."""
+        due: dict[MemoryId, Change] = {}
+        oldest = time.monotonic() - RECHECK_S
+        while self._changes and next(iter(self._changes.values()))[0] < oldest:
+            memory_id, (_, change) = self._changes.popitem(last=False)
+            due[memory_id] = change
+        return due
+
+
+def _is_late(change: Change, revision: int | None, scope_id: ScopeId | None) -> bool:
+    """True if the index has a memory where it was removed, or lacks the revision that was told; these it has it at."""
+    if change.kind is ChangeKind.REMOVED:
+        return revision is not None and scope_id == change.scope_id
+    return revision is None or revision < change.revision
 
 
 async def _nothing() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.errors import EmbeddingError
 from infinite_memory.gc_tuning import seldom_searched
-from infinite_memory.index.base import VectorIndex, VectorIndexFiles
+from infinite_memory.index.base import VectorIndex, VectorIndexFiles, call
 from infinite_memory.index.recent_ids import RecentIds
 from infinite_memory.store.base import Store
 
@@ -56,7 +56,8 @@ class IndexLoader:
                     report(count)
                     await asyncio.to_thread(index.upsert_batch, rows)
                     if self._removals.count > began:
-                        index.remove(self._removals.since(began, rows.memory_ids()))
+                        gone = self._removals.since(began, rows.memory_ids())
+                        await call(index, lambda gone=gone: index.remove(gone))  # type: ignore[misc]
 
     async def save(self, index: VectorIndex, token: bytes) -> None:
         """Write *index* to its files, with the change token up to which it is level with the store.

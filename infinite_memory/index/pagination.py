@@ -17,7 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infinite_memory.errors import InvalidRequestError
+from infinite_memory.index.base import ImportanceDecay
 from infinite_memory.index.id_map import KEY_BYTES, KEY_DTYPE, Keys, Slots
+from infinite_memory.index.metadata_table import milliseconds
+
+DAY_MS = 86_400_000.0
 
 _FORMAT = struct.Struct(f"<?q{KEY_BYTES}sI")
 _CHECKED = _FORMAT.size - 4
@@ -87,3 +91,14 @@ def first_in_order(
         slots, times = slots[near], times[near]
     order = np.lexsort((keys[slots], times))
     return slots[order[::-1] if newest_first else order][: max(limit, 0)], more
+
+
+def weigh(
+    decay: ImportanceDecay, importance: NDArray[np.float64], created_ms: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return what `ImportanceDecay.weight` does, for many; NaN is no importance."""
+    age_days = np.maximum(0.0, milliseconds(decay.now) - created_ms) / DAY_MS
+    given = np.where(np.isnan(importance), decay.unset, np.minimum(1.0, importance / decay.full))
+    lasting = decay.lasting_share
+    weights: NDArray[np.float64] = given * (lasting + (1 - lasting) * np.exp2(-age_days / decay.half_life_days))
+    return weights

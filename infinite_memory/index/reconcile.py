@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.base import VectorIndex, call
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.base import UNKNOWN_REVISION, Located, Store
 
@@ -31,7 +31,7 @@ async def compare(
     store: Store,
     sidecar: VectorIndex,
     take_over: Callable[[Located], Awaitable[None]],
-    remove: Callable[[Iterable[MemoryId]], None],
+    remove: Callable[[Iterable[MemoryId]], Awaitable[None]],
 ) -> Checked:
     """Compare every memory's revision with the store, and mend what differs.
 
@@ -44,13 +44,17 @@ async def compare(
     """
     known = await asyncio.to_thread(lambda: _merged(sidecar.iter_revisions()))
     missing: dict[MemoryId, ScopeId] = {}
+    asked: dict[MemoryId, int] = {}
     stale: dict[MemoryId, ScopeId] = {}
     async for version in store.versions():
         revision = known.pop(version.memory_id, None)
-        if revision is None and not sidecar.is_current(version.memory_id, max(version.revision, 1)):
-            missing[version.memory_id] = version.scope_id
+        if revision is None:
+            missing[version.memory_id], asked[version.memory_id] = version.scope_id, version.revision
         elif revision is not None and (revision < version.revision or version.revision == UNKNOWN_REVISION):
             stale[version.memory_id] = version.scope_id
+    if missing:  # but what was entered since
+        revisions = await call(sidecar, lambda: sidecar.get_revisions(missing))
+        missing = {one: scope for one, scope in missing.items() if revisions.get(one, 0) < max(asked[one], 1)}
     for batch in _batches(missing | stale):
         await take_over(batch)
     if len(store.set_aside):  # what cannot be read is no fault of the sidecar's
@@ -58,10 +62,10 @@ async def compare(
         missing = {one: scope for one, scope in missing.items() if one not in unreadable}
         stale = {one: scope for one, scope in stale.items() if one not in unreadable}
     surplus = 0
-    for batch in _batches(dict(sidecar.locate(known))):
+    for batch in _batches(dict(await call(sidecar, lambda: sidecar.locate(known)))):
         # Unknown to the store when it was read, unless written since.
         gone = batch.keys() - (await store.fetch(batch)).keys()
-        remove(gone)
+        await remove(gone)
         surplus += len(gone)
     return Checked(len(missing), len(stale), surplus)
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from infinite_memory.errors import StoreError
+from infinite_memory.errors import SidecarError, StoreError
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.base import Located, Store
 from infinite_memory.store.copies import MEMORIES_PREFIX
@@ -29,7 +29,7 @@ class Soundness:
     """
 
     def __init__(
-        self, store: Store, counts: Callable[[], Mapping[ScopeId, int]], compare: Callable[[], Awaitable[object]],
+        self, store: Store, counts: Callable[[], Awaitable[Mapping[ScopeId, int]]], compare: Callable[[], Awaitable[object]],
         read_again: Callable[[Located], Awaitable[None]],
     ) -> None:  # fmt: skip
         self._store, self._counts, self._compare, self._read_again = store, counts, compare, read_again
@@ -54,11 +54,11 @@ class Soundness:
     async def _look_first(self) -> None:
         try:
             await self.look()
-            counts = self._counts()
+            counts = await self._counts()
             stored = await self._store.count_live()
             if any(counts.get(scope_id, 0) != count for scope_id, count in stored.items()):
                 await self._compare()
-        except StoreError as exc:
+        except (StoreError, SidecarError) as exc:
             log.info("documents were not looked at: %s", exc, extra={"event": "documents_not_checked"})
 
     async def look(self, *, everything: bool = False) -> None:

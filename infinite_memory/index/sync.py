@@ -12,14 +12,16 @@ import logging
 from collections.abc import Callable, Sequence
 
 from infinite_memory.embedding.service import EmbeddingService
-from infinite_memory.errors import SidecarError, SidecarNotReadyError, StoreError
-from infinite_memory.index.base import TextIndex, VectorIndex, VectorIndexFiles
+from infinite_memory.errors import IndexUnavailableError, SidecarError, SidecarNotReadyError, StoreError
+from infinite_memory.index.base import TextIndex, VectorIndex, VectorIndexFiles, call
 from infinite_memory.index.embedding_backlog import EmbeddingBacklog
-from infinite_memory.index.follower import StoreFollower
+from infinite_memory.index.follower import NO_MEMORY, StoreFollower
 from infinite_memory.index.loading import IndexLoader
+from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.index.readiness import IndexReadiness
 from infinite_memory.index.reconcile import Checked
 from infinite_memory.index.save_policy import SavePolicy
+from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.soundness import Soundness, memories_among
 from infinite_memory.index.text_sync import TextSync
 from infinite_memory.index.writer import IndexWriter
@@ -38,26 +40,29 @@ class IndexSync:
 
     def __init__(
         self, store: Store, scopes: ScopeCache, embeddings: EmbeddingService, files: VectorIndexFiles, words: TextSync,
-        *, wait_s: float, save_every_s: float,
+        second: SecondSpace, *, wait_s: float, save_every_s: float,
     ) -> None:  # fmt: skip
-        self._store, self._scopes, self._words = store, scopes, words
+        self._store, self._scopes, self._words, self.second = store, scopes, words, second
         self._save_policy = SavePolicy(save_every_s)
         self._readiness = IndexReadiness(wait_s)
-        self._writer = IndexWriter(store, words, self._save_policy, self._readiness.opened)
+        self._writer = IndexWriter(store, words, second, self._save_policy, self._readiness.opened)
         self._loader = IndexLoader(store, embeddings, files, self._writer.removals)
         self._follower = StoreFollower(
-            store, scopes, words, self._writer, self._loader, self._save_policy, self._readiness
+            store, scopes, words, second, self._writer, self._loader, self._save_policy, self._readiness
         )
         self._backlog = EmbeddingBacklog(store, embeddings, self.sidecar, self._read_again)
         self._soundness = Soundness(store, self._writer.count_by_scope, self.check, self._read_again)
         self._rebuilding = asyncio.Lock()
+        self._offline: OfflineIndex | None = None
         self._backlog_task: asyncio.Task[None] | None = None
+        self._excluding: set[asyncio.Task[None]] = set()
         self._words.level_with = lambda: self._follower.token
         self._writer.on_entered = self._backlog.on_entered
         self._follower.on_connected = self._backlog.claim
         self._follower.on_open = self._on_open
         embeddings.on_ready = self._backlog.wake
-        store.set_aside.on_noted = self._writer.exclude_unreadable
+        second.sidecar, second.on_changed = self.sidecar, self._save_policy.changed
+        store.set_aside.on_noted = self._exclude_unreadable
 
     # opening and closing
 
@@ -69,12 +74,15 @@ class IndexSync:
     async def close(self) -> None:
         """Stop following, save what is not saved, and release the indexes."""
         await self._follower.close()
-        await cancel_and_wait([*([self._backlog_task] if self._backlog_task else []), *self._soundness.tasks])
+        await cancel_and_wait(
+            [*([self._backlog_task] if self._backlog_task else []), *self._soundness.tasks, *self._excluding]
+        )
         if self._writer.current is not None and self._save_policy.has_changes:
             try:
                 await self.save()
             except (SidecarError, StoreError) as exc:
                 log.warning("the sidecar was not saved: %s", exc, extra={"event": "sidecar_not_saved"})
+        await self.second.close()
         await self._words.close()
         if self._writer.current is not None:
             self._writer.current.close()
@@ -82,6 +90,7 @@ class IndexSync:
     def _on_open(self) -> None:
         self._backlog.wake()
         self._soundness.begin()
+        self.second.open()
 
     @property
     def state(self) -> str:
@@ -101,8 +110,14 @@ class IndexSync:
 
     @property
     def partial(self) -> VectorIndex | None:
-        """The index that is rebuilt at a start, while the words alone can be searched; None at other times."""
-        return self._writer.partial
+        """What stands for the index while the words alone can be searched: one that is rebuilt at a start, or whose server is away."""
+        return self._writer.partial or self._offline
+
+    @property
+    def why_partial(self) -> str:
+        """Why the words alone can be searched."""
+        partial = self.partial
+        return partial.reason if isinstance(partial, OfflineIndex) else "the index is being rebuilt"
 
     @property
     def words(self) -> TextIndex | None:
@@ -141,16 +156,33 @@ class IndexSync:
         if self._writer.partial is None and self._writer.current is None:
             await self._readiness.worded.passed(self._readiness.wait_s)
         if self._writer.current is None:
-            await self._readiness.opened.passed(min(patience_s, self._readiness.wait_s))
-        return self._writer.partial or await self.sidecar()
+            try:
+                await self._readiness.opened.passed(min(patience_s, self._readiness.wait_s))
+            except IndexUnavailableError:
+                if self._writer.partial is None:
+                    raise
+        if (current := self._writer.current) is not None and current.is_remote:
+            self._offline = await self._find_offline(current)
+        return self.partial or await self.sidecar()
 
-    def count(self) -> int | None:
+    async def _find_offline(self, index: VectorIndex) -> OfflineIndex | None:
+        """Return what stands for an index whose server does not answer; None for one that does."""
+        try:
+            await call(index, lambda: index.get_revisions([NO_MEMORY]))
+        except IndexUnavailableError as exc:
+            return self._offline if self._offline and self._offline.reason == str(exc) else OfflineIndex(str(exc))
+        return None
+
+    async def count(self) -> int | None:
         """Count the memories that the sidecar knows; None before it is there."""
-        return sum(self._writer.current.count_by_scope().values()) if self._writer.current is not None else None
+        if self._writer.current is None:
+            return None
+        return sum((await self._writer.count_by_scope()).values())
 
-    def count_pending(self) -> int:
+    async def count_pending(self) -> int:
         """Count memories that still lack a vector of the current space; 0 before the sidecar is there."""
-        return self._writer.current.count_pending() if self._writer.current is not None else 0
+        index = self._writer.current
+        return await call(index, index.count_pending) if index is not None else 0
 
     @property
     def pending_problem(self) -> str | None:
@@ -167,9 +199,9 @@ class IndexSync:
         """Take out memories that this process deletes inside; see `IndexWriter.removing`."""
         return self._writer.removing(located)
 
-    def scope_removed(self, scope_id: ScopeId) -> None:
+    async def scope_removed(self, scope_id: ScopeId) -> None:
         """Take out a whole scope that this process just dropped."""
-        self._writer.scope_removed(scope_id)
+        await self._writer.scope_removed(scope_id)
 
     def restored(self) -> None:
         """Take what was removed a moment ago for what may be there again: a restore brought it back."""
@@ -204,6 +236,16 @@ class IndexSync:
             await self._writer.reload(sidecar, located)
         if any(not document.is_of_known_id for document in documents):
             await self.check()
+
+    def _exclude_unreadable(self, document: SetAsideDocument) -> None:
+        """Take out a memory that cannot be read, in a moment: who reads documents does not wait for an index."""
+        task = asyncio.get_running_loop().create_task(self._exclude_quietly(document))
+        self._excluding.add(task)
+        task.add_done_callback(self._excluding.discard)
+
+    async def _exclude_quietly(self, document: SetAsideDocument) -> None:
+        with contextlib.suppress(SidecarError):  # its hits are dropped when they are read
+            await self._writer.exclude_unreadable(document)
 
     async def _read_again(self, wanted: Located) -> None:
         await self._writer.reload(await self.sidecar(), wanted)
@@ -286,5 +328,6 @@ class IndexSync:
                 await self._words.interrupt()
                 self._words.purge_soon()
             self._backlog.wake()
+            self.second.open()
             await self.save()
-            return sum(sidecar.count_by_scope().values())
+            return sum((await call(sidecar, sidecar.count_by_scope)).values())

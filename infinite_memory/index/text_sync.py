@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError, StoreError
 from infinite_memory.gc_tuning import seldom_searched
-from infinite_memory.index.base import TextFiles, TextIndex, TextRow, VectorIndex
+from infinite_memory.index.base import TextFiles, TextIndex, TextRow, VectorIndex, call
 from infinite_memory.models import Filter, IndexRow, MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.base import Store
 from infinite_memory.text.analyzer import is_short
@@ -153,13 +153,15 @@ class TextSync:
 
     async def _level(self, index: TextIndex, sidecar: VectorIndex) -> None:
         """Compare revisions with *sidecar* and mend what differs."""
-        surplus, missing = await asyncio.to_thread(lambda: _differences(index, sidecar))
-        if surplus := surplus - sidecar.locate(surplus).keys():  # some may have been forgotten for good
+        surplus, missing = await asyncio.to_thread(lambda: find_differences(index, sidecar))
+        located = await call(sidecar, lambda: sidecar.locate([*surplus, *missing]))
+        if surplus := surplus - located.keys():  # some may have been forgotten for good
             index.remove(surplus)
             self.purge_soon()
         for at in range(0, len(missing), BATCH):
-            found = await self._store.fetch(sidecar.locate(missing[at : at + BATCH]))
-            await self._enter(index, sidecar, [found[one] for one in missing[at : at + BATCH] if one in found])
+            batch = [one for one in missing[at : at + BATCH] if one in located]
+            found = await self._store.fetch({one: located[one] for one in batch})
+            await self._enter(index, sidecar, [found[one] for one in batch if one in found])
             if index.buffered >= BULK_ROWS:
                 await asyncio.to_thread(index.flush)
 
@@ -184,12 +186,13 @@ class TextSync:
             if self._index.buffered >= FLUSH_ROWS and not self._flushing.locked():
                 await self.flush()
 
-    def removed(self, sidecar: VectorIndex, memory_ids: Sequence[MemoryId]) -> None:
+    async def removed(self, sidecar: VectorIndex, memory_ids: Sequence[MemoryId]) -> None:
         """Take memories out; call it before they leave *sidecar*, which knows what was said after them."""
         if self._index is None and self._next is None:
             self._behind = True
             return
-        self._stale |= {one.after for one in sidecar.neighbours(memory_ids).values() if one.after is not None}
+        neighbours = await call(sidecar, lambda: sidecar.neighbours(memory_ids))
+        self._stale |= {one.after for one in neighbours.values() if one.after is not None}
         self._stale -= set(memory_ids)
         for index in (self._index, self._next):
             if index is not None:
@@ -217,15 +220,17 @@ class TextSync:
             self._waiting_since = time.monotonic()
 
     async def _enter(self, index: TextIndex, sidecar: VectorIndex, memories: Sequence[MemoryRecord]) -> None:
-        current = [one for one in memories if _is_latest(sidecar, one)]
+        revisions = await call(sidecar, lambda: sidecar.get_revisions([one.memory_id for one in memories]))
+        current = [one for one in memories if revisions.get(one.memory_id) == one.revision]
         texts = {one.memory_id: one.text for one in current}
-        neighbours = sidecar.neighbours([one.memory_id for one in current if one.conversation_id is not None])
+        talks = [one.memory_id for one in current if one.conversation_id is not None]
+        neighbours = await call(sidecar, lambda: sidecar.neighbours(talks)) if talks else {}
         before = {
             one: both.before for one, both in neighbours.items() if both.before is not None and is_short(texts[one])
         }
         absent = {one for one in before.values() if one is not None and one not in texts}
         if absent:
-            found = await self._store.fetch(sidecar.locate(absent))
+            found = await self._store.fetch(await call(sidecar, lambda: sidecar.locate(absent)))
             texts |= {one: memory.text for one, memory in found.items()}
         rows = []
         for memory in current:
@@ -237,7 +242,8 @@ class TextSync:
             index.upsert(rows)
         else:
             await asyncio.to_thread(lambda: index.upsert(rows))
-        gone = [one.memory_id for one in current if not sidecar.is_current(one.memory_id, one.revision)]
+        revisions = await call(sidecar, lambda: sidecar.get_revisions([one.memory_id for one in current]))
+        gone = [one.memory_id for one in current if revisions.get(one.memory_id, -1) < one.revision]
         if gone:  # removed while the store was read
             index.remove(gone)
         after = {both.after for both in neighbours.values() if both.after is not None}
@@ -252,7 +258,7 @@ class TextSync:
             return
         if self._stale:
             stale, self._stale = list(self._stale)[:BATCH], set(list(self._stale)[BATCH:])
-            found = await self._store.fetch(sidecar.locate(stale))
+            found = await self._store.fetch(await call(sidecar, lambda: sidecar.locate(stale)))
             await self.on_upserted(sidecar, list(found.values()))
             self._stale -= found.keys()
         now = time.monotonic()
@@ -345,7 +351,7 @@ class TextSync:
         for scope_id in sizes:
             async for listed in _list_scope(sidecar, scope_id):
                 wanted = [one for one in listed if one not in self._touched]
-                found = await self._store.fetch(sidecar.locate(wanted))
+                found = await self._store.fetch(dict.fromkeys(wanted, scope_id))
                 await self._enter(
                     index, sidecar, [found[one] for one in wanted if one in found and one not in self._touched]
                 )
@@ -368,7 +374,7 @@ async def _list_scope(sidecar: VectorIndex, scope_id: ScopeId) -> AsyncIterator[
             return
 
 
-def _differences(index: TextIndex, sidecar: VectorIndex) -> tuple[set[MemoryId], list[MemoryId]]:
+def find_differences(index: TextIndex | VectorIndex, sidecar: VectorIndex) -> tuple[set[MemoryId], list[MemoryId]]:
     """Return what *index* knows and *sidecar* does not, and what it lacks or knows less of, by rising id."""
     entered, known = _each(index.iter_revisions()), _each(sidecar.iter_revisions())
     surplus: set[MemoryId] = set()
@@ -391,8 +397,3 @@ def _differences(index: TextIndex, sidecar: VectorIndex) -> tuple[set[MemoryId],
 def _each(pages: Iterable[Mapping[MemoryId, int]]) -> Iterator[tuple[MemoryId, int]]:
     for page in pages:
         yield from page.items()
-
-
-def _is_latest(sidecar: VectorIndex, memory: MemoryRecord) -> bool:
-    known = sidecar.is_current(memory.memory_id, memory.revision)
-    return known and not sidecar.is_current(memory.memory_id, memory.revision + 1)

@@ -11,12 +11,15 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 
-from infinite_memory.errors import InfiniteMemoryError
-from infinite_memory.index.base import VectorIndex
+from infinite_memory.errors import IndexUnavailableError, InfiniteMemoryError
+from infinite_memory.index.base import VectorIndex, call
+from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.index.readiness import Readiness
 from infinite_memory.index.recent_ids import RecentIds
 from infinite_memory.index.save_policy import SavePolicy
+from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.soundness import memories_among
 from infinite_memory.index.text_sync import TextSync
 from infinite_memory.models import IndexRow, MemoryId, MemoryRecord, ScopeId
@@ -31,9 +34,12 @@ EARLY_WAIT_S = 2.0  # for the index, once MongoDB is there: a new home has its f
 class IndexWriter:
     """The indexes that there are, and all changes to them. Used from one event loop; the work on an index runs in threads."""
 
-    def __init__(self, store: Store, text: TextSync, save_policy: SavePolicy, opened: Readiness) -> None:
+    def __init__(
+        self, store: Store, text: TextSync, second: SecondSpace, save_policy: SavePolicy, opened: Readiness
+    ) -> None:
         """Take the parts; *opened* opens when there is an index in use."""
-        self._store, self._text, self._save_policy, self._opened = store, text, save_policy, opened
+        self._store, self._text, self._second = store, text, second
+        self._save_policy, self._opened = save_policy, opened
         self.current: VectorIndex | None = None
         self.partial: VectorIndex | None = None  # being rebuilt at a start, while the words alone can be searched
         self.next: VectorIndex | None = None  # being built to take the place of the current one; own writes enter both
@@ -53,9 +59,10 @@ class IndexWriter:
         memory_ids = [memory.memory_id for memory in memories]
         self.removals.discard(memory_ids)
         self._writes.add(memory_ids)
+        offline: OfflineIndex | None = None
         for index in (self.next, self.current):
             if index is not None:
-                await _upsert(index, memories)
+                offline = await _try_upsert(index, memories) or offline
         if self.current is None:
             self._early |= {memory.memory_id: memory for memory in memories}
             while len(self._early) > EARLY_CAPACITY:  # a bulk of them is left to the feed
@@ -64,7 +71,8 @@ class IndexWriter:
                 with contextlib.suppress(InfiniteMemoryError):  # it is written, and found later
                     await self._opened.passed(remaining_s)
         else:
-            await self._text.on_upserted(self.current, memories)
+            await self._text.on_upserted(offline or self.current, memories)
+            await self._second.on_upserted(memories)
             self._save_policy.changed()
             self.on_entered(memories)
 
@@ -75,7 +83,8 @@ class IndexWriter:
             began = self.removals.count
             await _upsert(index, early)
             await self._text.on_upserted(index, early)
-            self.remove(index, self.removals.since(began, [memory.memory_id for memory in early]))
+            await self._second.on_upserted(early)
+            await self.remove(index, self.removals.since(began, [memory.memory_id for memory in early]))
 
     @contextlib.asynccontextmanager
     async def removing(self, located: Located) -> AsyncIterator[None]:
@@ -88,30 +97,38 @@ class IndexWriter:
         for memory_id in located:
             self._early.pop(memory_id, None)
         self.removals.add(located)
-        if self.next is not None:
-            self.next.remove(located)
+        if (following := self.next) is not None:
+            await call(following, lambda: following.remove(located))
         if self.current is not None:
-            self.remove(self.current, located)
+            try:
+                await self.remove(self.current, located)
+                if again := self._writes.since(began, located):
+                    await self.reload(self.current, {memory_id: located[memory_id] for memory_id in again})
+            except (
+                IndexUnavailableError
+            ) as exc:  # the feed tells it again; until then hits of it are dropped when they are read
+                await self._text.removed(OfflineIndex(str(exc)), list(located))
             self._save_policy.changed()
-            if again := self._writes.since(began, located):
-                await self.reload(self.current, {memory_id: located[memory_id] for memory_id in again})
 
-    def scope_removed(self, scope_id: ScopeId) -> None:
+    async def scope_removed(self, scope_id: ScopeId) -> None:
         """Take out a whole scope that this process just dropped."""
         self._early = {one: memory for one, memory in self._early.items() if memory.scope_id != scope_id}
-        if self.next is not None:
-            self.next.remove_scope(scope_id)
+        if (following := self.next) is not None:
+            await call(following, lambda: following.remove_scope(scope_id))
         if self.current is not None:
-            self.remove_scope(self.current, scope_id)
+            with contextlib.suppress(IndexUnavailableError):  # the feed tells it again
+                await self.remove_scope(self.current, scope_id)
 
-    def exclude_unreadable(self, document: SetAsideDocument) -> None:
+    async def exclude_unreadable(self, document: SetAsideDocument) -> None:
         """Take out a memory that turned out to be none that can be read."""
         unreadable = list(memories_among([document]))
-        if self.next is not None:
-            self.next.remove(unreadable)
-        if (index := self.current or self.partial) is not None and index.locate(unreadable):
-            self.remove(index, unreadable)
-            self._save_policy.changed()
+        if (following := self.next) is not None:
+            await call(following, lambda: following.remove(unreadable))
+        if (index := self.current or self.partial) is not None:
+            known = await call(index, partial(index.locate, unreadable))
+            if known:
+                await self.remove(index, unreadable)
+                self._save_policy.changed()
 
     # what the store says
 
@@ -122,26 +139,29 @@ class IndexWriter:
             StoreError: the store cannot be read.
         """
         wanted: dict[MemoryId, ScopeId] = {}
+        told = [change.memory_id for change in changes if change.kind is ChangeKind.WRITTEN and change.memory_id]
+        revisions = await call(index, lambda: index.get_revisions(told))
         for change in changes:
             if change.kind is ChangeKind.SCOPE_REMOVED and change.scope_id:
-                self.remove_scope(index, change.scope_id)
+                await self.remove_scope(index, change.scope_id)
                 wanted = {one: scope for one, scope in wanted.items() if scope != change.scope_id}
             elif change.kind is ChangeKind.REMOVED and change.memory_id:
                 if wanted.get(change.memory_id) == change.scope_id:
                     del wanted[change.memory_id]
-                if index.locate([change.memory_id]).get(change.memory_id) in (None, change.scope_id):  # else it moved
-                    self.remove(index, [change.memory_id])
+                located = await call(index, partial(index.locate, [change.memory_id]))
+                if located.get(change.memory_id) in (None, change.scope_id):  # else it moved
+                    await self.remove(index, [change.memory_id])
                     self._save_policy.changed()
-            elif change.memory_id and change.scope_id and not self._knows(index, change.memory_id, change.revision):
+            elif change.memory_id and change.scope_id and not self._knows(revisions, change.memory_id, change.revision):
                 wanted[change.memory_id] = change.scope_id
         if wanted:
             await self.reload(index, wanted)
 
-    def _knows(self, index: VectorIndex, memory_id: MemoryId, revision: int) -> bool:
+    def _knows(self, revisions: Mapping[MemoryId, int], memory_id: MemoryId, revision: int) -> bool:
         """True if vectors and words both know a memory: of two files saved one after the other, one may lack what the other has."""
-        if revision == UNKNOWN_REVISION:
+        if revision == UNKNOWN_REVISION or memory_id not in revisions:
             return False
-        return index.is_current(memory_id, revision) and self._text.is_current(memory_id, revision)
+        return revisions[memory_id] >= revision and self._text.is_current(memory_id, revision)
 
     async def reload(self, index: VectorIndex, wanted: Located) -> None:
         """Read memories from the store into *index*; those that are not live there go.
@@ -153,36 +173,49 @@ class IndexWriter:
         memories = await self._store.fetch(wanted, vectors=True)
         for memory_id in self.removals.since(began, list(memories)):  # what was read of it may be older
             del memories[memory_id]
-        self.remove(index, wanted.keys() - memories.keys())
+        await self.remove(index, wanted.keys() - memories.keys())
         live = list(memories.values())
         self._writes.add(memories)
         await _upsert(index, live)
         await self._text.on_upserted(index, live)
+        await self._second.on_upserted(live)
         self._save_policy.changed()
         self.on_entered(live)
 
-    def remove(self, index: VectorIndex, memory_ids: Iterable[MemoryId]) -> None:
+    async def remove(self, index: VectorIndex, memory_ids: Iterable[MemoryId]) -> None:
         """Take memories out of *index* and of the words."""
-        gone = list(memory_ids)
-        self._text.removed(index, gone)
-        index.remove(gone)
+        if gone := list(memory_ids):
+            await self._text.removed(index, gone)
+            self._second.removed(gone)
+            await call(index, lambda: index.remove(gone))
 
-    def remove_scope(self, index: VectorIndex, scope_id: ScopeId) -> None:
+    async def remove_scope(self, index: VectorIndex, scope_id: ScopeId) -> None:
         """Take a scope out of *index* and of the words."""
-        index.remove_scope(scope_id)
         self._text.scope_removed(scope_id)
+        self._second.scope_removed(scope_id)
+        await call(index, lambda: index.remove_scope(scope_id))
         self._save_policy.changed()
 
-    def count_by_scope(self) -> Mapping[ScopeId, int]:
+    async def count_by_scope(self) -> Mapping[ScopeId, int]:
         """Count the memories of each scope in the index in use; none before there is one."""
-        return self.current.count_by_scope() if self.current is not None else {}
+        index = self.current
+        return await call(index, index.count_by_scope) if index is not None else {}
+
+
+async def _try_upsert(index: VectorIndex, memories: Sequence[MemoryRecord]) -> OfflineIndex | None:
+    """Enter memories; where the server of *index* does not answer, return what stands for it: the feed tells of them again."""
+    try:
+        await _upsert(index, memories)
+    except IndexUnavailableError as exc:
+        return OfflineIndex(str(exc), memories)
+    return None
 
 
 async def _upsert(index: VectorIndex, memories: Sequence[MemoryRecord]) -> None:
     def upsert() -> None:
         index.upsert([IndexRow.of(memory) for memory in memories])
 
-    if len(memories) <= FEW_ROWS:
+    if len(memories) <= FEW_ROWS and not index.is_remote:
         upsert()
     else:
         await asyncio.to_thread(upsert)

@@ -1,9 +1,9 @@
 """The one JSON-RPC 2.0 front of all contracts: parse, shape, session state, dispatch, cancellation, and the way back to the client.
 
 A message passes five stations, and the first that objects answers: it is JSON (-32700), it is one request object and no batch
-(-32600), its method exists (-32601), the session has begun (-32002), and the contract carries it out. Requests run side by side
-and are answered as they are ready; `initialize` alone is answered before anything after it is read. What a failure of a contract
-looks like is the contract's own affair (`RpcContract.failure`).
+(-32600), its method exists (-32601), the session has begun (-32002), and the contract carries it out. Requests run side by side,
+commands as far as `turns` lets them, and are answered as they are ready; `initialize` alone is answered before anything after it is
+read. What a failure of a contract looks like is the contract's own affair (`RpcContract.failure`).
 
 Why not the official SDK's session: it answers an `initialize` without capabilities with an error and a malformed line with
 nothing, cannot say -32002, and takes over a second to import, for which a handshake must not wait.
@@ -12,6 +12,7 @@ nothing, cannot say -32002, and takes over a second to import, for which a hands
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import time
@@ -32,7 +33,7 @@ from infinite_memory.contracts.mcp import (
 )
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
 from infinite_memory.loop_watchdog import running
-from infinite_memory.transports.jsonrpc_messages import Id, check_shape, get_id, parse_id
+from infinite_memory.transports.jsonrpc_messages import Id, check_shape, describe_request, get_id, parse_id
 from infinite_memory.transports.lines import (
     TooLong,
     format_reply,
@@ -43,6 +44,7 @@ from infinite_memory.transports.lines import (
 )
 from infinite_memory.transports.stdio import ByteSink
 from infinite_memory.transports.strict_json import find_value, parse_value
+from infinite_memory.transports.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +111,9 @@ class RpcContract(Protocol):
     def effect(self, call: RpcCall) -> Effect:
         """Return what a request does, for when its client takes it back or is gone."""
 
+    def takes_turn(self, call: RpcCall) -> bool:
+        """True if a request is work on the memory, of which one session has only so much done at a time."""
+
     async def notified(self, method: str, params: Json, session: RpcSession) -> None:
         """Take a notification of the client; cancellation is dealt with already."""
 
@@ -138,9 +143,8 @@ class RpcSession:
         self._contract, self._outlet = contract, outlet
         self._running: dict[Id, asyncio.Task[None]] = {}
         self._effects: dict[Id, Effect] = {}
-        self._replying: set[asyncio.Task[None]] = (
-            set()
-        )  # their ids are free again: a client may use one as soon as it has the reply
+        self._replying = set[asyncio.Task[None]]()  # their ids are free again: a client that has the reply may use one
+        self._turns = Turns()
         self._cancelled: set[Id] = set()
         self._telling: set[asyncio.Future[None]] = set()
         self._asked: dict[Id, _Question] = {}
@@ -265,8 +269,9 @@ class RpcSession:
         reply: Json
         began = time.monotonic()
         try:
-            with running("a JSON-RPC request"):
-                reply = {"result": await self._contract.handle(call)}
+            async with self._turns.turn(call.id) if self._contract.takes_turn(call) else contextlib.nullcontext():
+                with running("a JSON-RPC request"):
+                    reply = {"result": await self._contract.handle(call)}
         except RpcError as exc:
             reply = {"error": exc.out()}
         except InfiniteMemoryError as exc:
@@ -274,7 +279,7 @@ class RpcSession:
         except Exception:
             log.exception("a request failed", extra={"event": "request_failed", "method": call.method[:200]})
             reply = {"error": RpcError(INTERNAL_ERROR, OURS).out()}
-        log.debug("%s %s in %.1f ms", named(call), "failed" if "error" in reply else "done",
+        log.debug("%s %s in %.1f ms", describe_request(call.method, call.params), "failed" if "error" in reply else "done",
                   (time.monotonic() - began) * 1000, extra={"event": "request"})  # fmt: skip
         if call.id in self._cancelled:  # it was done before it could be stopped; the client does not wait for it
             await self._outlet.unanswered(call.id)
@@ -306,7 +311,8 @@ class RpcSession:
         self._asked[number] = _Question(waiting, related)
         try:
             await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params}, related)
-            return await waiting
+            async with self._turns.paused(related):
+                return await waiting
         except asyncio.CancelledError:
             await self.notify("notifications/cancelled", {"requestId": number}, related=related)
             raise
@@ -388,11 +394,3 @@ async def serve_rpc(
     finally:
         await session.cut_short()
         await contract.on_disconnect()
-
-
-def named(call: RpcCall) -> str:
-    """Return a request's method, and the tool that it calls, for the log; no arguments, for they hold what is remembered."""
-    name = call.params.get("name")
-    return (
-        f"{call.method[:80]} {name[:80]}" if call.method == "tools/call" and isinstance(name, str) else call.method[:80]
-    )

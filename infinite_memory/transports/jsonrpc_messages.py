@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from infinite_memory.contracts.mcp import INVALID_PARAMS, INVALID_REQUEST, RpcError
@@ -41,3 +42,9 @@ def get_id(message: Any) -> Id | None:
 def parse_id(value: Any) -> Id | None:
     """Give *value* if it can be a request's id: 0 and "" can."""
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
+
+
+def describe_request(method: str, params: Mapping[str, Any]) -> str:
+    """Return a request's method, and the tool that it calls, for the log; no arguments, for they hold what is remembered."""
+    name = params.get("name")
+    return f"{method[:80]} {name[:80]}" if method == "tools/call" and isinstance(name, str) else method[:80]

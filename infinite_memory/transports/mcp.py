@@ -42,6 +42,9 @@ LOG_LEVEL_KEY, SERVER_KEY, SUBSCRIPTION_KEY = META + "logLevel", META + "serverI
 LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 SHARED_METHODS = LISTS | {"tools/call", "prompts/get", "resources/read", "completion/complete"}
 HANDSHAKE_METHODS = SHARED_METHODS | {"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+COMMANDS = frozenset({"tools/call", "prompts/get", "resources/list", "resources/read", "completion/complete"})
+"""What takes its turn: work on the memory. The rest is answered at once, or stands open as a request to listen does."""
+
 MODERN_METHODS = SHARED_METHODS | {"server/discover", "subscriptions/listen"}
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -153,6 +156,9 @@ class McpSession:
     def effect(self, call: RpcCall) -> Effect:
         name = call.params.get("name") if call.method == "tools/call" else None
         return self._server.effect(name) if isinstance(name, str) else Effect.READS
+
+    def takes_turn(self, call: RpcCall) -> bool:
+        return call.method in COMMANDS
 
     async def initialize(self, params: Json, session: RpcSession) -> Json:
         wanted = params.get("protocolVersion")

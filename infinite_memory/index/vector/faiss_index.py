@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,8 @@ from infinite_memory.index.base import Hit, ImportanceDecay, Neighbours, Page
 from infinite_memory.index.batches import in_columns, usable_vectors
 from infinite_memory.index.filters import TableFilter, to_conditions
 from infinite_memory.index.id_map import Slots, in_id_order, to_ids
-from infinite_memory.index.metadata_table import Mask, MetadataTable, marks, milliseconds
-from infinite_memory.index.pagination import Cursor, first_in_order
+from infinite_memory.index.metadata_table import Mask, MetadataTable, marks
+from infinite_memory.index.pagination import Cursor, first_in_order, weigh
 from infinite_memory.index.vector.search import RowFilter, find_nearest
 from infinite_memory.index.vector.table import VectorSnapshot, VectorTable, numbered
 from infinite_memory.models import Filter, IndexBatch, IndexRow, MemoryId, ScopeId
@@ -39,9 +39,6 @@ BATCH_ROWS = 512
 
 COMPACT_AT_LEAST, COMPACT_SHARE = 1024, 0.25
 """With fewer dead slots than this, or than this share of all, a compaction costs more than it saves."""
-
-
-_DAY_MS = 86_400_000.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +57,8 @@ class FaissIndex:
     Vectors of another space, of a wrong length or with impossible values are left out: the memory is pending.
     Which scopes are archived is not saved; the owner says so after each start (`set_archived`).
     """
+
+    is_remote: ClassVar[bool] = False
 
     def __init__(self, space: str, dim: int) -> None:
         self._space, self._dim = space, dim
@@ -222,7 +221,7 @@ class FaissIndex:
         with self._lock:
             metadata, slots = self._metadata, self._filter(where).slots()
         created_ms = metadata.column("created_ms")
-        weights = _weights(decay, metadata.column("importance")[slots], created_ms[slots])
+        weights = weigh(decay, metadata.column("importance")[slots], created_ms[slots])
         if 0 < limit < len(slots):  # partition first: few are wanted of many
             bound = np.partition(weights, -limit)[-limit]
             slots, weights = slots[weights >= bound], weights[weights >= bound]
@@ -263,11 +262,12 @@ class FaissIndex:
                     located[memory_id] = ScopeId(names.string(int(scopes[slot])))
         return located
 
-    def is_current(self, memory_id: MemoryId, revision: int) -> bool:
-        """True if the memory is known at *revision* or a later one."""
+    def get_revisions(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, int]:
+        """Return the revision at which memories are known; unknown ids are left out."""
         with self._lock:
-            slot = self._metadata.find(memory_id)
-            return slot is not None and int(self._metadata.column("revision")[slot]) >= revision
+            revisions, find = self._metadata.column("revision"), self._metadata.find
+            slots = ((memory_id, find(memory_id)) for memory_id in memory_ids)
+            return {memory_id: int(revisions[slot]) for memory_id, slot in slots if slot is not None}
 
     def iter_revisions(self) -> Iterator[Mapping[MemoryId, int]]:
         """Yield the revision of every memory, by rising id."""
@@ -370,17 +370,6 @@ class FaissIndex:
 
     def _snapshot(self) -> Snapshot:
         return Snapshot(self._space, self._metadata, self._metadata.alive(), self._vectors.snapshot())
-
-
-def _weights(
-    decay: ImportanceDecay, importance: NDArray[np.float64], created_ms: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return what `ImportanceDecay.weight` does, for many."""
-    age_days = np.maximum(0.0, milliseconds(decay.now) - created_ms) / _DAY_MS
-    given = np.where(np.isnan(importance), decay.unset, np.minimum(1.0, importance / decay.full))
-    lasting = decay.lasting_share
-    weights: NDArray[np.float64] = given * (lasting + (1 - lasting) * np.exp2(-age_days / decay.half_life_days))
-    return weights
 
 
 def _copy_living(source: Snapshot, first: int, metadata: MetadataTable, vectors: VectorTable) -> None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,8 @@ PIECE_ROWS = 65_536
 
 class FaissIndexFiles:
     """The generations in one folder; implements `VectorIndexFiles`. One process at a time may use the folder."""
+
+    is_shared: ClassVar[bool] = False
 
     def __init__(self, folder: Path) -> None:
         self._generations = Generations(folder, "generation")

@@ -112,7 +112,7 @@ def test_what_is_brought_back_while_others_are_forgotten_is_found(
             async def slow_soft_delete(*arguments: Any, **options: Any) -> Any:
                 hidden = await soft_delete(*arguments, **options)
                 await (one if by == "one" else two).ok("restore_memory", memory_id=kept)
-                while not sidecar.is_current(MemoryId(kept), 3):
+                while sidecar.get_revisions([MemoryId(kept)]).get(MemoryId(kept), 0) < 3:
                     await asyncio.sleep(0.02)
                 return hidden
 

@@ -142,7 +142,7 @@ def test_what_another_process_brought_back_is_known_also_when_something_else_is_
             monkeypatch.setattr(store, "fetch", slow_fetch)
             await two.ok("restore_memory", memory_id=kept)
             sidecar = await index.sidecar()
-            while not sidecar.is_current(MemoryId(kept), 3):
+            while sidecar.get_revisions([MemoryId(kept)]).get(MemoryId(kept), 0) < 3:
                 await asyncio.sleep(0.02)
 
     run(work(), 10)
@@ -237,7 +237,7 @@ def test_pending_memories_are_embedded_also_after_a_rebuild(open_memory: Open) -
             while not found.get("results"):
                 await asyncio.sleep(0.01)  # a recall that finds nothing waits for nothing
                 found = await memory.ok("retrieve_memory", query="where is the key?", mode="semantic")
-            assert memory.services.index.count_pending() == 0
+            assert await memory.services.index.count_pending() == 0
 
     run(work())
 
@@ -249,7 +249,7 @@ def test_two_models_over_one_database_do_not_take_each_others_vectors(open_memor
             await first.store("The ferry leaves at six.")
             async with open_memory("second", shared | {"embedding.model": "no-such-model"}) as second:
                 await second.store("The bridge is closed on Sundays.")
-            while first.services.index.count_pending() or await total(first) < 2:
+            while await first.services.index.count_pending() or await total(first) < 2:
                 await asyncio.sleep(0.02)
             await first.services.store.set_meta("embedding", {"space": "another/64/fp32"})
             kept = await first.engine.memories.store(NewMemory("The pier was painted.", "Global"))

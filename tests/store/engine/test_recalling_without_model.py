@@ -93,7 +93,7 @@ def test_while_the_model_is_made_ready_words_are_found_and_then_meaning_too(
             embeddings = memory.services.embeddings
             assert embeddings.state == "preparing"
             async with asyncio.timeout(120):
-                while embeddings.state != "ready" or memory.services.index.count_pending():
+                while embeddings.state != "ready" or await memory.services.index.count_pending():
                     await asyncio.sleep(0.05)
             found = await memory.ok("retrieve_memory", query="who has a garden?", mode="semantic")
             assert found["results"][0]["memory_id"] == stored["memory_id"]

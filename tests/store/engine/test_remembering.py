@@ -112,7 +112,7 @@ def test_a_long_text_is_stored_at_once_and_embedded_afterwards(open_memory: Open
             assert stored["embedding"] == "pending"
             found = await memory.ok("retrieve_memory", query="purple elephant", mode="text")
             assert found["results"][0]["memory_id"] == stored["memory_id"]
-            while memory.services.index.count_pending():
+            while await memory.services.index.count_pending():
                 await asyncio.sleep(0.1)
             found = await memory.ok("retrieve_memory", query="purple elephant", mode="semantic")
             assert found["results"][0]["text"] == text

@@ -152,7 +152,7 @@ def test_what_another_process_forgot_for_good_leaves_these_files_too(open_memory
         async with open_memory("one", shared) as one, open_memory("two", shared) as two:
             secret = await one.store("The secret word is heliotrope.")
             await one.store("The lantern was lit.")
-            while two.services.index.count() != 2:
+            while await two.services.index.count() != 2:
                 await asyncio.sleep(0.02)
             await two.services.index.save()
             assert secret in words_of(two)

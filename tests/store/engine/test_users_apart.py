@@ -167,7 +167,7 @@ def test_what_others_say_changes_nothing_in_the_answers_to_a_user(open_memory: O
     questions = ("tea in the garden", "chamomilla", "gardn", "who is Zorblax?", "ERR_CONN_RESET", "rare words")
 
     async def answers(memory: Memory) -> list[list[tuple[str, float]]]:
-        while memory.services.index.count_pending():  # a memory is surer while its vectors still lack
+        while await memory.services.index.count_pending():  # a memory is surer while its vectors still lack
             await asyncio.sleep(0.05)
         view = memory.engine.restricted(get_user_visibility("bob", conceals=True))
         apart = ScopedFilter((SCOPE,), view.visibility.narrow(ScopedFilter(None).rest), lenient=True, is_apart=True)

@@ -68,7 +68,7 @@ def test_a_large_import_is_whole_and_tells_how_far_it_is(open_memory: Open, tmp_
             assert (done.added, done.present, done.refused_count) == (COUNT, 0, 0)
             assert told == sorted(set(told))
             assert told[-1] == COUNT
-            assert memory.services.index.count_pending() == 0
+            assert await memory.services.index.count_pending() == 0
             reply = await memory.ok("retrieve_memory", query="shelf 333 holds a jar", scope="Cellar", top_k=3)
             assert reply["results"][0]["text"].startswith("shelf 333 ")
 
@@ -119,6 +119,6 @@ def test_an_import_that_failed_half_way_is_finished_by_doing_it_again(open_memor
             assert (done.added, done.present) == (COUNT - store.inserted, store.inserted)
             again = await importer_of(memory).import_path(lines(tmp_path))
             assert (again.added, again.present) == (0, COUNT)
-            assert memory.services.index.count() == COUNT
+            assert await memory.services.index.count() == COUNT
 
     run(work())

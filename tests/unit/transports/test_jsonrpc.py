@@ -14,6 +14,7 @@ from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, Not
 from infinite_memory.transports.jsonrpc import RpcCall, RpcSession
 from infinite_memory.transports.protocol_detection import serve_session
 from infinite_memory.transports.strict_json import Speaks, detect_protocol
+from infinite_memory.transports.turns import PLACES
 from tests.mongo_server import run
 
 Json = dict[str, Any]
@@ -102,6 +103,9 @@ class Ledger:
 
     def effect(self, call: RpcCall) -> Effect:
         return self.effects.get(call.id, Effect.READS)
+
+    def takes_turn(self, call: RpcCall) -> bool:
+        return call.method != "ping"
 
     async def notified(self, method: str, params: Json, session: RpcSession) -> None:
         self.notices.append(method)
@@ -406,3 +410,54 @@ def test_an_id_may_be_used_again_as_soon_as_its_reply_is_there() -> None:
 
     talk(BEGIN, echo, replied, echo, sink=sink, start=False)
     assert [("result" in message) for message in sink.messages if message.get("id") == 1] == [True, True]
+
+
+def test_one_session_has_only_so_many_commands_under_way_and_the_rest_begin_in_their_order() -> None:
+    contract, taken = Ledger(), Collected()
+
+    async def look() -> None:
+        while not any(message.get("id") == "ping" for message in taken.messages):
+            await asyncio.sleep(0)
+        assert contract.waits == list(range(PLACES))  # and a ping was answered beside them
+        contract.gate.set()
+
+    waits = [request(number, "wait") for number in range(10 * PLACES)]
+    talk(*waits, request("ping", "ping"), look, contract=contract, sink=taken)
+    assert contract.waits == contract.done == list(range(10 * PLACES))
+
+
+def test_a_command_that_waits_for_its_turn_can_be_taken_back_and_what_writes_is_finished() -> None:
+    last, write = PLACES + 1, PLACES
+    contract = Ledger(**{"one": Effect.READS})
+    contract.effects[write] = Effect.WRITES
+    taken = Collected()
+
+    async def leave() -> None:
+        await until_begun(contract, PLACES)
+        asyncio.get_running_loop().call_later(0.05, contract.gate.set)
+
+    waits = [request(number, "wait") for number in range(PLACES + 2)]
+    cancelled = [note("notifications/cancelled", requestId=number) for number in (write, last, 0)]
+    talk(*waits, *cancelled, leave, contract=contract, sink=taken)
+    assert contract.stopped == [0]
+    assert write in contract.done
+    assert last not in contract.waits
+    assert {message["id"] for message in taken.messages} == {"init", *range(1, PLACES)}
+
+
+async def until_begun(contract: Ledger, count: int) -> None:
+    while len(contract.waits) < count:
+        await asyncio.sleep(0)
+
+
+def test_a_command_that_asks_its_client_leaves_its_place_to_others_meanwhile() -> None:
+    contract, taken = Ledger(), Collected()
+
+    async def answered() -> None:
+        while not any(message.get("id") == "echo" for message in taken.messages):
+            await asyncio.sleep(0)
+
+    asks = [request(number, "ask") for number in range(2 * PLACES)]
+    replies = [{"jsonrpc": "2.0", "id": f"ask-{number + 1}", "result": {}} for number in range(2 * PLACES)]
+    talk(*asks, request("echo", "echo"), answered, *replies, contract=contract, sink=taken)
+    assert [taken.by_id(number)["result"] for number in range(2 * PLACES)] == [{"answer": {}}] * 2 * PLACES

@@ -186,7 +186,7 @@ def _add_service(api: FastAPI, backend: Backend, metrics: Metrics) -> None:
         request.scope[_ROUTE] = "/metrics"
         if not _grant(request).sees_all:
             raise ForbiddenError("only a token that is bound to no users or scopes reads the metrics")
-        return Response(metrics.text(), media_type=CONTENT_TYPE)
+        return Response(await metrics.text(), media_type=CONTENT_TYPE)
 
     @api.get("/openapi.json", include_in_schema=False)
     async def openapi(request: Request) -> Response:

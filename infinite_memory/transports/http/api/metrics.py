@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from infinite_memory import __version__
 from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.stats import State
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -22,9 +23,11 @@ class Metrics:
     """One server's figures. *built* gives the engine, None while it is being built."""
 
     def __init__(self, built: Callable[[], Engine | None]) -> None:
+        self._built = built
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        self._registry.register(_Memory(built))
+        self._memory = _Memory()
+        self._registry.register(self._memory)
         labels = ("method", "route", "status")
         self._requests = Counter("infinite_memory_http_requests", "Requests", labels, registry=self._registry)
         self._seconds = Histogram(
@@ -37,24 +40,25 @@ class Metrics:
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
-    def text(self) -> bytes:
+    async def text(self) -> bytes:
         """Write all figures in Prometheus's text format."""
+        engine = self._built()
+        self._memory.state = await engine.stats.state() if engine is not None else None
         return generate_latest(self._registry)
 
 
 class _Memory(Collector):
     """The state of the memory at the moment it is asked."""
 
-    def __init__(self, built: Callable[[], Engine | None]) -> None:
-        self._built = built
+    def __init__(self) -> None:
+        self.state: State | None = None
 
     def describe(self) -> Iterator[Metric]:
         return iter(())  # asked for at registration, when there is no engine yet
 
     def collect(self) -> Iterator[Metric]:
         yield InfoMetricFamily("infinite_memory", "The program", {"version": __version__})
-        engine = self._built()
-        state = engine.stats.state() if engine is not None else None
+        state = self.state
         ready = state is not None and state.model == "ready"
         count = state.indexed if state is not None else None
         yield GaugeMetricFamily("infinite_memory_model_ready", "1 when the model is loaded", float(ready))

@@ -1,0 +1,1 @@
+"""The vector index on a Milvus server, which several machines may share."""

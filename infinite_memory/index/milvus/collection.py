@@ -1,0 +1,106 @@
+"""One collection of a server as its rows are asked for, and the collections that there are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from infinite_memory.errors import SidecarNotReadyError
+from infinite_memory.index.milvus.connection import LOAD_TIMEOUT_S, MAX_ROWS, Connection, Row
+
+if TYPE_CHECKING:
+    from pymilvus import CollectionSchema, MilvusClient
+    from pymilvus.milvus_client.index import IndexParams
+
+    Design = Callable[[MilvusClient], tuple[CollectionSchema, IndexParams]]
+    """Returns the fields of a collection and how they are indexed."""
+
+PAGE_ROWS = 4096  # read in one call: made into Python values in some milliseconds
+ROWS_AT_ONCE = 512  # written in one call: a megabyte of vectors
+
+
+def list_collections(connection: Connection) -> list[str]:
+    """Return the names of all collections."""
+    with connection.call() as (client, timeout_s):
+        return [str(name) for name in client.list_collections(timeout=timeout_s)]
+
+
+class Collection:
+    """A collection that is loaded. Methods may be called from several threads; all raise what `Connection.call` does.
+
+    Raises:
+        SidecarNotReadyError: it was closed.
+    """
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection, self.name = connection, name
+        self._closed = threading.Event()
+
+    @classmethod
+    def create(cls, connection: Connection, name: str, design: Design) -> Collection:
+        """Make a collection and load it."""
+        with connection.call(LOAD_TIMEOUT_S) as (client, timeout_s):
+            schema, params = design(client)
+            client.create_collection(
+                name, schema=schema, index_params=params, consistency_level="Session", timeout=timeout_s
+            )
+        return cls(connection, name)
+
+    def load(self) -> None:
+        """Have the server load it, and wait until all that was written before this moment can be read."""
+        with self._connection.call(LOAD_TIMEOUT_S) as (client, timeout_s):
+            client.load_collection(self.name, timeout=timeout_s)
+            client.query(
+                self.name, filter="", output_fields=["count(*)"], consistency_level="Strong", timeout=timeout_s
+            )
+
+    def drop(self) -> None:
+        """Remove it with all its rows."""
+        with self._connection.call() as (client, timeout_s):
+            client.drop_collection(self.name, timeout=timeout_s)
+
+    def close(self) -> None:
+        """Answer nothing any more; the rows stay on the server."""
+        self._closed.set()
+
+    def check_open(self) -> None:
+        """Raise where it was closed."""
+        if self._closed.is_set():
+            raise SidecarNotReadyError("the index is closed")
+
+    # rows
+
+    def query(
+        self, expression: str, fields: Sequence[str], limit: int = MAX_ROWS, *, eventually: bool = False
+    ) -> list[Row]:
+        """Return the rows that pass, in no order; see `Connection.query`."""
+        self.check_open()
+        return self._connection.query(self.name, expression, fields, limit, eventually=eventually)
+
+    def count(self, expression: str) -> int:
+        """Count the rows that pass."""
+        self.check_open()
+        return self._connection.count(self.name, expression)
+
+    def iterate(self, expression: str, fields: Sequence[str], batch: int = PAGE_ROWS) -> Iterator[list[Row]]:
+        """Yield the rows that pass by rising primary key, some at a time."""
+        self.check_open()
+        return self._connection.iterate(self.name, expression, fields, batch)
+
+    def search(self, vector: Sequence[float], expression: str, fields: Sequence[str], limit: int) -> list[Row]:
+        """Return the rows nearest to *vector*; see `Connection.search`."""
+        self.check_open()
+        return self._connection.search(self.name, vector, expression, fields, limit)
+
+    def upsert(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows over those of the same primary keys."""
+        self.check_open()
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            self._connection.upsert(self.name, rows[first : first + ROWS_AT_ONCE])
+
+    def delete(self, keys: Sequence[str], mark: Mapping[str, Any]) -> None:
+        """Delete rows by their primary keys; see `Connection.delete`."""
+        self.check_open()
+        for first in range(0, len(keys), MAX_ROWS):
+            self._connection.delete(self.name, keys[first : first + MAX_ROWS], mark)

@@ -1,0 +1,96 @@
+"""Creates, opens and replaces indexes on a server; implements `VectorIndexFiles`.
+
+An index is a collection and its notes. It can be loaded once its notes say what it is of; then older ones of the same database and
+vector space go. Its name begins with `NAME`, the format and the moment in which it was made.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import secrets
+import time
+from typing import ClassVar
+
+from infinite_memory.errors import SidecarDamagedError, SidecarError
+from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.milvus import schema
+from infinite_memory.index.milvus.collection import Collection, list_collections
+from infinite_memory.index.milvus.connection import Connection
+from infinite_memory.index.milvus.milvus_index import MilvusIndex
+from infinite_memory.index.milvus.notes import Notebook, Notes
+
+log = logging.getLogger(__name__)
+
+NAME = "infinite_memory"
+ABANDONED_S = 7 * 86_400  # an index that nobody finished in so long, nobody will
+
+
+class MilvusIndexFiles:
+    """The indexes on one server whose names begin alike."""
+
+    is_shared: ClassVar[bool] = True
+
+    def __init__(self, uri: str, token: str | None, *, timeout_s: float, name: str = NAME) -> None:
+        self._connection = Connection(uri, token, timeout_s)
+        self._notebook = Notebook(self._connection)
+        self._saved: set[str] = set()
+        self._prefix = f"{name}_{schema.FORMAT}_"
+
+    def create(self, space: str, dim: int) -> MilvusIndex:
+        """Return an empty index for vectors of one space; what was saved stays until the next `save`."""
+        name = f"{self._prefix}{int(time.time() * 1000):013d}_{secrets.token_hex(4)}"
+        rows = Collection.create(self._connection, name, lambda client: schema.make_schema(client, dim))
+        return MilvusIndex(rows, Notes(self._notebook, name), space, dim)
+
+    def load(self, database: str, space: str, dim: int) -> tuple[MilvusIndex, bytes]:
+        """Open the newest index that was saved, with the change token up to which it is current.
+
+        Raises:
+            SidecarDamagedError: there is none of this database, vector space and dimension.
+            IndexUnavailableError: the server cannot be asked.
+        """
+        headers = self._notebook.headers()
+        for name in reversed(self._names()):
+            header = headers.get(name, {})
+            if (header.get("database"), header.get("space"), header.get("dim")) == (database, space, dim):
+                rows = Collection(self._connection, name)
+                rows.load()
+                return MilvusIndex(rows, Notes(self._notebook, name), space, dim), base64.b64decode(header["token"])
+        raise SidecarDamagedError(
+            f"Milvus holds no index of the database {database!r} and the vector space {space!r} with {dim} dimensions"
+        )
+
+    def save(self, sidecar: VectorIndex, database: str, token: bytes) -> None:
+        """Note up to where *sidecar* is level; the first time older indexes of the same go.
+
+        Raises:
+            SidecarError: it could not be noted.
+        """
+        if not isinstance(sidecar, MilvusIndex):
+            raise TypeError(f"{type(sidecar).__name__} is not a MilvusIndex")
+        header = {"database": database, "space": sidecar.space, "dim": sidecar.dim}
+        sidecar.notes.write_header(header | {"token": base64.b64encode(token).decode("ascii")})
+        if sidecar.name not in self._saved:
+            self._saved.add(sidecar.name)
+            self._remove_older(sidecar.name, database, sidecar.space)
+
+    def _names(self) -> list[str]:
+        """Return the collections that are indexes of ours, the oldest first."""
+        return sorted(name for name in list_collections(self._connection) if name.startswith(self._prefix))
+
+    def _remove_older(self, newest: str, database: str, space: str) -> None:
+        headers = self._notebook.headers()
+        for name in self._names():
+            header = headers.get(name)
+            is_same = header is not None and (header["database"], header["space"]) == (database, space)
+            if name < newest and (is_same or (header is None and self._is_abandoned(name))):
+                try:
+                    Collection(self._connection, name).drop()
+                    self._notebook.remove(name)
+                except SidecarError as exc:  # another daemon may be removing it
+                    log.info("an older index stays: %s", exc, extra={"event": "index_not_removed"})
+
+    def _is_abandoned(self, name: str) -> bool:
+        made_ms = int(name.removeprefix(self._prefix).partition("_")[0])
+        return time.time() - made_ms / 1000 > ABANDONED_S

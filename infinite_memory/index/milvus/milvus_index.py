@@ -1,0 +1,340 @@
+"""The vector index on a Milvus server; implements `VectorIndex`.
+
+Writes of this process are serialised, and each looks first at what the server has: an older revision is left out. Two processes that
+write one memory in the same moment may still leave the older one; whoever follows the store's feed sees that and writes it again.
+
+Why what is asked by ids is read without waiting: the server shows a write to a reader of the same session only with its next time tick,
+up to .2 s later. Ids are asked for with every write, so what this process wrote of late is remembered here instead (`RecentWrites`).
+Questions, listings and counts wait for the tick, where something was written just before.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from infinite_memory.index.base import Hit, ImportanceDecay, Neighbours, Page
+from infinite_memory.index.batches import in_columns, usable_vectors
+from infinite_memory.index.filters import Field, Within, to_conditions
+from infinite_memory.index.id_map import to_key
+from infinite_memory.index.metadata_table import milliseconds_up
+from infinite_memory.index.milvus import notes, schema
+from infinite_memory.index.milvus.collection import Collection
+from infinite_memory.index.milvus.connection import MAX_ROWS, Row
+from infinite_memory.index.milvus.expressions import among, to_expression
+from infinite_memory.index.milvus.notes import Notes
+from infinite_memory.index.milvus.ordering import first_by_time, first_by_weight
+from infinite_memory.index.milvus.recent_writes import CONVERSATION, FIELDS, Known, RecentWrites
+from infinite_memory.index.pagination import Cursor
+from infinite_memory.models import Filter, IndexBatch, IndexRow, MemoryId, ScopeId
+
+if TYPE_CHECKING:
+    from infinite_memory.models import Vectors
+
+BATCH_ROWS = 512  # memories written together
+IDS_AT_ONCE = 4096  # in one expression: a hundred kilobytes
+MIN_HITS, GROWTH_FACTOR = 32, 4
+COUNTERS = 8  # scopes counted side by side
+COUNTED_S = 1.0  # for how long the sizes of scopes are believed where nothing is written here
+
+_VECTORS = f"{schema.WINDOWS} > 0"
+_PENDING = f"{schema.MEMORIES} and {schema.WINDOWS} == 0"
+
+
+class MilvusIndex:
+    """One collection with its notes. Methods may be called from several threads; each may raise `IndexUnavailableError`."""
+
+    is_remote: ClassVar[bool] = True
+
+    def __init__(self, rows: Collection, noted: Notes, space: str, dim: int) -> None:
+        self._rows, self._notes, self.space, self.dim = rows, noted, space, dim
+        self._archived: frozenset[ScopeId] = frozenset()
+        self._writing = threading.Lock()
+        self._recent = RecentWrites()
+        self._sizes: tuple[float, Mapping[ScopeId, int]] | None = None
+        self._mark = schema.make_mark(dim)
+
+    @property
+    def name(self) -> str:
+        """The name of its collection."""
+        return self._rows.name
+
+    @property
+    def notes(self) -> Notes:
+        """What is noted beside the rows."""
+        return self._notes
+
+    # writing
+
+    def upsert(self, rows: Iterable[IndexRow]) -> None:
+        """Add rows, or replace those whose revision is older than the given one; see `VectorIndex.upsert`."""
+        for batch in in_columns(rows, BATCH_ROWS):
+            self.upsert_batch(batch)
+
+    def upsert_batch(self, rows: IndexBatch) -> None:
+        """Add or replace as `upsert` does; others who write wait meanwhile."""
+        counts, vectors = usable_vectors(rows, self.space, self.dim)
+        with self._writing:
+            known = self._find(rows.memory_ids())
+            is_news = np.array(
+                [_is_news(known.get(one), *brought) for one, *brought in zip(rows.memory_ids(), rows.revisions, counts, strict=True)],
+                np.bool_,
+            )  # fmt: skip
+            vectors, counts = vectors[np.repeat(is_news, counts)], counts[is_news]
+            rows = rows.take(np.flatnonzero(is_news).tolist())
+            if not len(rows):
+                return
+            written = list(schema.to_rows(rows, counts.tolist(), vectors))
+            self._rows.upsert(written)
+            self._delete(_surplus(known, rows.memory_ids(), counts.tolist()))
+            self._recent.wrote(Known.of(row) for row in written if row[schema.WINDOW] == 0)
+            self._sizes = None
+        self._notes.add(notes.TAG, (key for keys in rows.tag_keys for key in keys))
+        self._notes.add(notes.SCOPE, rows.scope_ids)
+
+    def remove(self, memory_ids: Iterable[MemoryId]) -> None:
+        """Take memories out; unknown ids are ignored."""
+        remaining = iter(memory_ids)
+        while batch := list(islice(remaining, IDS_AT_ONCE)):
+            with self._writing:
+                known = self._find(batch)
+                self._delete(
+                    [schema.window_key(one, at) for one, was in known.items() for at in range(max(was.windows, 1))]
+                )
+                self._recent.removed(known)
+
+    def remove_scope(self, scope_id: ScopeId) -> None:
+        """Take all memories of a scope out."""
+        with self._writing:
+            every = among(schema.SCOPE, [scope_id])
+            for page in self._rows.iterate(every, [schema.KEY, schema.MEMORY]):
+                self._delete([row[schema.KEY] for row in page])
+                self._recent.removed(schema.to_memory_id(row) for row in page)
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        if keys:
+            self._rows.delete(keys, self._mark)
+            self._sizes = None
+
+    def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
+        """Leave these scopes out wherever a filter names no scopes."""
+        self._archived = frozenset(scope_ids)
+
+    # finding
+
+    def _expression(self, where: Filter, base: str = schema.MEMORIES) -> str:
+        return to_expression(to_conditions(where, self._archived), base)
+
+    def search(self, vector: Vectors, k: int, where: Filter) -> list[Hit]:
+        """Find the memories nearest to *vector* among those that pass *where*; see `VectorIndex.search`.
+
+        Rows of a memory that was found are left out of the next search, so that many windows of few memories hide no other.
+
+        Raises:
+            ValueError: *vector* is not of shape ``(dim,)``.
+        """
+        if vector.shape != (self.dim,):
+            raise ValueError(f"a vector of shape {vector.shape} cannot be sought among vectors of {self.dim}")
+        self._rows.check_open()
+        if k <= 0:
+            return []
+        wanted = vector.tolist() + [0.0] * (schema.MIN_DIM - self.dim)
+        expression = self._expression(where, _VECTORS)
+        fields = [schema.MEMORY, schema.WINDOW, schema.WINDOWS, schema.OCCURRED]
+        best: dict[str, Row] = {}
+        limit = min(MAX_ROWS, max(MIN_HITS, 2 * k))
+        while True:
+            others = f" and {among(schema.MEMORY, best, is_negated=True)}" if best else ""
+            found = self._rows.search(wanted, expression + others, fields, limit)
+            for row in found:
+                best.setdefault(row[schema.MEMORY], row)
+            if len(found) < limit or _is_settled(best, k, found[-1]):
+                break
+            limit = min(MAX_ROWS, limit * GROWTH_FACTOR)
+        return [_to_hit(row) for row in sorted(best.values(), key=_rank)[:k]]
+
+    def list_page(self, where: Filter, limit: int, cursor: str | None, newest_first: bool) -> Page:
+        """List memories that pass *where* by the time they happened, then by id; see `VectorIndex.list_page`.
+
+        Raises:
+            InvalidRequestError: *cursor* was not made by this method, or for the other direction.
+        """
+        after = None if cursor is None else Cursor.parse(cursor, newest_first)
+        expression = self._expression(where)
+        total = self._rows.count(expression)
+        if after is not None:
+            sign, field = "<" if newest_first else ">", schema.OCCURRED
+            same = f'{field} == {after.occurred_ms} and {schema.MEMORY} {sign} "{after.key.hex()}"'
+            expression += f" and ({field} {sign} {after.occurred_ms} or ({same}))"
+        listed = first_by_time(self._rows, expression, schema.OCCURRED, limit + 1, newest_first=newest_first)
+        if limit <= 0:
+            return Page((), total, cursor if listed else None)
+        shown, following = listed[:limit], None
+        if len(listed) > limit:
+            last = shown[-1]
+            following = Cursor(newest_first, last[schema.OCCURRED], bytes.fromhex(last[schema.MEMORY])).format()
+        return Page(tuple(map(schema.to_memory_id, shown)), total, following)
+
+    def top_by_weight(self, where: Filter, limit: int, decay: ImportanceDecay) -> list[MemoryId]:
+        """List the memories that pass *where* by falling weight; see `VectorIndex.top_by_weight`."""
+        return first_by_weight(self._rows, self._expression(where), limit, decay)
+
+    def count(self, where: Filter) -> int:
+        """Count the memories that pass *where*."""
+        return self._rows.count(self._expression(where))
+
+    def count_by_time(self, where: Filter, edges: Sequence[dt.datetime]) -> list[int]:
+        """Count the memories that pass *where* between each of *edges*, which rise, and the next (half open)."""
+        conditions = to_conditions(where, self._archived)
+        bounds = [milliseconds_up(edge) for edge in edges]
+        return [
+            self._rows.count(to_expression([*conditions, Within(Field.OCCURRED, start, end)]))
+            for start, end in pairwise(bounds)
+        ]
+
+    def count_by_scope(self) -> Mapping[ScopeId, int]:
+        """Count the memories of each scope that has any, archived ones too."""
+        counted, now = self._sizes, time.monotonic()
+        if counted is not None and now - counted[0] < COUNTED_S:
+            self._rows.check_open()
+            return counted[1]
+        with ThreadPoolExecutor(COUNTERS) as pool:
+            scope_ids = [ScopeId(one) for one in self._notes.list(notes.SCOPE)]
+            counts = pool.map(
+                lambda one: self._rows.count(f"{schema.MEMORIES} and {among(schema.SCOPE, [one])}"), scope_ids
+            )
+            sizes = {scope_id: count for scope_id, count in zip(scope_ids, counts, strict=True) if count}
+        self._sizes = now, sizes
+        return sizes
+
+    def count_conversations(self, where: Filter) -> int:
+        """Count the distinct conversation ids, ignoring case, of memories that pass *where*; reads that field of all of them."""
+        expression = f'{self._expression(where)} and {CONVERSATION} != ""'
+        pages = self._rows.iterate(expression, [CONVERSATION], MAX_ROWS)
+        return len({row[CONVERSATION] for page in pages for row in page})
+
+    # memories by id
+
+    def _find(self, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Known]:
+        """Return what is known of memories, without waiting for the server's clock."""
+        recent = self._recent.among(memory_ids)
+        found = {memory_id: known for memory_id, known in recent.items() if known is not None}
+        asked = [one for one in memory_ids if one not in recent and to_key(one) is not None]
+        for first in range(0, len(asked), IDS_AT_ONCE):
+            ids = among(schema.KEY, asked[first : first + IDS_AT_ONCE])
+            rows = self._rows.query(ids, FIELDS, eventually=True)
+            found |= {known.memory_id: known for known in map(Known.of, rows)}
+        self._rows.check_open()
+        return found
+
+    def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
+        """Return the scope of memories; unknown ids are left out."""
+        return {one: known.scope_id for one, known in self._find(list(memory_ids)).items()}
+
+    def get_revisions(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, int]:
+        """Return the revision at which memories are known; unknown ids are left out."""
+        return {one: known.revision for one, known in self._find(list(memory_ids)).items()}
+
+    def neighbours(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, Neighbours]:
+        """Return what was said before and after memories in their conversations."""
+        asked = {one: known for one, known in self._find(list(memory_ids)).items() if known.conversation}
+        turns: dict[tuple[str, str], list[tuple[int, MemoryId]]] = defaultdict(list)
+        for known in self._said({one.conversation for one in asked.values()}, {one.scope_id for one in asked.values()}):
+            turns[known.scope_id, known.conversation].append((known.occurred_ms, known.memory_id))
+        beside: dict[MemoryId, Neighbours] = {}
+        for conversation in turns.values():
+            ordered = [None, *(one for _, one in sorted(conversation)), None]
+            for before, memory_id, after in zip(ordered, ordered[1:], ordered[2:], strict=False):
+                if memory_id in asked:
+                    beside[memory_id] = Neighbours(before, after)
+        return beside
+
+    def _said(self, conversations: Iterable[str], scope_ids: Iterable[ScopeId]) -> Iterator[Known]:
+        """Yield all memories of conversations in scopes, what was written of late as it is now."""
+        named = set(conversations)
+        if not named:
+            return
+        recent = self._recent.all()
+        yield from (one for one in recent.values() if one is not None and one.conversation in named)
+        expression = f"{schema.MEMORIES} and {among(CONVERSATION, named)} and {among(schema.SCOPE, scope_ids)}"
+        found = self._rows.query(expression, FIELDS, eventually=True)
+        pages = [found] if len(found) < MAX_ROWS else self._rows.iterate(expression, FIELDS)
+        yield from (Known.of(row) for page in pages for row in page if row[schema.MEMORY] not in recent)
+
+    def pending(self, limit: int) -> Sequence[MemoryId]:
+        """List at most *limit* memories without a vector of the current space, oldest first."""
+        oldest = first_by_time(self._rows, _PENDING, schema.CREATED, limit, newest_first=False)
+        return list(map(schema.to_memory_id, oldest))
+
+    def count_pending(self) -> int:
+        """Count the memories without a vector of the current space."""
+        return self._rows.count(_PENDING)
+
+    def iter_revisions(self) -> Iterator[Mapping[MemoryId, int]]:
+        """Yield the revision of every memory, by rising id."""
+        for page in self._rows.iterate(schema.MEMORIES, [schema.MEMORY, schema.REVISION]):
+            revisions = {schema.to_memory_id(row): int(row[schema.REVISION]) for row in page}
+            yield dict(sorted(revisions.items()))
+
+    def tags(self, start: int, limit: int) -> Sequence[str]:
+        """List tag keys in the order in which they were first seen."""
+        self._rows.check_open()
+        return self._notes.list(notes.TAG)[start : start + limit]
+
+    # upkeep
+
+    @property
+    def dead_count(self) -> int:
+        """None: the server compacts by itself."""
+        return 0
+
+    def compact(self, *, all_rows: bool = False) -> int:
+        """Return 0: the server compacts by itself."""
+        self._rows.check_open()
+        return 0
+
+    def close(self) -> None:
+        """Answer nothing any more; what was written is on the server."""
+        self._rows.close()
+
+
+def _is_news(known: Known | None, revision: int, count: int) -> bool:
+    """True for a row that is newer than what is known, or brings the vectors that it lacks."""
+    return (
+        known is None or revision > known.revision or (revision == known.revision and not known.windows and count > 0)
+    )
+
+
+def _surplus(known: Mapping[MemoryId, Known], memory_ids: Sequence[MemoryId], counts: Sequence[int]) -> list[str]:
+    """Return the keys of windows that memories had and have no more."""
+    return [
+        schema.window_key(memory_id, window)
+        for memory_id, count in zip(memory_ids, counts, strict=True)
+        if (was := known.get(memory_id)) is not None
+        for window in range(max(count, 1), was.windows)
+    ]
+
+
+def _score(row: Row) -> float:
+    return round(min(1.0, max(-1.0, float(row["distance"]))), 6)
+
+
+def _rank(row: Row) -> tuple[float, int, str]:
+    return -_score(row), -row[schema.OCCURRED], row[schema.MEMORY]
+
+
+def _to_hit(row: Row) -> Hit:
+    return Hit(schema.to_memory_id(row), _score(row), row[schema.WINDOW], row[schema.WINDOWS])
+
+
+def _is_settled(best: Mapping[str, Row], k: int, last: Row) -> bool:
+    """True if no row that was not returned can be among the best *k*: all follow *last*."""
+    return len(best) > k and _score(sorted(best.values(), key=_rank)[k - 1]) > _score(last)

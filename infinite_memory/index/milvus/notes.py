@@ -1,0 +1,146 @@
+"""What is noted of indexes on a server beside their rows, in one small collection: what each is of, its change token, tags and scopes.
+
+A server tells no distinct values of a field; so tags and scopes are noted when they are first seen, each once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from infinite_memory.errors import SidecarError
+from infinite_memory.index.milvus.collection import Collection, list_collections
+from infinite_memory.index.milvus.connection import Connection, Row
+from infinite_memory.index.milvus.schema import MAX_CHARS, MIN_DIM, decode, encode
+
+if TYPE_CHECKING:
+    from pymilvus import CollectionSchema, MilvusClient
+    from pymilvus.milvus_client.index import IndexParams
+
+NAME = "infinite_memory_notes"
+HEADER, TAG, SCOPE = "header", "tag", "scope"
+REFRESH_S = 5.0  # what other daemons noted is read after this long
+OVERLAP_MS = 60_000  # and what they noted so long before what was last seen: clocks differ
+
+
+def make_schema(client: MilvusClient) -> tuple[CollectionSchema, IndexParams]:
+    """Return the fields of the notes; a collection without vectors is none, so each has one."""
+    from pymilvus import DataType
+
+    schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+    schema.add_field("pk", DataType.VARCHAR, is_primary=True, max_length=64)
+    schema.add_field("owner", DataType.VARCHAR, max_length=255)
+    schema.add_field("kind", DataType.VARCHAR, max_length=16)
+    schema.add_field("text", DataType.VARCHAR, max_length=8 * MAX_CHARS)
+    schema.add_field("at", DataType.INT64)
+    schema.add_field("vector", DataType.FLOAT_VECTOR, dim=MIN_DIM)
+    params = client.prepare_index_params()
+    params.add_index("vector", index_type="FLAT", metric_type="IP")
+    return schema, params
+
+
+class Notebook:
+    """The notes of all indexes on a server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._opening = threading.Lock()
+        self._rows: Collection | None = None
+
+    def rows(self) -> Collection:
+        """Return the collection, which is made where it is missing."""
+        with self._opening:
+            if self._rows is None:
+                self._rows = self._open()
+            return self._rows
+
+    def _open(self) -> Collection:
+        if NAME not in list_collections(self._connection):
+            try:
+                Collection.create(self._connection, NAME, make_schema)
+            except SidecarError:
+                if NAME not in list_collections(self._connection):  # or another daemon was faster
+                    raise
+        rows = Collection(self._connection, NAME)
+        rows.load()
+        return rows
+
+    def headers(self) -> dict[str, dict[str, Any]]:
+        """Return what was noted of each index that was saved, by the name of its collection."""
+        found = self.rows().query(f'kind == "{HEADER}"', ["owner", "text"])
+        return {row["owner"]: json.loads(row["text"]) for row in found}
+
+    def remove(self, owner: str) -> None:
+        """Remove all that was noted of an index."""
+        rows = self.rows()
+        keys = [row["pk"] for page in rows.iterate(f'owner == "{owner}"', ["pk"]) for row in page]
+        rows.delete(keys, _note("", "mark", "", "", 0))
+
+
+def _note(owner: str, kind: str, name: str, text: str, at_ms: int) -> Row:
+    key = hashlib.sha256(f"{owner}:{kind}:{name}".encode()).hexdigest()
+    return {"pk": key, "owner": owner, "kind": kind, "text": text, "at": at_ms, "vector": [0.0] * MIN_DIM}
+
+
+class Notes:
+    """The notes of one index. Methods may be called from several threads."""
+
+    def __init__(self, notebook: Notebook, owner: str) -> None:
+        """Take the notes of all indexes, and the name of this one's collection."""
+        self._notebook, self._owner = notebook, owner
+        self._lock = threading.Lock()
+        self._seen: dict[str, dict[str, None]] = {
+            TAG: {},
+            SCOPE: {},
+        }  # as encoded, in the order in which they were first seen
+        self._newest_ms = 0
+        self._read_at = -REFRESH_S
+
+    # what the index is of
+
+    def write_header(self, header: Mapping[str, Any]) -> None:
+        """Note what the index is of, and up to where it is level; that makes it one that can be loaded."""
+        self._notebook.rows().upsert([_note(self._owner, HEADER, "", json.dumps(header), _now_ms())])
+
+    # tags and scopes
+
+    def add(self, kind: str, texts: Iterable[str]) -> None:
+        """Note those of *texts* that were not seen yet."""
+        written = dict.fromkeys(map(encode, texts))
+        with self._lock:
+            unseen = [one for one in written if one not in self._seen[kind]]
+        if unseen:
+            notes = [_note(self._owner, kind, one, one, _now_ms() + number) for number, one in enumerate(unseen)]
+            self._notebook.rows().upsert(notes)
+            with self._lock:
+                self._seen[kind] |= dict.fromkeys(unseen)
+
+    def list(self, kind: str) -> Sequence[str]:
+        """Return what was noted, in the order in which it was first seen here; but what is too long to be told."""
+        self._refresh()
+        with self._lock:
+            seen = list(self._seen[kind])
+        return [text for one in seen if (text := decode(one)) is not None]
+
+    def _refresh(self) -> None:
+        """Read what other daemons noted."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._read_at < REFRESH_S:
+                return
+            self._read_at = now
+            since_ms = self._newest_ms - OVERLAP_MS
+        expression = f'owner == "{self._owner}" and at >= {since_ms} and kind in ["{TAG}", "{SCOPE}"]'
+        found = [row for page in self._notebook.rows().iterate(expression, ["kind", "text", "at"]) for row in page]
+        with self._lock:
+            for row in sorted(found, key=lambda one: (one["at"], one["text"])):
+                self._seen[row["kind"]].setdefault(row["text"])
+                self._newest_ms = max(self._newest_ms, row["at"])
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

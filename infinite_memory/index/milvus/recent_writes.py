@@ -1,0 +1,74 @@
+"""What this process wrote into an index in the last seconds, which a read that waits for nothing may not show yet."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from infinite_memory.index.milvus import schema
+from infinite_memory.index.milvus.connection import Row
+from infinite_memory.models import FILTERED, MemoryId, ScopeId
+
+REMEMBERED_S = 30.0
+"""For how long: a server shows a write to everybody within a fraction of a second, one that is overloaded within some seconds."""
+
+CONVERSATION = FILTERED["conversation_id"].column
+FIELDS = (schema.MEMORY, schema.SCOPE, schema.REVISION, schema.WINDOWS, schema.OCCURRED, CONVERSATION)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one memory beside its vectors."""
+
+    memory_id: MemoryId
+    scope_id: ScopeId
+    revision: int
+    windows: int
+    occurred_ms: int
+    conversation: str
+
+    @classmethod
+    def of(cls, row: Row) -> Known:
+        """Take it from the row that stands for a memory, of which `FIELDS` were asked for."""
+        return cls(MemoryId(row[schema.MEMORY]), ScopeId(row[schema.SCOPE]), *(row[name] for name in FIELDS[2:]))
+
+
+class RecentWrites:
+    """The memories that were written and removed. Methods may be called from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._writes: OrderedDict[MemoryId, tuple[float, Known | None]] = OrderedDict()
+
+    def wrote(self, memories: Iterable[Known]) -> None:
+        """Note that memories were written."""
+        self._note({one.memory_id: one for one in memories})
+
+    def removed(self, memory_ids: Iterable[MemoryId]) -> None:
+        """Note that memories were removed."""
+        self._note(dict.fromkeys(memory_ids))
+
+    def _note(self, writes: Mapping[MemoryId, Known | None]) -> None:
+        now = time.monotonic()
+        with self._lock:
+            for memory_id, known in writes.items():
+                self._writes[memory_id] = now, known
+                self._writes.move_to_end(memory_id)
+            while self._writes and next(iter(self._writes.values()))[0] < now - REMEMBERED_S:
+                self._writes.popitem(last=False)
+
+    def among(self, memory_ids: Iterable[MemoryId]) -> dict[MemoryId, Known | None]:
+        """Return those of *memory_ids* that were written (what is known of them) or removed (None) of late."""
+        oldest = time.monotonic() - REMEMBERED_S
+        with self._lock:
+            found = {one: self._writes.get(one) for one in memory_ids}
+        return {one: write[1] for one, write in found.items() if write is not None and write[0] >= oldest}
+
+    def all(self) -> dict[MemoryId, Known | None]:
+        """Return every memory that was written or removed of late."""
+        with self._lock:
+            memory_ids = list(self._writes)
+        return self.among(memory_ids)

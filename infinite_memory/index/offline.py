@@ -1,0 +1,123 @@
+"""What stands for a vector index on a server that does not answer: nothing is found by it, so the words alone are searched."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from infinite_memory.errors import IndexUnavailableError
+from infinite_memory.index.base import Hit, ImportanceDecay, Neighbours, Page
+from infinite_memory.models import Filter, IndexBatch, IndexRow, MemoryId, MemoryRecord, ScopeId
+
+if TYPE_CHECKING:
+    from infinite_memory.models import Vectors
+
+
+class OfflineIndex:
+    """Implements `VectorIndex`: empty for a search by words, an error for all that would be wrong without the rows.
+
+    Args:
+        reason: Why the server cannot be asked.
+        written: Memories that were just written, whose words are to be entered.
+    """
+
+    is_remote: ClassVar[bool] = False
+
+    def __init__(self, reason: str, written: Sequence[MemoryRecord] = ()) -> None:
+        self.reason = reason
+        self._written = {memory.memory_id: memory for memory in written}
+
+    # what a search by words asks for
+
+    def search(self, vector: Vectors, k: int, where: Filter) -> list[Hit]:
+        """Find nothing."""
+        return []
+
+    def list_page(self, where: Filter, limit: int, cursor: str | None, newest_first: bool) -> Page:
+        """Return an empty page: it is asked which of some candidates bear a tag."""
+        return Page((), 0, None)
+
+    def top_by_weight(self, where: Filter, limit: int, decay: ImportanceDecay) -> list[MemoryId]:
+        """List nothing."""
+        return []
+
+    def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
+        """Return the scopes of what was just written; the store is asked for all others."""
+        return {one: self._written[one].scope_id for one in memory_ids if one in self._written}
+
+    def get_revisions(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, int]:
+        """Return the revisions of what was just written."""
+        return {one: self._written[one].revision for one in memory_ids if one in self._written}
+
+    def neighbours(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, Neighbours]:
+        """Know of no conversation; what is written now is read again when the server answers."""
+        return {}
+
+    def tags(self, start: int, limit: int) -> Sequence[str]:
+        """List nothing."""
+        return []
+
+    def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    # what would be wrong
+
+    def _refuse(self) -> IndexUnavailableError:
+        return IndexUnavailableError(self.reason)
+
+    def upsert(self, rows: Iterable[IndexRow]) -> None:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()
+
+    def upsert_batch(self, rows: IndexBatch) -> None:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()
+
+    def remove(self, memory_ids: Iterable[MemoryId]) -> None:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()
+
+    def remove_scope(self, scope_id: ScopeId) -> None:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()
+
+    def count(self, where: Filter) -> int:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()
+
+    def count_by_time(self, where: Filter, edges: Sequence[dt.datetime]) -> list[int]:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()
+
+    def count_by_scope(self) -> Mapping[ScopeId, int]:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()
+
+    def count_conversations(self, where: Filter) -> int:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()
+
+    def pending(self, limit: int) -> Sequence[MemoryId]:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()
+
+    def count_pending(self) -> int:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()
+
+    def iter_revisions(self) -> Iterator[Mapping[MemoryId, int]]:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()
+
+    @property
+    def dead_count(self) -> int:
+        """None."""
+        return 0
+
+    def compact(self, *, all_rows: bool = False) -> int:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()

@@ -1,0 +1,116 @@
+"""A real Milvus server for tests: the standalone server of the package ``milvus``, on ports of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+START_S = 280.0
+TOKEN = "root:Milvus"  # of a server that wants one
+SETTINGS = {
+    "proxy.timeTickInterval": 20,
+    "common.session.ttl": 5,
+    "queryCoord.checkInterval": 50,
+    "queryCoord.distPullInterval": 50,
+}
+"""How often, in ms, the server lets reads see what was written before, and looks for collections to load: by default ten and
+twenty times as seldom, which every test would wait for."""
+
+
+class MilvusServer:
+    """One server with its data in a folder."""
+
+    def __init__(self, folder: Path, *, wants_token: bool = False) -> None:
+        self._folder, self._wants_token = folder, wants_token
+        self.port, self._etcd_port, self._peer_port = (_free_port() for _ in range(3))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def uri(self) -> str:
+        """Where clients reach it."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and return when it answers."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        program = Path(sys.executable).with_name("milvus-server")
+        environ = os.environ | {"ETCD_CONFIG_PATH": str(self._write_etcd_config())}
+        with (self._folder / "output").open("ab") as output:
+            self._process = subprocess.Popen(
+                [
+                    program, "--data", self._folder / "data", "--proxy-port", str(self.port),
+                    *(("--authorization-enabled", "true") if self._wants_token else ()),
+                    "--etcd-port", str(self._etcd_port),
+                    *(part for name, value in SETTINGS.items() for part in ("--extra-config", f"{name}={value}")),
+                ],
+                stdout=output, stderr=output, start_new_session=True, env=environ,
+            )  # fmt: skip
+        try:
+            self._wait(self._process)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _write_etcd_config(self) -> Path:
+        """Give its etcd a port of its own for peers, which is 2380 otherwise, whoever has that."""
+        client, peer = (f"http://127.0.0.1:{port}" for port in (self._etcd_port, self._peer_port))
+        file = self._folder / "etcd.yaml"
+        file.write_text(
+            f"listen-client-urls: {client}\nadvertise-client-urls: {client}\nlisten-peer-urls: {peer}\n"
+            f"initial-advertise-peer-urls: {peer}\ninitial-cluster: default={peer}\n"
+        )
+        return file
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + START_S
+        while not self._answers():
+            assert process.poll() is None, (self._folder / "output").read_text("utf-8", "replace")
+            assert time.monotonic() < deadline, "Milvus did not start"
+            time.sleep(0.5)
+
+    def _answers(self) -> bool:
+        from grpc import RpcError
+        from pymilvus import MilvusClient
+        from pymilvus.exceptions import MilvusException
+
+        try:
+            client = MilvusClient(uri=self.uri, timeout=5, token=TOKEN if self._wants_token else "")
+            client.list_collections(timeout=5)
+            client.close()
+        except (MilvusException, RpcError):  # the library lets some of the latter through
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Stop it in order."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it as a power failure would."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: int) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(number) if number == signal.SIGINT else os.killpg(process.pid, number)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # nothing of it is left running
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
