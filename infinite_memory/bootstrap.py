@@ -25,6 +25,7 @@ from infinite_memory.engine.engine import Engine, Services
 from infinite_memory.engine.events import Events
 from infinite_memory.engine.usage import UsageCounter
 from infinite_memory.errors import ConfigError
+from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.index.text_sync import TextSync
 from infinite_memory.jobs.administration import Administration
@@ -89,6 +90,7 @@ class Application(AbstractAsyncContextManager["Application"]):
             if services.uses is not None:
                 await services.uses.close()
             await services.index.close()
+            await services.index.second.embeddings.close()
             await services.embeddings.close()
             await services.store.close()
 
@@ -156,12 +158,19 @@ class Application(AbstractAsyncContextManager["Application"]):
         )
 
     async def _build(self) -> Engine:
-        embedder, files, text_files, store = await asyncio.to_thread(self._open_parts)
+        embedder, second, files, second_files, text_files, store = await asyncio.to_thread(self._open_parts)
         config = self.config
         embeddings = EmbeddingService(embedder, config.recall.wait_s)
+        second_space = SecondSpace(
+            store,
+            embeddings,
+            EmbeddingService(second, config.recall.wait_s),
+            second_files,
+            config.embedding.second_model,
+        )
         scopes = ScopeCache(store, self._clock)
         index = IndexSync(
-            store, scopes, embeddings, files, TextSync(store, text_files),
+            store, scopes, embeddings, files, TextSync(store, text_files), second_space,
             wait_s=config.recall.wait_s, save_every_s=config.sidecar.save_every_s,
         )  # fmt: skip
         index.subscribe(self.watch.publish)
@@ -184,10 +193,12 @@ class Application(AbstractAsyncContextManager["Application"]):
         self.jobs.start()
         return engine
 
-    def _open_parts(self) -> tuple[Embedder, VectorIndexFiles, TextFiles, Store]:
+    def _open_parts(self) -> tuple[Embedder, Embedder, VectorIndexFiles, VectorIndexFiles, TextFiles, Store]:
         """Import what is heavy; in a thread, so that nobody waits for it who does not need it."""
         from infinite_memory.embedding.factory import open_embedder
+        from infinite_memory.embedding.manifest import SECOND_MODEL
         from infinite_memory.index.text.files import TantivyTextFiles
+        from infinite_memory.index.vector.files import FaissIndexFiles
         from infinite_memory.store.mongo.store import MongoStore
 
         settings, mongodb = self.config.embedding, self.config.mongodb
@@ -204,8 +215,13 @@ class Application(AbstractAsyncContextManager["Application"]):
             precision=settings.precision,
             prepare=settings.prepare,
         )
+        second = open_embedder(SECOND_MODEL, prepare=settings.prepare)
         sidecars = self.home.sidecars
-        return embedder, self._open_index(), TantivyTextFiles(sidecars / "text"), store
+        files, second_files = (
+            self._open_index(),
+            FaissIndexFiles(sidecars / "second"),
+        )  # derived, and quick to make again
+        return embedder, second, files, second_files, TantivyTextFiles(sidecars / "text"), store
 
     def _open_index(self) -> VectorIndexFiles:
         settings = self.config.index
@@ -258,7 +274,7 @@ def check_model(config: Config) -> None:
         ConfigError: ``embedding.truncate_dim`` or ``embedding.precision`` does not fit the model.
     """
     settings = config.embedding
-    if settings != EmbeddingSettings(settings.model, prepare=settings.prepare):
+    if settings != EmbeddingSettings(settings.model, prepare=settings.prepare, second_model=settings.second_model):
         from infinite_memory.embedding.factory import open_embedder
 
         open_embedder(settings.model, truncate_dim=settings.truncate_dim, precision=settings.precision)

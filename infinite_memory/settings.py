@@ -76,7 +76,13 @@ class EmbeddingSettings:
     truncate_dim: int | None = _setting(None, "Cut vectors to this many dimensions", low=8)
     precision: str = _setting("fp32", "Arithmetic of the model", choices=("fp32", "int8"))
     prepare: bool = _setting(
-        True, "Whether the default model is fetched or written in the background where it is missing"
+        True, "Whether the models that come with it are fetched or written in the background where they are missing"
+    )
+    second_model: str = _setting(
+        "auto",
+        "When a second model, which reads other languages than English, is used: from the first such text or question on, always, or"
+        " never",
+        choices=("auto", "always", "off"),
     )
 
 

@@ -30,6 +30,7 @@ VENV = ROOT / ".venv"
 BIN = "Scripts" if os.name == "nt" else "bin"
 TORCH = "torch==2.13.0"
 MODEL = VENV / "share" / "infinite-memory" / "models" / "all-MiniLM-L6-v2"
+SECOND_MODEL = MODEL.with_name("universal-sentence-encoder-multilingual-3")
 LOG = VENV / "setup.log"
 # Not the environment's own interpreter, even when that one runs us: it may be about to be made anew.
 BASE_PYTHON: str = getattr(sys, "_base_executable", sys.executable)
@@ -129,6 +130,17 @@ def make_model(purpose: str) -> bool:
         run("making the model ready", [str(python(VENV)), *prepare])
     except SetupError as exc:
         say(f"{exc}\nno model yet: memories are stored, and found by their words only until a later run makes it")
+        return False
+    return purpose != "test" or make_second_model()
+
+
+def make_second_model() -> bool:
+    """Make the model of other languages ready, for the tests; who runs the program has it made when the first text needs it."""
+    named = ["--model", SECOND_MODEL.name, "--to", str(SECOND_MODEL)]
+    try:
+        run("making the second model ready", [str(python(VENV)), "-m", "infinite_memory.embedding.prepare", *named])
+    except SetupError as exc:
+        say(f"{exc}\nno second model: its tests cannot run")
         return False
     return True
 

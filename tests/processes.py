@@ -24,7 +24,7 @@ from typing import Any, Self
 
 import pytest
 
-from infinite_memory.embedding.manifest import DEFAULT_MODEL, get_folder, is_exported
+from infinite_memory.embedding.manifest import DEFAULT_MODEL, SECOND_MODEL, get_folder, is_exported
 from infinite_memory.errors import StoreUnavailableError
 from infinite_memory.mongod.binary import find_binary
 
@@ -51,6 +51,14 @@ def need_parts() -> None:
         pytest.fail(missing)
     if missing:
         pytest.skip(missing)
+
+
+def need_second_model() -> None:
+    """Skip on a desk, and fail in CI, where the second model is missing."""
+    need_parts()
+    if not is_exported(get_folder(SECOND_MODEL)):
+        missing = "the second model is missing; scripts/test makes it ready"
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
 
 
 class Installation:

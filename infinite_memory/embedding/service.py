@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from infinite_memory.embedding.base import Embedder, Preparing
+from infinite_memory.embedding.languages import is_foreign, judge_by_vocabulary
 from infinite_memory.embedding.vocabulary import READ, Reading
 from infinite_memory.errors import EmbeddingError
 from infinite_memory.models import Embedding
@@ -169,6 +170,16 @@ class EmbeddingService:
         if len(text) <= SHORT_CHARS:
             return self._embedder.reading(text)
         return await asyncio.to_thread(self._embedder.reading, text)
+
+    async def find_foreign(self, texts: Sequence[str]) -> list[bool]:
+        """Tell of each text whether it is in a language that the model does not read; of none while the model is not ready."""
+        if self.state != "ready":
+            return [False] * len(texts)
+        if len(texts) == 1 and len(texts[0]) <= SHORT_CHARS:
+            verdict = judge_by_vocabulary(self._embedder, texts[0])
+            if verdict is not None:
+                return [verdict]
+        return await asyncio.to_thread(lambda: [is_foreign(self._embedder, text) for text in texts])
 
     async def embed_memories(self, texts: Sequence[str], priority: Priority = Priority.STORING) -> list[Embedding]:
         """Embed whole memories, each in as many overlapping windows as its length needs, in order.

@@ -17,6 +17,9 @@ from infinite_memory.models import Window
 OVERLAP_TOKENS = 48
 """A sentence of up to this length that crosses a cut is whole in one of the two windows."""
 
+MAX_OVERLAP_SHARE = 0.4
+"""Of a window, where that is short."""
+
 MAX_WINDOWS = 1280
 """A bound for one memory: about 1 MiB of English prose, three quarters of a minute of one core to embed."""
 
@@ -29,14 +32,14 @@ def cut(text: str, capacity: int, encode: Callable[[str], Encoding]) -> tuple[Wi
 
     Args:
         text: Any text, of any length.
-        capacity: Tokens that a window may hold, special tokens not counted; more than `OVERLAP_TOKENS`.
+        capacity: Tokens that a window may hold, special tokens not counted.
         encode: The model's tokenizer without special tokens and without truncation.
     """
     starts, ends, heads = _tokens(text, encode)
     count = len(starts)
     if count <= capacity:
         return (Window(0, len(text)),)
-    step = capacity - OVERLAP_TOKENS
+    step = capacity - min(OVERLAP_TOKENS, int(capacity * MAX_OVERLAP_SHARE))
     wanted = min(MAX_WINDOWS, 1 + -(-(count - capacity) // step))
     firsts = np.linspace(0, count - capacity, wanted).astype(np.int64)
     windows = []

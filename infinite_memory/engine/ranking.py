@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from infinite_memory.models import MemoryId
 
 MEANING_SHARE = 0.6  # of meaning against words in a hybrid recall; 0.5 to 0.7 are alike
+SECOND_MEANING_SHARE = 0.5  # the same where the second model reads the question; 0.4 to 0.6 differ by a point
 TAG_LIFT = 0.3  # for bearing a tag that the question names; 0.2 to 0.4 are alike
 WINDOW_DISCOUNT = 0.06  # the best of n windows is a luckier draw than one: cosine less this for each e-fold of windows
 MAX_DISCOUNT = 0.12  # reached at eight windows; more was measured to change nothing where texts have that many, and hides longer ones
@@ -24,7 +25,10 @@ MIN_COVERAGE = 0.3  # the same for words: a best match with less than this share
 
 @dataclass(slots=True)
 class Candidate:
-    """One memory that may answer, and what speaks for it. ``cosine`` is discounted for windows; None without a vector."""
+    """One memory that may answer, and what speaks for it.
+
+    ``cosine`` is discounted for windows, and on the scale of the first space where it is of the second; None without a vector.
+    """
 
     memory_id: MemoryId
     cosine: float | None = None
@@ -33,6 +37,7 @@ class Candidate:
     coverage: float = 0.0
     exact_phrase: float = 0.0
     boosted: bool = False
+    is_second: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ that judge each memory themselves there is plain meaning or plain words; nothing
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.embedding.vocabulary import READ
 from infinite_memory.engine.access import Access
+from infinite_memory.engine.candidates import Meaning, Nearness
 from infinite_memory.engine.confidence import confidence_of, trust_in
 from infinite_memory.engine.explanation import (
     MAX_ABOVE,
@@ -27,7 +29,7 @@ from infinite_memory.engine.explanation import (
 from infinite_memory.engine.search import Ranked, Search, Searcher, get_meaning_share, get_note
 from infinite_memory.engine.types import Mode, RecallResult, ScopedFilter
 from infinite_memory.engine.usage import UsageCounter
-from infinite_memory.errors import InvalidRequestError
+from infinite_memory.errors import EmbeddingError, InvalidRequestError
 from infinite_memory.index.base import Spelling, call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Match, MemoryId, MemoryRecord
@@ -168,23 +170,33 @@ class Recall:
         _, narrow = await self._access.resolve(where)
         vector = await self._direction(wanted)
         reading = await self._embeddings.reading(wanted) if isinstance(wanted, str) else READ
+        second = None
+        if isinstance(wanted, str):
+            with contextlib.suppress(EmbeddingError):  # the first space is what is left
+                second = await self._index.second.read(wanted, narrow)
 
-        def near(memory: MemoryRecord, cosine: float) -> Near:
-            trusted = cosine if reading.share == 1 else cosine * trust_in(reading, memory.text)
-            return Near(memory, cosine, confidence_of(trusted))
+        def near(memory: MemoryRecord, hit: Nearness) -> Near:
+            is_read = hit.is_second or reading.share == 1
+            trusted = hit.cosine if is_read else hit.cosine * trust_in(reading, memory.text)
+            return Near(memory, hit.cosine, confidence_of(trusted))
 
         size = max(MIN_COUNT, 2 * k)
         while True:
-            hits = await call(sidecar, lambda size=size: sidecar.search(vector, size, narrow))  # type: ignore[misc]
+            meaning = Meaning(sidecar, vector, second)
+
+            def look(meaning: Meaning = meaning, size: int = size) -> tuple[bool, list[Nearness]]:
+                return meaning.look(size, narrow), meaning.ranked()
+
+            is_exhausted, hits = await call(sidecar, look)
             memories = await self._access.read(sidecar, [hit.memory_id for hit in hits])
             read = [
                 (hit, memory) for hit in hits if (memory := memories.get(hit.memory_id)) is not None and passes(memory)
             ]
             good = await run_at_once_or_in_thread(
                 (memory.text for _, memory in read) if reading.share < 1 else (),
-                lambda read=read: [near(memory, hit.score) for hit, memory in read],  # type: ignore[misc]
+                lambda read=read: [near(memory, hit) for hit, memory in read],  # type: ignore[misc]
             )
-            if len(good) >= k or len(hits) < size:
+            if len(good) >= k or is_exhausted:
                 return good[:k]
             size *= GROWTH_FACTOR
 

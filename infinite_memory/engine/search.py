@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, TypeVar
 from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.embedding.vocabulary import READ, Reading
 from infinite_memory.engine.access import Access
+from infinite_memory.engine.candidates import Sources, gather
 from infinite_memory.engine.confidence import SAME_TEXT, confidence_in, trust_in
 from infinite_memory.engine.entity_mentions import EntityIndex, EntityNames
-from infinite_memory.engine.ranking import MEANING_SHARE, Candidate, discounted, rank
+from infinite_memory.engine.ranking import MEANING_SHARE, SECOND_MEANING_SHARE, Candidate, rank
 from infinite_memory.engine.snippets import best_window
 from infinite_memory.engine.types import Mode, ScopedFilter
 from infinite_memory.errors import EmbeddingError, SidecarNotReadyError
-from infinite_memory.index.base import Hit, ParsedTextQuery, Spelling, TextHit, TextIndex, VectorIndex
+from infinite_memory.index.base import Spelling, VectorIndex
+from infinite_memory.index.second_space import SecondQuestion
 from infinite_memory.index.sync import IndexSync
-from infinite_memory.models import Filter, Match, MemoryId, MemoryRecord, Scope, TagsMode, content_hash
+from infinite_memory.models import Filter, Match, MemoryId, MemoryRecord, Scope, content_hash
 from infinite_memory.settings import RecallSettings
 from infinite_memory.store.base import Store
 from infinite_memory.text.offload import run_at_once_or_in_thread
@@ -56,17 +58,10 @@ _SPELLINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """A question ready to be searched: what may be used of vector and words is there."""
+class Search(Sources):
+    """A question ready to be searched: what may be used of vectors and words is there."""
 
-    sidecar: VectorIndex
-    text: TextIndex | None
-    vector: Vectors | None
-    wording: ParsedTextQuery | None
-    tag_keys: frozenset[str]
-    narrow: Filter
-    mode: Mode
-    note: str | None
+    note: str | None = None
     reading: Reading = READ
 
 
@@ -132,9 +127,21 @@ class Searcher:
             if mode is Mode.SEMANTIC or text is None:
                 raise
             notes.append(f"found by words alone: {exc}")
+        second = None if vector is None else await self._second_question(asked.embedded, narrow, mode, notes)
         note = "; ".join(notes) or None
         reading = READ if vector is None else await self._embeddings.reading(asked.embedded)
-        return scopes, Search(sidecar, text, vector, wording, asked.tag_keys, narrow, mode, note, reading)
+        return scopes, Search(
+            sidecar, text, vector, wording, asked.tag_keys, narrow, mode, second, note=note, reading=reading
+        )
+
+    async def _second_question(self, text: str, narrow: Filter, mode: Mode, notes: list[str]) -> SecondQuestion | None:
+        """Return the question in the second space, if it needs that; where that cannot be had, a note says what is left."""
+        wait_s = self._settings.wait_s if mode is Mode.SEMANTIC else self._settings.model_wait_s
+        try:
+            return await self._index.second.read(text, narrow, wait_s)
+        except EmbeddingError as exc:
+            notes.append(f"other languages than English are found by words, hardly by meaning: {exc}")
+            return None
 
     async def _word_statistics(self, where: ScopedFilter, narrow: Filter) -> Filter | None:
         """Return whose memories tell how rare words are and how they are spelt; None for everybody's, which is quicker."""
@@ -179,7 +186,7 @@ class Searcher:
         pool = max(CANDIDATES, 2 * wanted)
         candidates, exhausted = await self.maybe_in_thread(
             search.sidecar,
-            lambda: _gather(search, pool, beside),
+            lambda: gather(search, pool, beside),
             at_once=pool <= FEW_CANDIDATES and len(query) <= LONG_QUERY_CHARS,
         )
         share = get_meaning_share(search)
@@ -221,6 +228,7 @@ class Searcher:
             return list(matches)
         whole = await self._store.fetch(long, vectors=True)
         share, words = _SHARES[search.mode], None
+        vector = None if search.second is not None and search.second.is_foreign else search.vector
         if search.text is not None and search.wording is not None and search.mode is not Mode.SEMANTIC:
             words = search.wording.share
 
@@ -228,7 +236,7 @@ class Searcher:
             memory = whole.get(match.memory.memory_id)
             if memory is None or memory.text != match.memory.text:
                 return match
-            return dataclasses.replace(match, window=best_window(memory, search.vector, words, share))
+            return dataclasses.replace(match, window=best_window(memory, vector, words, share))
 
         return await run_at_once_or_in_thread(
             (one.text for one in whole.values()), lambda: [told(match) for match in matches]
@@ -250,6 +258,8 @@ def get_note(search: Search, ranked: Ranked) -> str | None:
 
 def get_meaning_share(search: Search) -> float:
     """Return what meaning weighs against words in a search."""
+    if search.mode is Mode.HYBRID and search.second is not None and search.second.is_foreign:
+        return SECOND_MEANING_SHARE
     return _SHARES[search.mode] if search.vector is not None else 0.0
 
 
@@ -266,7 +276,7 @@ def _judging(said: str, search: Search, *, alone: bool) -> Callable[[Candidate, 
         if alone and search.text is not None and search.wording is not None:
             coverage = min(coverage, search.wording.share(memory.text))
         cosine = one.cosine
-        if cosine is not None and search.reading.share < 1:
+        if cosine is not None and search.reading.share < 1 and not one.is_second:
             cosine *= trust_in(search.reading, memory.text)
         return confidence_in(cosine, coverage, one.exact_phrase, place)
 
@@ -297,47 +307,3 @@ def collapse(matches: Sequence[Match]) -> list[Match]:
         else:
             by_text[key] = dataclasses.replace(first, repeated_at=(*first.repeated_at, *match.memory.occurrences))
     return list(by_text.values())
-
-
-def _gather(search: Search, pool: int, beside: Sequence[MemoryId] = ()) -> tuple[list[Candidate], bool]:
-    """Collect candidates from meaning and words, and score each by both, *beside* too; tells whether the pools held all there is."""
-    sidecar, text, vector, wording, narrow = search.sidecar, search.text, search.vector, search.wording, search.narrow
-    # A filter for tags is narrow enough; without one, those who are named get a pool of their own.
-    named = None
-    if search.tag_keys and not narrow.tag_keys:
-        named = dataclasses.replace(narrow, tag_keys=search.tag_keys, tags_mode=TagsMode.ANY)
-    near: dict[MemoryId, Hit] = {}
-    worded: dict[MemoryId, TextHit] = {}
-    exhausted = True
-    for where in (narrow, named) if named is not None else (narrow,):
-        if vector is not None and search.mode in (Mode.HYBRID, Mode.SEMANTIC):
-            hits = sidecar.search(vector, pool, where)
-            exhausted &= len(hits) < pool
-            near |= {hit.memory_id: hit for hit in hits}
-        if text is not None and wording is not None and search.mode is not Mode.SEMANTIC:
-            found = text.search(wording, pool, where)
-            exhausted &= len(found) < pool
-            worded |= {hit.memory_id: hit for hit in found}
-    ids = near.keys() | worded.keys() | set(beside)
-    if vector is not None and (lacking := ids - near.keys()):
-        near |= {
-            hit.memory_id: hit for hit in sidecar.search(vector, len(lacking), Filter(memory_ids=frozenset(lacking)))
-        }
-    if text is not None and wording is not None and (lacking := ids - worded.keys()):
-        worded |= {
-            hit.memory_id: hit for hit in text.search(wording, len(lacking), Filter(memory_ids=frozenset(lacking)))
-        }
-    lifted: frozenset[MemoryId] = frozenset()
-    if search.tag_keys and ids:
-        bearing = Filter(memory_ids=frozenset(ids), tag_keys=search.tag_keys, tags_mode=TagsMode.ANY)
-        lifted = frozenset(sidecar.list_page(bearing, len(ids), None, newest_first=True).memory_ids)
-    return [_candidate(one, near.get(one), worded.get(one), one in lifted) for one in ids], exhausted
-
-
-def _candidate(memory_id: MemoryId, near: Hit | None, worded: TextHit | None, lifted: bool) -> Candidate:
-    made = Candidate(memory_id, boosted=lifted)
-    if near is not None:
-        made.cosine, made.windows = discounted(near.score, near.windows), near.windows
-    if worded is not None:
-        made.words, made.coverage, made.exact_phrase = worded.score, worded.coverage, worded.exact_phrase
-    return made

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.config import Config
+from infinite_memory.embedding.manifest import SECOND_MODEL
 from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.maintenance import FIRST_LOOK_S, Maintenance
@@ -26,6 +27,20 @@ TEXT_CHARS = 400  # characters of each
 MIN_COUNT = 20  # memories below which nothing is said
 FOREIGN_WORDS = 0.25  # share of words spelled out from which a memory counts as foreign
 MANY = 0.2  # share of such memories from which it is said
+
+
+@dataclass(frozen=True, slots=True)
+class SecondModelStats:
+    """The second model: its name, how it is ("off", "not needed", or as a model is), its space and the memories that lack a vector there.
+
+    ``problem`` says what is in its way; None where nothing is.
+    """
+
+    name: str
+    state: str
+    space: str
+    pending: int
+    problem: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +66,7 @@ class Stats:
     sidecar_count: int
     set_aside: int = 0
     language_hint: str | None = None
+    second: SecondModelStats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +160,14 @@ class StatsService:
             sidecar_state=self._index.state,
             sidecar_count=sum(count for scope_id, count in indexed.items() if scope_id in known),
             set_aside=len(await self._maintenance.set_aside(look=False)),
+            second=self.second(),
         )
+
+    def second(self) -> SecondModelStats:
+        """Return how the second model stands; waits for nothing."""
+        space = self._index.second
+        problem = space.problem or space.embeddings.failure
+        return SecondModelStats(SECOND_MODEL, space.state, space.embeddings.space, space.count_pending(), problem)
 
     async def _seen(self, whole: Stats) -> Stats:
         """Count what is seen; what is left of the whole memory's figures is about its parts."""
@@ -158,11 +181,14 @@ class StatsService:
             whole, total=total, by_scope=by_scope, archived={},
             conversations=await call(sidecar, lambda: sidecar.count_conversations(narrow)),
             soft_deleted=len(await self._access.keep_allowed(hidden)), facts=0, set_aside=0, pending=0, last_backup=None,
-            size_bytes=0, sidecar_count=total,
+            size_bytes=0, sidecar_count=total, second=None,
         )  # fmt: skip
 
     async def _language_hint(self) -> str | None:
-        """Look at the newest memories; see `language_hint`."""
+        """Look at the newest memories, where no second model reads them; see `language_hint`."""
+        second = self.second()
+        if second.state != "off" and second.problem is None:
+            return None
         page = await self._memories.list_page(ScopedFilter(None), NEWEST)
         shares = await self._embeddings.spelled_out([memory.text[:TEXT_CHARS] for memory in page.memories])
         return language_hint(shares, self._config.embedding.model)
@@ -183,7 +209,10 @@ class StatsService:
 
         mongodb, sidecar = await tried(self._store.ping()), await tried(self._index.sidecar())
         set_aside = await self._quietly_looked() if look and (mongodb, sidecar) == ("ok", "ok") else None
-        return Health(mongodb, await tried(self._embeddings.ready()), sidecar, tuple(set_aside or ()))
+        model = await tried(self._embeddings.ready())
+        if model == "ok" and self._index.second.embeddings.failure is not None:
+            model = f"the second model: {self._index.second.embeddings.failure}"
+        return Health(mongodb, model, sidecar, tuple(set_aside or ()))
 
     async def _quietly_looked(self) -> Sequence[SetAsideDocument] | None:
         """List what is set aside, or None while the store cannot be read."""
@@ -206,6 +235,6 @@ def language_hint(shares: Sequence[float | None], model: str) -> str | None:
         return None
     return (
         f"{foreign} of the {len(told)} newest memories that tell are in words that the vocabulary of {model} lacks, as another"
-        " language is: they are found by their words, hardly by meaning. A model for several languages (embedding.model)"
-        " embeds them anew in the background."
+        " language is: they are found by their words, hardly by meaning. The second model (embedding.second_model) reads 16"
+        " languages, and embeds them in the background."
     )

@@ -35,6 +35,7 @@ from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.index.readiness import IndexReadiness
 from infinite_memory.index.reconcile import Checked, compare
 from infinite_memory.index.save_policy import SavePolicy
+from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.text_sync import TextSync
 from infinite_memory.index.writer import IndexWriter
 from infinite_memory.models import MemoryId, ScopeId
@@ -55,10 +56,11 @@ class StoreFollower:
     """The job that opens and follows. Used from one event loop; the indexes' work runs in threads."""
 
     def __init__(
-        self, store: Store, scopes: ScopeCache, words: TextSync, writer: IndexWriter, loader: IndexLoader,
-        save_policy: SavePolicy, readiness: IndexReadiness,
+        self, store: Store, scopes: ScopeCache, words: TextSync, second: SecondSpace, writer: IndexWriter,
+        loader: IndexLoader, save_policy: SavePolicy, readiness: IndexReadiness,
     ) -> None:  # fmt: skip
         self._store, self._scopes, self._words, self._writer, self._loader = store, scopes, words, writer, loader
+        self._second = second
         self._save_policy, self._readiness = save_policy, readiness
         self._task: asyncio.Task[None] | None = None
         self._pauses, self._closed = 0, False
@@ -296,6 +298,7 @@ class StoreFollower:
         archived = self._scopes.archived_ids()
         sidecar.set_archived(archived)
         self._words.set_archived(archived)
+        self._second.set_archived(archived)
 
     async def reload_scopes(self, sidecar: VectorIndex, hidden: frozenset[ScopeId]) -> None:
         """Read the scopes again, and the memories of those that are no longer hidden."""
@@ -326,6 +329,7 @@ class StoreFollower:
                 token = self.token
                 await self._words.flush()
                 await self._loader.save(sidecar, token)
+                await self._second.save(token)
 
     def save_soon(self) -> None:
         """Save within a second or two: what was removed for good is to leave the files as well."""

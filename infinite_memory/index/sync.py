@@ -21,6 +21,7 @@ from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.index.readiness import IndexReadiness
 from infinite_memory.index.reconcile import Checked
 from infinite_memory.index.save_policy import SavePolicy
+from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.soundness import Soundness, memories_among
 from infinite_memory.index.text_sync import TextSync
 from infinite_memory.index.writer import IndexWriter
@@ -39,15 +40,15 @@ class IndexSync:
 
     def __init__(
         self, store: Store, scopes: ScopeCache, embeddings: EmbeddingService, files: VectorIndexFiles, words: TextSync,
-        *, wait_s: float, save_every_s: float,
+        second: SecondSpace, *, wait_s: float, save_every_s: float,
     ) -> None:  # fmt: skip
-        self._store, self._scopes, self._words = store, scopes, words
+        self._store, self._scopes, self._words, self.second = store, scopes, words, second
         self._save_policy = SavePolicy(save_every_s)
         self._readiness = IndexReadiness(wait_s)
-        self._writer = IndexWriter(store, words, self._save_policy, self._readiness.opened)
+        self._writer = IndexWriter(store, words, second, self._save_policy, self._readiness.opened)
         self._loader = IndexLoader(store, embeddings, files, self._writer.removals)
         self._follower = StoreFollower(
-            store, scopes, words, self._writer, self._loader, self._save_policy, self._readiness
+            store, scopes, words, second, self._writer, self._loader, self._save_policy, self._readiness
         )
         self._backlog = EmbeddingBacklog(store, embeddings, self.sidecar, self._read_again)
         self._soundness = Soundness(store, self._writer.count_by_scope, self.check, self._read_again)
@@ -60,6 +61,7 @@ class IndexSync:
         self._follower.on_connected = self._backlog.claim
         self._follower.on_open = self._on_open
         embeddings.on_ready = self._backlog.wake
+        second.sidecar, second.on_changed = self.sidecar, self._save_policy.changed
         store.set_aside.on_noted = self._exclude_unreadable
 
     # opening and closing
@@ -80,6 +82,7 @@ class IndexSync:
                 await self.save()
             except (SidecarError, StoreError) as exc:
                 log.warning("the sidecar was not saved: %s", exc, extra={"event": "sidecar_not_saved"})
+        await self.second.close()
         await self._words.close()
         if self._writer.current is not None:
             self._writer.current.close()
@@ -87,6 +90,7 @@ class IndexSync:
     def _on_open(self) -> None:
         self._backlog.wake()
         self._soundness.begin()
+        self.second.open()
 
     @property
     def state(self) -> str:
@@ -324,5 +328,6 @@ class IndexSync:
                 await self._words.interrupt()
                 self._words.purge_soon()
             self._backlog.wake()
+            self.second.open()
             await self.save()
             return sum((await call(sidecar, sidecar.count_by_scope)).values())

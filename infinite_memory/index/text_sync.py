@@ -153,7 +153,7 @@ class TextSync:
 
     async def _level(self, index: TextIndex, sidecar: VectorIndex) -> None:
         """Compare revisions with *sidecar* and mend what differs."""
-        surplus, missing = await asyncio.to_thread(lambda: _differences(index, sidecar))
+        surplus, missing = await asyncio.to_thread(lambda: find_differences(index, sidecar))
         located = await call(sidecar, lambda: sidecar.locate([*surplus, *missing]))
         if surplus := surplus - located.keys():  # some may have been forgotten for good
             index.remove(surplus)
@@ -374,7 +374,7 @@ async def _list_scope(sidecar: VectorIndex, scope_id: ScopeId) -> AsyncIterator[
             return
 
 
-def _differences(index: TextIndex, sidecar: VectorIndex) -> tuple[set[MemoryId], list[MemoryId]]:
+def find_differences(index: TextIndex | VectorIndex, sidecar: VectorIndex) -> tuple[set[MemoryId], list[MemoryId]]:
     """Return what *index* knows and *sidecar* does not, and what it lacks or knows less of, by rising id."""
     entered, known = _each(index.iter_revisions()), _each(sidecar.iter_revisions())
     surplus: set[MemoryId] = set()

@@ -19,6 +19,7 @@ from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.index.readiness import Readiness
 from infinite_memory.index.recent_ids import RecentIds
 from infinite_memory.index.save_policy import SavePolicy
+from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.soundness import memories_among
 from infinite_memory.index.text_sync import TextSync
 from infinite_memory.models import IndexRow, MemoryId, MemoryRecord, ScopeId
@@ -33,9 +34,12 @@ EARLY_WAIT_S = 2.0  # for the index, once MongoDB is there: a new home has its f
 class IndexWriter:
     """The indexes that there are, and all changes to them. Used from one event loop; the work on an index runs in threads."""
 
-    def __init__(self, store: Store, text: TextSync, save_policy: SavePolicy, opened: Readiness) -> None:
+    def __init__(
+        self, store: Store, text: TextSync, second: SecondSpace, save_policy: SavePolicy, opened: Readiness
+    ) -> None:
         """Take the parts; *opened* opens when there is an index in use."""
-        self._store, self._text, self._save_policy, self._opened = store, text, save_policy, opened
+        self._store, self._text, self._second = store, text, second
+        self._save_policy, self._opened = save_policy, opened
         self.current: VectorIndex | None = None
         self.partial: VectorIndex | None = None  # being rebuilt at a start, while the words alone can be searched
         self.next: VectorIndex | None = None  # being built to take the place of the current one; own writes enter both
@@ -68,6 +72,7 @@ class IndexWriter:
                     await self._opened.passed(remaining_s)
         else:
             await self._text.on_upserted(offline or self.current, memories)
+            await self._second.on_upserted(memories)
             self._save_policy.changed()
             self.on_entered(memories)
 
@@ -78,6 +83,7 @@ class IndexWriter:
             began = self.removals.count
             await _upsert(index, early)
             await self._text.on_upserted(index, early)
+            await self._second.on_upserted(early)
             await self.remove(index, self.removals.since(began, [memory.memory_id for memory in early]))
 
     @contextlib.asynccontextmanager
@@ -172,6 +178,7 @@ class IndexWriter:
         self._writes.add(memories)
         await _upsert(index, live)
         await self._text.on_upserted(index, live)
+        await self._second.on_upserted(live)
         self._save_policy.changed()
         self.on_entered(live)
 
@@ -179,11 +186,13 @@ class IndexWriter:
         """Take memories out of *index* and of the words."""
         if gone := list(memory_ids):
             await self._text.removed(index, gone)
+            self._second.removed(gone)
             await call(index, lambda: index.remove(gone))
 
     async def remove_scope(self, index: VectorIndex, scope_id: ScopeId) -> None:
         """Take a scope out of *index* and of the words."""
         self._text.scope_removed(scope_id)
+        self._second.scope_removed(scope_id)
         await call(index, lambda: index.remove_scope(scope_id))
         self._save_policy.changed()
 

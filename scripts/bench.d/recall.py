@@ -1,12 +1,14 @@
 """Measures whether a recall finds what answers: plain dense, plain BM25, grep and ours side by side, by category.
 
     scripts/bench recall --data FOLDER [--queries FILE] [--everywhere] [--modes hybrid,semantic] [--save FOLDER] [--sure] [--home FOLDER]
+    scripts/bench recall --xquad FOLDER [--questions de] [--paragraphs en] [--every 3] [--unrelated] ...
 
-FOLDER holds ``memories.jsonl`` (id, text, timestamp, tags, scope) and ``queries.jsonl`` (id, text, relevant, category, scope); no data
-comes with the project. Memories are stored and questions asked through ``infinite-memory serve``, by `store_memories` and
-`retrieve_memory`. Measures: recall@5 and @10 as the share of the relevant ones found, at least one of them ("any"), all of them
-("all"), MRR and nDCG of the first ten, each with its 95 % interval by bootstrap over questions. `--sure` prints how often a hit
-of each confidence was right.
+FOLDER holds ``memories.jsonl`` (id, text, timestamp, tags, scope) and ``queries.jsonl`` (id, text, relevant, category, scope), with
+`--xquad` the files of XQuAD: questions in one language over paragraphs in the same or another. No data comes with the project. Memories
+are stored and questions asked through ``infinite-memory serve``, by `store_memories` and `retrieve_memory`. Measures: "first" is the share
+of questions whose first hit is right; recall@5 and @10 the share of the relevant ones found, at least one of them ("any"), all of them
+("all"); MRR and nDCG of the first ten; each with its 95 % interval by bootstrap over questions. `--sure` prints how often a hit of each
+confidence was right.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,9 +32,13 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+
+from recall_parts.xquad import read_xquad  # noqa: E402
+
 BATCH = 100
 FIRST = 10
 ROUNDS = 1000
+UNSURE = 0.5  # confidence under which a hit is not to be believed
 
 Ranked = dict[str, list[str]]
 
@@ -76,8 +83,13 @@ class Product:
 
 
 @contextlib.contextmanager
-def product(memories: Sequence[Mapping[str, Any]], home: Path) -> Iterator[tuple[Product, dict[str, str]]]:
-    """Run the product with *memories* in *home*, which is filled once; gives it and the data's id of each memory's own."""
+def product(
+    memories: Sequence[Mapping[str, Any]], home: Path, first_question: str
+) -> Iterator[tuple[Product, dict[str, str]]]:
+    """Run the product with *memories* in *home*, which is filled once; gives it and the data's id of each memory's own.
+
+    *first_question* is asked beforehand, so that a second model that it needs is there.
+    """
     stored = home / "stored.json"
     running = Product(home)
     try:
@@ -85,6 +97,8 @@ def product(memories: Sequence[Mapping[str, Any]], home: Path) -> Iterator[tuple
             stored.write_text(json.dumps(store(running, memories)), "utf-8")
         known = json.loads(stored.read_text("utf-8"))
         running.ask(action="retrieve_memory", query="ready?", filter={"scope": "ALL"})
+        running.ask(action="retrieve_memory", query=first_question, filter={"scope": "ALL"})
+        wait_for_vectors(running)
         yield running, known
     finally:
         running.close()
@@ -168,7 +182,7 @@ def plain(
 
 def measures(relevant: set[str], ids: Sequence[str]) -> dict[str, float]:
     """Give all measures of one question."""
-    made: dict[str, float] = {}
+    made: dict[str, float] = {"first": float(bool(ids) and ids[0] in relevant)}
     for k in (5, 10):
         hits = sum(one in relevant for one in ids[:k])
         made |= {
@@ -221,10 +235,41 @@ def show_sureness(queries: Sequence[Mapping[str, Any]], ranked: Ranked, sure: Ma
     print(f"median confidence of right hits: {np.median(right):.3f}")
 
 
+def read_data(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Read memories and questions."""
+    if arguments.xquad is not None:
+        return read_xquad(
+            arguments.xquad, arguments.questions, arguments.paragraphs or arguments.questions, step=arguments.every,
+            unrelated=arguments.unrelated,
+        )  # fmt: skip
+    return read_lines(arguments.data / "memories.jsonl"), read_lines(
+        arguments.queries or arguments.data / "queries.jsonl"
+    )
+
+
+def wait_for_vectors(running: Product) -> None:
+    """Wait until every memory has all its vectors."""
+    while True:
+        stats = running.ask(action="get_memory_stats")["stats"]
+        second = stats["model"].get("second", {})
+        waiting = stats["pending_embeddings"] + second.get("pending_embeddings", 0)
+        if not waiting and second.get("state") in (None, "off", "not needed", "ready"):
+            return
+        time.sleep(0.5)
+
+
 def main() -> None:
     """Run what the arguments ask for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    sources = parser.add_mutually_exclusive_group(required=True)
+    sources.add_argument("--data", type=Path)
+    sources.add_argument("--xquad", type=Path, help="folder with the files of XQuAD, xquad.LANGUAGE.json")
+    parser.add_argument("--questions", default="de", help="language of XQuAD's questions")
+    parser.add_argument("--paragraphs", help="language of XQuAD's paragraphs (default: that of the questions)")
+    parser.add_argument("--every", type=int, default=1, help="ask every so many of XQuAD's questions")
+    parser.add_argument(
+        "--unrelated", action="store_true", help="ask XQuAD's questions of paragraphs that have no answer"
+    )
     parser.add_argument("--queries", type=Path, help="other questions than FOLDER/queries.jsonl")
     parser.add_argument("--everywhere", action="store_true", help="ask without a scope")
     parser.add_argument("--modes", default="hybrid,semantic,text,fuzzy")
@@ -233,8 +278,7 @@ def main() -> None:
     parser.add_argument("--no-plain", action="store_true", help="leave out the baselines")
     parser.add_argument("--home", type=Path, help="keep the home there, and take what it holds the next time")
     arguments = parser.parse_args()
-    memories = read_lines(arguments.data / "memories.jsonl")
-    queries = read_lines(arguments.queries or arguments.data / "queries.jsonl")
+    memories, queries = read_data(arguments)
     runs: dict[str, Ranked] = {} if arguments.no_plain else plain(memories, queries, arguments.everywhere)
     for name, ranked in runs.items():
         show(name, queries, ranked)
@@ -242,11 +286,14 @@ def main() -> None:
         home = arguments.home or Path(made)
         for mode in arguments.modes.split(","):
             # A process of its own for each mode: none finds the questions embedded already.
-            with product(memories, home) as (running, known):
+            with product(memories, home, queries[0]["text"]) as (running, known):
                 ranked, sure, cpu_ms = ours(running, known, queries, mode, arguments.everywhere)
             runs[mode] = ranked
             show(mode, queries, ranked)
             print(f"{mode:<14}{cpu_ms:.1f} ms of CPU a question")
+            if arguments.unrelated:
+                under = np.mean([not listed or listed[0] < UNSURE for listed in sure.values()])
+                print(f"{mode:<14}best hit under {UNSURE}: {under:.3f}")
             if arguments.sure:
                 show_sureness(queries, ranked, sure)
     if arguments.save:

@@ -21,7 +21,7 @@ HOMES = {
     "tantivy": ("index/text", "text/stemmer.py"),
     "pymilvus": ("index/milvus",),
     "dateparser": ("time_expressions",),
-    "py3langid": ("time_expressions",),
+    "py3langid": ("time_expressions", "embedding/languages.py"),
     "yaml": ("transfer/formats/front_matter.py",),
     "apscheduler": ("jobs/runner.py",),
     "onnxruntime": ("embedding",),

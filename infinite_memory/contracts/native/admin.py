@@ -15,6 +15,7 @@ from infinite_memory.contracts.native.table import TABLE, CommandContext
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.maintenance import Done, Operation
+from infinite_memory.engine.stats import SecondModelStats
 from infinite_memory.errors import InvalidRequestError, truncated_repr
 from infinite_memory.jobs.consolidation import Tidied, Tidying
 from infinite_memory.models import Scope
@@ -106,6 +107,8 @@ async def collect_stats(call: CommandContext) -> Json:
             }
             for job in failing
         ]
+    if one.second is not None:
+        stats["model"]["second"] = _serialize_second(one.second)
     if one.language_hint:
         stats["model"]["hint"] = one.language_hint
     if one.model_failure:
@@ -144,6 +147,15 @@ async def optimize_memory(call: CommandContext) -> Reply:
         reply["operations"] += [result.said for result in results]
         reply["counts"][name] = sum(result.count for result in results)
     return reply | ({"dry_run": True} if dry_run else {})
+
+
+def _serialize_second(second: SecondModelStats) -> Json:
+    figures: Json = {"name": second.name, "state": second.state}
+    if second.state not in ("off", "not needed"):
+        figures |= {"space": second.space, "pending_embeddings": second.pending}
+        if second.problem is not None:
+            figures["problem"] = second.problem
+    return figures
 
 
 def _add_figures(reply: Reply, results: Sequence[Done]) -> None:

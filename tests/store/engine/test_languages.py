@@ -1,4 +1,4 @@
-"""Statistics tell when memories are in a language that the model does not know."""
+"""Statistics tell when memories are in a language that the model does not know, and no second model is to read them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("language", FOREIGN)
-def test_memories_in_a_language_the_model_does_not_know_bring_a_hint(open_memory: Open, language: str) -> None:
+def test_without_a_second_model_memories_in_other_languages_bring_a_hint(open_memory: Open, language: str) -> None:
     async def work() -> None:
-        async with open_memory() as memory:
+        async with open_memory(flags={"embedding.second_model": "off"}) as memory:
             english = [f"The team met in room {n} and agreed on a plan for spring" for n in range(30)]
             foreign = [f"{FOREIGN[language]} {n}" for n in range(10)]
             await memory.ok("store_memories", memories=[{"content": text} for text in english])

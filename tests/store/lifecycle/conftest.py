@@ -15,6 +15,7 @@ from infinite_memory.bootstrap import Application, new_session
 from infinite_memory.clock import Clock, system_clock
 from infinite_memory.config import load_config
 from infinite_memory.embedding.factory import open_embedder
+from infinite_memory.embedding.manifest import SECOND_MODEL
 from infinite_memory.engine.engine import Engine, Services
 from infinite_memory.paths import Home
 from tests.mongo_server import fresh_database, mongo_uri
@@ -38,12 +39,18 @@ def loaded_embedder() -> Embedder:
     return embedder
 
 
+@functools.cache
+def second_embedder() -> Embedder:
+    """Open the second model once for the whole run; it is loaded by the first test that needs it."""
+    return open_embedder(SECOND_MODEL)
+
+
 class OneModelApp(Application):
-    """An app that shares the run's model."""
+    """An app that shares the run's models."""
 
     def _open_parts(self) -> Any:
-        _, *others = super()._open_parts()
-        return loaded_embedder(), *others
+        _, _, *others = super()._open_parts()
+        return loaded_embedder(), second_embedder(), *others
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Data that `scripts/bench recall` reads."""
