@@ -19,7 +19,7 @@ from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import AuthenticationError, ForbiddenError, InfiniteMemoryError, InvalidRequestError
 from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.transports.finishing import Finishing
-from infinite_memory.transports.http.api.auth import Authenticator
+from infinite_memory.transports.http.api.auth import LARGE_REPLY, Authenticator
 from infinite_memory.transports.http.api.backend import Backend
 from infinite_memory.transports.http.api.dispatch import Answer, answer, failed
 from infinite_memory.transports.http.api.errors import INTERNAL, error_form, internal_form
@@ -45,7 +45,7 @@ HEALTH_AGE_S = 1.0  # for so long one look at the health answers everybody
 MAX_PARAMETERS = 100  # of a query string
 LONG_BODY_S = 0.5  # what took longer to arrive shows its token again: it may have been revoked meanwhile
 _UNROUTED = "none"  # how a request to no route of ours is counted
-_GRANT, _ROUTE = "infinite_memory.grant", "infinite_memory.route"
+_GRANT, _ROUTE, _REPLY = "infinite_memory.grant", "infinite_memory.route", "infinite_memory.reply"
 _ABOUT = (
     "A long-term memory on your machine. With user_id a request is about that user's memories, without it about scopes. Every "
     "error has the form of the schema Error."
@@ -126,7 +126,8 @@ class RestApp:
             raise AuthenticationError
         if scope["query_string"].count(b"&") >= MAX_PARAMETERS:
             raise InvalidRequestError("", f"the query string has more than {MAX_PARAMETERS} parameters")
-        async with self._gate.turn(grant):
+        async with self._gate.turn(grant), contextlib.AsyncExitStack() as held:
+            scope[_REPLY] = held, self._gate.reply_place(grant)
             await self.api(scope, again(body, receive), send)
 
     async def _answer_open(self, scope: Scope, send: Send) -> None:
@@ -204,8 +205,15 @@ def _add_service(api: FastAPI, backend: Backend, metrics: Metrics) -> None:
 def _endpoint(backend: Backend, route: Route, finishing: Finishing) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         request.scope[_ROUTE] = route.path
-        work = answer(backend, route, _grant(request), partial(_fields, route, request))
-        return await _response(await (finishing.run(work) if route.writes else work))
+        work = partial(answer, backend, route, _grant(request), partial(_fields, route, request))
+        if route.writes:
+            return await _response(await finishing.run(work()))
+        held, place = request.scope[_REPLY]
+        await held.enter_async_context(place)  # until a large reply was sent
+        response = await _response(await work())
+        if len(response.body) <= LARGE_REPLY:
+            await held.aclose()
+        return response
 
     return endpoint
 

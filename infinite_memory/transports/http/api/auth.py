@@ -31,6 +31,8 @@ CONCURRENT = 32  # requests of one token that are worked on at the same time, wh
 QUEUE = 4  # as many times that may wait for their turn
 LARGE_BODIES = 8  # large bodies of one token that are in memory at the same time; each may be as large as a request
 LARGE_WAIT_S = 60.0  # how long a large body waits for its place
+LARGE_REPLY = 256 * 1024  # bytes
+LARGE_REPLIES = 8  # reads of one token that are carried out, or whose large reply the client has not read yet
 REFRESH_S = 1.0  # how often the table of tokens is read at most for those who may be guessing
 RETRY_S = 1.0
 
@@ -54,6 +56,7 @@ class Authenticator:
         self._hashes = None if tokens is None else _Hashes(tokens)
         self._concurrent, self._lanes = concurrent, dict[str, _Lane]()
         self._large_wait_s, self._large_lanes = large_wait_s, dict[str, _Lane]()
+        self._reply_lanes: dict[str, _Lane] = {}
         self._decoy = secrets.token_hex(32)
 
     async def authenticate(self, header: str) -> TokenPermissions:
@@ -108,6 +111,12 @@ class Authenticator:
             raise RateLimitError(RETRY_S)
         set_owner(grant.token_id)
         async with _place_in(self._lanes, grant.token_id, self._concurrent):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def reply_place(self, grant: TokenPermissions) -> AsyncIterator[None]:
+        """Hold one of the places that a token has for replies, whose size nobody knows before they are made; waits for one."""
+        async with _place_in(self._reply_lanes, grant.token_id, LARGE_REPLIES):
             yield
 
     @contextlib.asynccontextmanager

@@ -6,26 +6,32 @@ import asyncio
 import json
 import logging
 from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from infinite_memory.contracts.session import ClientSession
 from infinite_memory.errors import InfiniteMemoryError
-from infinite_memory.transports.http.api.app import RestApp
-from infinite_memory.transports.http.api.auth import Authenticator
+from infinite_memory.settings import LimitsSettings
+from infinite_memory.transports.http.api.app import RestApp, _endpoint
+from infinite_memory.transports.http.api.auth import LARGE_REPLIES, LARGE_REPLY, Authenticator
 from infinite_memory.transports.http.api.backend import Backend
 from infinite_memory.transports.http.api.dispatch import failed
+from infinite_memory.transports.http.api.routes import Route
 
 TOKEN = "the-owners-token"
 
 
-async def ask(app: RestApp, path: str) -> tuple[int, bytes]:
-    """Send a GET with the owner's token; give status and body."""
+async def ask(app: RestApp, path: str, reads: asyncio.Event | None = None) -> tuple[int, bytes]:
+    """Send a GET with the owner's token; give status and body, which the client takes once *reads* is set."""
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: dict[str, Any]) -> None:
+        if reads is not None:
+            await reads.wait()
         sent.append(message)
 
     scope = {
@@ -75,3 +81,42 @@ def test_a_fault_of_ours_that_has_no_status_is_logged(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.ERROR, "infinite_memory"):
         assert failed(InfiniteMemoryError("the odd case")).status == 500
     assert "the odd case" in caplog.text
+
+
+def test_large_replies_that_a_token_does_not_read_are_few_and_small_ones_hold_up_nothing() -> None:
+    made = {"large": 0, "small": 0}
+
+    async def scenario() -> None:
+        backend = Backend(cast("Any", None), make_session, None, 1.0)
+        app = RestApp(backend, Authenticator(lambda: TOKEN, None, None), lambda: None, body_bytes=1000)
+        for name, size in (("large", LARGE_REPLY + 1), ("small", 10)):
+
+            async def run(_: Any, name: str = name, size: int = size) -> tuple[int, dict[str, Any]]:
+                made[name] += 1
+                return 200, {"text": "x" * size}
+
+            route = Route("GET", f"/{name}", name, "Made here.", run, {200: "Memory"})
+            app.api.add_api_route(route.path, _endpoint(backend, route, app.finishing))
+        reads = asyncio.Event()
+        small = [asyncio.create_task(ask(app, "/small", reads)) for _ in range(2 * LARGE_REPLIES)]
+        await settled(made, "small", 2 * LARGE_REPLIES)
+        large = [asyncio.create_task(ask(app, "/large", reads)) for _ in range(2 * LARGE_REPLIES)]
+        await settled(made, "large", LARGE_REPLIES)
+        reads.set()
+        replies = await asyncio.gather(*small, *large)
+        assert [status for status, _ in replies] == [200] * 4 * LARGE_REPLIES
+        assert made["large"] == 2 * LARGE_REPLIES
+
+    asyncio.run(scenario())
+
+
+def make_session() -> ClientSession:
+    return ClientSession("Global", ZoneInfo("UTC"), LimitsSettings())
+
+
+async def settled(made: dict[str, int], name: str, count: int) -> None:
+    """Wait for *count* replies to be made, and for more that should not be."""
+    while made[name] < count:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.1)
+    assert made[name] == count
