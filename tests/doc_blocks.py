@@ -31,6 +31,8 @@ RUN = frozenset({"console", "json", "python", "sh", "cron", "toml"})
 SHOWN_ONLY = frozenset({"", "text", "mermaid", "diff", "ini", "yaml", "http", "markdown", "cron-example"})
 SHOWN_PORT = "8765"
 """The port of HTTP in the documents; a test takes one that is free."""
+PATIENT = {"INFINITE_MEMORY_MONGODB__TIMEOUT_S": "60"}
+"""A first command of a page also waits for MongoDB to start, on however busy a machine."""
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOT_RUN = re.compile(r"<!-- not run: ([^>]+) -->\s*$")
 _SCHEDULE = re.compile(r"^(?:@\w+|\S+ +\S+ +\S+ +\S+ +\S+) +")

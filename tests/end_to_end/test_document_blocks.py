@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.doc_blocks import RUN, SHOWN_ONLY, Session, blocks, documents
-from tests.processes import ROOT, Installation, need_parts
+from tests.doc_blocks import PATIENT, RUN, SHOWN_ONLY, Session, blocks, documents
+from tests.processes import ROOT, Installation, need_parts, until
 
 ELSEWHERE = {
     "docs/sdk.md": "test_sdk.py",
@@ -31,8 +31,10 @@ def name_of(page: Path) -> str:
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
     need_parts()
     shown = blocks(page)
-    with Installation(tmp_path / "home") as home:
+    with Installation(tmp_path / "home", PATIENT) as home:
         session = Session(home)
+        if "config.toml" not in page.read_text("utf-8"):  # such a page starts the daemon itself, after its settings
+            until(lambda: home.call("health_check").get("healthy") is True, "model and index are ready")
         for block, after in zip(shown, [*shown[1:], None], strict=True):
             if block.language in RUN and block.not_run is None:
                 follows = after is not None and after.language == "text" and block.language == "python"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doc_blocks import PATIENT
 from tests.processes import PATIENCE_S, ROOT, Installation, need_parts
 
 EXAMPLES = ROOT / "examples"
@@ -19,7 +20,7 @@ MAX_LINES = 60
 def home(tmp_path: Path) -> Iterator[Installation]:
     """An empty home."""
     need_parts()
-    with Installation(tmp_path / "home") as one:
+    with Installation(tmp_path / "home", PATIENT) as one:
         yield one
 
 

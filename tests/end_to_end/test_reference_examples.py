@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.doc_blocks import PATIENT
 from tests.doc_matching import Names, differences
 from tests.processes import ROOT, Installation, need_parts
 
@@ -15,7 +16,7 @@ def test_the_examples_of_the_reference_get_the_replies_that_it_shows(tmp_path: P
     need_parts()
     home = tmp_path / "home"
     names = Names(home)
-    with Installation(home) as installation:
+    with Installation(home, PATIENT) as installation:
         (home / "imports").mkdir(parents=True)
         (home / "imports" / "notes.csv").write_text("text,tags\nThe tap drips,house\n", "utf-8")
         client = installation.serve()
