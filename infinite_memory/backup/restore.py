@@ -26,6 +26,7 @@ from infinite_memory.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from infinite_memory.file_work import file_work, in_file_thread
 from infinite_memory.store.base import Store
 from infinite_memory.store.copies import Chunk, Restore, Restored, RestoreMode, RestorePlan, retry_while_away
 from infinite_memory.store.mongo.backup_checks import RestoreLimits
@@ -83,6 +84,7 @@ class Restoring:
     def __init__(self, backups: Backups, *, store: Store, index: IndexSync, scopes: ScopeCache) -> None:
         self._backups, self._store, self._index, self._scopes = backups, store, index, scopes
 
+    @file_work()
     async def restore(self, name: str, wish: Wish = _AS_USUAL, progress: Progress | None = None) -> RestoreReport:
         """Restore a backup by its name or path.
 
@@ -214,7 +216,7 @@ async def read_in_thread(reader: BackupReader, limits: RestoreLimits) -> None:
         BackupError: it cannot be restored.
     """
     ended = threading.Event()
-    reading = asyncio.create_task(asyncio.to_thread(lambda: read_all(reader, limits, ended)))
+    reading = asyncio.create_task(in_file_thread(lambda: read_all(reader, limits, ended)))
     try:
         await asyncio.shield(reading)
     except asyncio.CancelledError:
@@ -233,7 +235,7 @@ async def _stage(checked: BackupReader, limits: RestoreLimits, restore: Restore,
     done, parts = 0, checked_chunks(reader, limits)
 
     def read() -> asyncio.Task[Chunk | None]:
-        return asyncio.create_task(asyncio.to_thread(lambda: next(parts, None)))
+        return asyncio.create_task(in_file_thread(lambda: next(parts, None)))
 
     following = read()
     try:

@@ -6,7 +6,6 @@ database. Backups that somebody asked for, or that were made before a restore, s
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import logging
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from infinite_memory.backup.folder import NAME, display_name, list_names
 from infinite_memory.backup.service import Backup, Backups, Checks, verify_file
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import BackupError
+from infinite_memory.file_work import in_file_thread
 from infinite_memory.platform_files import open_regular
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ async def rotate(
         fresh: The backup that was written and read back a moment ago. What says that it is newer was not written by this memory,
             or by a wrong clock: it counts for nothing, so that it neither stops the rotation nor is kept in the place of others.
     """
-    return await asyncio.to_thread(_rotate, folder, database, keep_daily, keep_weekly, zone, secret, fresh)
+    return await in_file_thread(lambda: _rotate(folder, database, keep_daily, keep_weekly, zone, secret, fresh))
 
 
 def _rotate(

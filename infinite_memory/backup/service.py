@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from infinite_memory.clock import Clock
 from infinite_memory.config import Config
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import BackupError, StoreError, StoreUnavailableError
+from infinite_memory.file_work import file_work, in_file_thread
 from infinite_memory.platform_files import open_regular
 from infinite_memory.settings import MIB, BackupSettings
 from infinite_memory.store.base import Store
@@ -128,18 +130,19 @@ class Backups:
                 await asyncio.sleep(RETRY_S)
         raise AssertionError("the last try returns or raises")
 
+    @file_work()
     async def _create(self, reason: str, progress: Progress | None) -> Backup:
         now = self._clock()
         with atomic_write(self.folder, make_stem("backup", now), SUFFIX) as target:
             try:
                 async with self._store.copies.snapshot() as snapshot:
                     await self._write(target, snapshot, _head(snapshot, self._store.identity, now, reason), progress)
-                await asyncio.to_thread(target.sync)
-                summary, checksum = await asyncio.to_thread(lambda: read_back(target.part, self.checks()))
+                await in_file_thread(target.sync)
+                summary, checksum = await in_file_thread(lambda: read_back(target.part, self.checks()))
             except OSError as exc:
                 raise unwritable(self.folder, exc) from exc
             size_bytes = target.part.stat().st_size
-            file = await asyncio.to_thread(target.publish)
+            file = await in_file_thread(target.publish)
         made = _backup(file, size_bytes, checksum, summary)
         await self._store.set_meta(
             "last_backup", {"at": made.created_at, "file": file.name, "memories": made.memories, "reason": reason}
@@ -154,7 +157,7 @@ class Backups:
         if self._secret is not None:
             head["lock"] = new_lock(self._secret)
             secret = self._secret
-            cipher = await asyncio.to_thread(lambda: Cipher(secret, head["lock"]))
+            cipher = await in_file_thread(lambda: Cipher(secret, head["lock"]))
         writer = BackupWriter(target.file, head, cipher)
         separation = Separation(self.checks().limits)
         done, total = 0, sum(snapshot.head.totals.values())
@@ -164,11 +167,11 @@ class Backups:
                 writer.add(Part(sound.collection, sound.count, sound.documents))
 
         async for chunk in snapshot.chunks():
-            await asyncio.to_thread(write, chunk)
+            await in_file_thread(partial(write, chunk))
             done += chunk.count
             if progress is not None:
                 progress(done, max(done, total))
-        await asyncio.to_thread(lambda: writer.finish({}))
+        await in_file_thread(lambda: writer.finish({}))
 
     def checks(self, *, allow_unlocked: bool = False) -> Checks:
         """Return what is asked of a backup that is read."""
@@ -186,11 +189,11 @@ class Backups:
         """
         file = find_backup_for_client(self.folder, name)
         checks = self.checks(allow_unlocked=allow_unlocked)
-        return await asyncio.to_thread(lambda: verify_file(file, checks))
+        return await in_file_thread(lambda: verify_file(file, checks))
 
     async def list_all(self) -> list[Listed]:
         """List what lies in the folder, oldest first."""
-        return await asyncio.to_thread(lambda: [listed(file) for file in list_names(self.folder)])
+        return await in_file_thread(lambda: [listed(file) for file in list_names(self.folder)])
 
 
 @dataclass(frozen=True, slots=True)

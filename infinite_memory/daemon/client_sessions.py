@@ -19,6 +19,7 @@ from infinite_memory.contracts.session import ClientSession, no_progress
 from infinite_memory.daemon import ipc
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import ConfigError, truncated_repr
+from infinite_memory.file_work import set_owner
 from infinite_memory.llm.factory import configured_model
 from infinite_memory.paths import Home
 from infinite_memory.transports.http.owner_token import OwnerToken
@@ -66,6 +67,7 @@ class ClientSessions:
 
     async def serve(self, greeting: dict[str, Any], link: Connection, stop: asyncio.Event) -> None:
         """Answer a greeting, and then serve its client until it leaves or *stop* is set."""
+        set_owner(link)
         async with contextlib.AsyncExitStack() as stack:
             try:
                 session, notes = self._session(greeting)

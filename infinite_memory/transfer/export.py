@@ -7,7 +7,6 @@ those removed for good are nowhere.
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import enum
 import io
@@ -15,6 +14,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from infinite_memory import __version__
 from infinite_memory.backup.folder import atomic_write, make_stem, unwritable
 from infinite_memory.clock import Clock
 from infinite_memory.engine.types import Progress
+from infinite_memory.file_work import file_work, in_file_thread
 from infinite_memory.models import DETAILS, Scope, ScopeId
 from infinite_memory.store.base import Store
 from infinite_memory.store.copies import FACTS, LINKS, MEMORIES_PREFIX, REVISIONS, SCOPES, Chunk, Copies, Snapshot
@@ -66,6 +67,7 @@ class Exported:
     counts: Mapping[str, int]
 
 
+@file_work()
 async def export(
     folder: Path,
     *,
@@ -101,11 +103,11 @@ async def export(
                         progress(counts.total(), total)
                     lines += found
                     if form is ExportFormat.JSONL:
-                        await asyncio.to_thread(target.file.write, _to_lines(lines))
+                        await in_file_thread(partial(target.file.write, _to_lines(lines)))
                         lines = []
-            rest = await asyncio.to_thread(lambda: "".join(rendered(lines, form)).encode())
-            await asyncio.to_thread(target.file.write, rest)
-            await asyncio.to_thread(target.sync)
+            rest = await in_file_thread(lambda: "".join(rendered(lines, form)).encode())
+            await in_file_thread(partial(target.file.write, rest))
+            await in_file_thread(target.sync)
         except OSError as exc:
             raise unwritable(folder, exc) from exc
         size_bytes = target.part.stat().st_size
@@ -127,13 +129,13 @@ async def _records(
             if scope is not None:
                 memories = [
                     one
-                    for one in await asyncio.to_thread(copies.memories_of, chunk)
+                    for one in await in_file_thread(partial(copies.memories_of, chunk))
                     if deleted or one.deleted_at is None
                 ]
                 shown |= {one.memory_id for one in memories}
                 yield [memory_to_json(one, scope.name) for one in memories]
         elif chunk.collection in (REVISIONS, FACTS, LINKS):
-            yield await asyncio.to_thread(_belonging, copies, chunk, scopes, shown)
+            yield await in_file_thread(partial(_belonging, copies, chunk, scopes, shown))
 
 
 def _scope(document: Json) -> Scope:

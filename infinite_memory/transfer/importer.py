@@ -28,6 +28,7 @@ from infinite_memory.errors import (
     ScopeNotFoundError,
     StoreUnavailableError,
 )
+from infinite_memory.file_work import file_work, in_file_thread
 from infinite_memory.index.embedding_backlog import embedded_text
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Scope, ScopeId, fold
 from infinite_memory.store.base import Store
@@ -96,6 +97,7 @@ class Importer:
     config: Config
     clock: Clock
 
+    @file_work()
     async def import_path(
         self,
         path: Path | str,
@@ -126,6 +128,7 @@ class Importer:
             work = _Import(self, scope, Imported(opened.form.name, opened.source.path), dry_run=dry_run)
             return await work.run(reader, progress)
 
+    @file_work()
     async def import_legacy(
         self,
         uri: str,
@@ -149,7 +152,7 @@ class Importer:
         check_hosts(uri, self.config.mongodb.uri, self.config.mongodb.import_hosts)
         await self.index.sidecar()
         with (
-            await asyncio.to_thread(lambda: LegacyDatabase(uri, database)) as older,
+            await in_file_thread(lambda: LegacyDatabase(uri, database)) as older,
             EntryReader(self.config.limits) as reader,
         ):
             reader.entries = read_legacy(older)

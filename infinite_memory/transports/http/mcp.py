@@ -38,6 +38,7 @@ from infinite_memory import __version__
 from infinite_memory.contracts.base import Effect
 from infinite_memory.contracts.mcp import Json, RpcError
 from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.file_work import set_owner
 from infinite_memory.transports.finishing import Finishing
 from infinite_memory.transports.http.connections import HEAD_BYTES, Connections, protocol_class, silence_server_log
 from infinite_memory.transports.jsonrpc import RpcCall, RpcContract, RpcSession
@@ -193,6 +194,7 @@ class ContractOverHttp:
     async def _run(self, name: str, transport: StreamableHTTPServerTransport, connected: asyncio.Event) -> None:
         """Pass a session's messages to the front until it ends or nobody uses it any more; what they write is finished."""
         contract, outlet = self._open(), _StreamSink()
+        set_owner(name)
         session = RpcSession(contract, outlet)
         try:
             async with transport.connect() as (reading, outlet.writing):

@@ -22,6 +22,7 @@ from limits.strategies import MovingWindowRateLimiter
 from infinite_memory import proofs
 from infinite_memory.clock import Clock, system_clock
 from infinite_memory.errors import AuthenticationError, RateLimitError
+from infinite_memory.file_work import set_owner
 from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.transports.http.api.tokens import OWNER, TokenPermissions, hash_token, parse_token_id
 
@@ -105,6 +106,7 @@ class Authenticator:
         lane = self._lanes.get(grant.token_id)
         if lane is not None and lane.users >= self._concurrent * (1 + QUEUE):
             raise RateLimitError(RETRY_S)
+        set_owner(grant.token_id)
         async with _place_in(self._lanes, grant.token_id, self._concurrent):
             yield
 
