@@ -27,13 +27,16 @@ GERMAN = "Der Zahnarzttermin wurde auf Donnerstagmorgen verschoben."
 CHINESE = "孩子们周末要去看外婆。"
 
 
+async def count_indexed(memory: Memory) -> int:
+    """Count the memories that the first index knows."""
+    return await memory.services.index.count() or 0
+
+
 async def settled(memory: Memory) -> None:
     """Wait until the second space is level."""
     second = memory.services.index.second
     async with asyncio.timeout(120):
-        while (
-            second.state != "ready" or second.count_pending() or second.count() < (memory.services.index.count() or 0)
-        ):
+        while second.state != "ready" or second.count_pending() or second.count() < await count_indexed(memory):
             await asyncio.sleep(0.02)
 
 
