@@ -20,6 +20,10 @@ LARGE_BODY = 256 * 1024
 """A body of more bytes needs a place before the rest of it is read, so that many at once do not fill the memory."""
 
 
+PIECE = 256 * 1024
+"""Of a reply's body: what is handed on at once is copied twice more on its way, and lies there until the client reads."""
+
+
 def get_headers(scope: Scope) -> dict[str, str]:
     """Give a request's headers, names in small letters; of one that stands twice the last."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
@@ -77,6 +81,19 @@ def again(body: bytes, receive: Receive) -> Receive:
         return parts.pop() if parts else await receive()
 
     return give
+
+
+def in_pieces(send: Send) -> Send:
+    """Hand a large body on in pieces, each when the connection has room for it."""
+
+    async def send_on(message: Any) -> None:
+        body = message.get("body", b"")
+        while len(body) > PIECE:
+            await send({"type": message["type"], "body": bytes(body[:PIECE]), "more_body": True})
+            body = memoryview(body)[PIECE:]
+        await send(message | {"body": bytes(body)} if "body" in message else message)
+
+    return send_on
 
 
 async def answer(send: Send, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:

@@ -28,7 +28,16 @@ from infinite_memory.transports.http.api.openapi import HEADERS, PAGE, TOKEN, co
 from infinite_memory.transports.http.api.routes import ROUTES, Route, methods_at
 from infinite_memory.transports.http.api.services import RestParts
 from infinite_memory.transports.http.api.tokens import TokenPermissions
-from infinite_memory.transports.http.asgi import ClientGoneError, Receive, Scope, Send, again, get_headers, read_body
+from infinite_memory.transports.http.asgi import (
+    ClientGoneError,
+    Receive,
+    Scope,
+    Send,
+    again,
+    get_headers,
+    in_pieces,
+    read_body,
+)
 from infinite_memory.transports.http.asgi import answer as send_json
 from infinite_memory.transports.http.connections import mark_admitted
 from infinite_memory.transports.lines import format_reply, read_line
@@ -128,7 +137,7 @@ class RestApp:
             raise InvalidRequestError("", f"the query string has more than {MAX_PARAMETERS} parameters")
         async with self._gate.turn(grant), contextlib.AsyncExitStack() as held:
             scope[_REPLY] = held, self._gate.reply_place(grant)
-            await self.api(scope, again(body, receive), send)
+            await self.api(scope, again(body, receive), in_pieces(send))
 
     async def _answer_open(self, scope: Scope, send: Send) -> None:
         """Answer who has no token; no body is read, and nothing of the request but its address is looked at."""

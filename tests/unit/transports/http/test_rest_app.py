@@ -18,6 +18,7 @@ from infinite_memory.transports.http.api.auth import LARGE_REPLIES, LARGE_REPLY,
 from infinite_memory.transports.http.api.backend import Backend
 from infinite_memory.transports.http.api.dispatch import failed
 from infinite_memory.transports.http.api.routes import Route
+from infinite_memory.transports.http.asgi import PIECE
 
 TOKEN = "the-owners-token"
 
@@ -49,6 +50,7 @@ async def ask(app: RestApp, path: str, reads: asyncio.Event | None = None) -> tu
     await app(scope, receive, send)
     starts = [one for one in sent if one["type"] == "http.response.start"]
     assert len(starts) == 1
+    assert all(len(one.get("body", b"")) <= PIECE for one in sent)
     return starts[0]["status"], b"".join(one.get("body", b"") for one in sent)
 
 
@@ -89,7 +91,7 @@ def test_large_replies_that_a_token_does_not_read_are_few_and_small_ones_hold_up
     async def scenario() -> None:
         backend = Backend(cast("Any", None), make_session, None, 1.0)
         app = RestApp(backend, Authenticator(lambda: TOKEN, None, None), lambda: None, body_bytes=1000)
-        for name, size in (("large", LARGE_REPLY + 1), ("small", 10)):
+        for name, size in (("large", LARGE_REPLY + PIECE), ("small", 10)):
 
             async def run(_: Any, name: str = name, size: int = size) -> tuple[int, dict[str, Any]]:
                 made[name] += 1
@@ -104,6 +106,7 @@ def test_large_replies_that_a_token_does_not_read_are_few_and_small_ones_hold_up
         await settled(made, "large", LARGE_REPLIES)
         reads.set()
         replies = await asyncio.gather(*small, *large)
+        assert {len(json.loads(body)["text"]) for _, body in replies} == {10, LARGE_REPLY + PIECE}
         assert [status for status, _ in replies] == [200] * 4 * LARGE_REPLIES
         assert made["large"] == 2 * LARGE_REPLIES
 
