@@ -290,6 +290,8 @@ class IndexUnavailableError(SidecarNotReadyError):
     ``is_gone``: the server answers, but the index in use is not there any more; it is opened again.
     """
 
+    code = "index_unavailable"
+
     def __init__(self, problem: str, *, is_gone: bool = False) -> None:
         super().__init__(problem)
         self.is_gone = is_gone

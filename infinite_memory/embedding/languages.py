@@ -39,11 +39,16 @@ def judge_by_vocabulary(embedder: Embedder, text: str) -> bool | None:
     head = text[:MAX_CHARS]
     reading = embedder.reading(head)
     if reading.share < MIN_READ:
-        letters = [letter for word in reading.unread for letter in word if letter.isalpha()]
+        letters = [letter for word in reading.unread for letter in word if letter.isalpha() and not _is_latin(letter)]
         if len(letters) >= MIN_LETTERS:
             return _NOT_ARABIC.isdisjoint(letters) and sum(map(_is_in_second, letters)) > len(letters) / 2
     spelled = embedder.spelled_out(head)
     return False if spelled is None or spelled <= MAX_SPELLED_OUT else None
+
+
+def _is_latin(letter: str) -> bool:
+    """True for letters that the first model reads: a word of them that it does not read is a code, or longer than words are."""
+    return unicodedata.name(letter, "").startswith("LATIN ")
 
 
 def _is_in_second(letter: str) -> bool:

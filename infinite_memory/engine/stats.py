@@ -160,10 +160,10 @@ class StatsService:
             sidecar_state=self._index.state,
             sidecar_count=sum(count for scope_id, count in indexed.items() if scope_id in known),
             set_aside=len(await self._maintenance.set_aside(look=False)),
-            second=await self.second(),
+            second=await self._second(),
         )
 
-    async def second(self) -> SecondModelStats:
+    async def _second(self) -> SecondModelStats:
         """Return how the second model stands."""
         space = self._index.second
         missing = max(0, (await self._index.count() or 0) - space.count()) if space.is_active else 0
@@ -189,7 +189,7 @@ class StatsService:
 
     async def _language_hint(self) -> str | None:
         """Look at the newest memories, where no second model reads them; see `language_hint`."""
-        second = await self.second()
+        second = await self._second()
         if second.state != "off" and second.problem is None:
             return None
         page = await self._memories.list_page(ScopedFilter(None), NEWEST)

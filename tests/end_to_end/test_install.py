@@ -138,7 +138,8 @@ def test_uvx_with_a_cold_cache_and_an_answer_by_meaning(wheel: Path, uv: Path, u
     assert size_mb(user / "uv-cache") < MAX_INSTALLED_MB
     printed = [*command, "connect", "cursor", "--print"]
     shown = subprocess.run(printed, env=variables, capture_output=True, text=True, check=True).stdout
-    entered = json.loads(shown.partition("\n")[2])["mcpServers"]["infinite-memory"]
+    shown_entry, _ = json.JSONDecoder().raw_decode(shown.partition("\n")[2])  # hooks come behind it
+    entered = shown_entry["mcpServers"]["infinite-memory"]
     assert [entered["command"], *entered["args"]] == [
         str(uv / "uvx"),
         "--from",

@@ -129,6 +129,7 @@ def test_a_wrong_token_is_said_and_never_shown(milvus: MilvusServer, tmp_path: P
     with Installation(tmp_path / "home", environ) as one:
         client = one.serve()
         store(client, "Ada has green tea for breakfast")
+        until(lambda: "index.token" in client.ask("list_memories")["error"], "the refusal names the setting", 180)
         reply = client.ask("list_memories")
-        assert "index.token" in reply["error"], reply
+        assert reply["error_code"] != "INTERNAL_ERROR"
         assert "not-the-password" not in one.command("config", "show").stdout + str(reply) + str(one.status())

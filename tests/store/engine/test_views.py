@@ -104,7 +104,7 @@ def test_the_metrics_call_an_index_ready_while_another_is_built_beside_it(open_m
             await memory.store("I like tea")
             await memory.services.index.sidecar()
             memory.services.index._follower.state = "rebuilding, 1 memories so far"
-            told = Metrics(lambda: memory.engine).text().decode()
+            told = (await Metrics(lambda: memory.engine).text()).decode()
             assert "infinite_memory_index_ready 1.0" in told
             assert "infinite_memory_memories 1.0" in told
 

@@ -41,6 +41,12 @@ def test_other_languages_are_told(embedder: OnnxEmbedder, text: str) -> None:
     assert is_foreign(embedder, text)
 
 
+@pytest.mark.parametrize("text", ["y" * 1000, "QUJD" * 300, "0f3a" * 200 + " is the digest"])
+def test_a_code_that_is_longer_than_words_is_no_language(embedder: OnnxEmbedder, text: str) -> None:
+    """The vocabulary reads no word of more than a hundred letters."""
+    assert not is_foreign(embedder, text)
+
+
 @pytest.mark.parametrize("text", ENGLISH)
 def test_english_with_names_codes_and_signs_is_not(embedder: OnnxEmbedder, text: str) -> None:
     assert not is_foreign(embedder, text)
