@@ -26,9 +26,20 @@ MAX_ROWS = 16_384
 """The most rows that a server returns of one query or search."""
 
 REST_S = 1.0  # after a call that got no answer others fail at once for so long: nobody waits twice for the same silence
+MAX_CAUSES = 20  # of an error are read
 LOAD_TIMEOUT_S = 180.0  # a server that was killed takes half a minute and more to load what it holds
 
 Row = dict[str, Any]
+
+
+def _with_causes(exc: BaseException) -> str:
+    """Return what an error and those behind it say: where connecting fails, only the innermost one says why."""
+    said: list[str] = []
+    inner: BaseException | None = exc
+    while inner is not None and len(said) < MAX_CAUSES:
+        said.append(str(inner).lower())
+        inner = inner.__cause__ or inner.__context__
+    return "\n".join(said)
 
 
 class Connection:
@@ -97,7 +108,7 @@ class Connection:
             return IndexUnavailableError(
                 "the index was replaced on the Milvus server, and is opened again", is_gone=True
             )
-        if any(word in lowered for word in ("unauthenticated", "auth check failure", "permission deny")):
+        if any(word in _with_causes(exc) for word in ("unauthenticated", "auth check failure", "permission deny")):
             return IndexUnavailableError("Milvus refuses the token: check index.token")
         if any(word in lowered for word in ("deadline", "timeout", "timed out", "unavailable", "connect", "not ready")):
             self._silence = f"Milvus does not answer at {self.address}: start it, or check index.uri"
