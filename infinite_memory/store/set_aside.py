@@ -37,7 +37,8 @@ class SetAsideDocument:
         key = self.document_id
         if isinstance(key, ObjectId):
             return str(key)
-        if isinstance(key, str) and len(key) <= MAX_ID_CHARS and key.isascii() and key.isprintable():
+        # A code of MongoDB is a text to Python as well, but none that can be a key there.
+        if type(key) is str and len(key) <= MAX_ID_CHARS and key.isascii() and key.isprintable():
             return key
         return f"of type {type(key).__name__}"
 
