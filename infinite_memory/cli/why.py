@@ -15,7 +15,7 @@ from infinite_memory.cli.terminal import in_one_line, raw
 
 Json = dict[str, Any]
 
-PARTS = ("score", "meaning", "words", "tag", "exact_phrase")
+PARTS = ("score", "meaning", "words", "tag", "exact_phrase", "conversation")
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:

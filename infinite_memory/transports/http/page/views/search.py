@@ -21,7 +21,13 @@ MODES = ("hybrid", "semantic", "text", "fuzzy")
 STEP = 20  # results of a page
 MAX_RESULTS = 200
 MAX_CHARS = 40_000  # of all texts of a page
-PARTS = (("meaning", "meaning"), ("words", "words"), ("tag", "tag"), ("exact_phrase", "exact phrase"))
+PARTS = (
+    ("meaning", "meaning"),
+    ("words", "words"),
+    ("tag", "tag"),
+    ("exact_phrase", "exact phrase"),
+    ("conversation", "conversation"),
+)
 
 
 @page("GET", "/", whose=Whose.ANY)
