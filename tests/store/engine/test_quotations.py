@@ -152,3 +152,39 @@ def test_what_is_pruned_and_purged_stays_in_the_digest(open_memory: Open) -> Non
             assert await is_there(memory, digest)
 
     run(work())
+
+
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+def test_what_quotes_a_scope_that_is_forgotten_says_nothing_of_it_in_another_scope(
+    open_memory: Open, mode: str
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, digest = await quoted(memory)
+            other, unconcerned = await quoted(memory, scope="Home", session="s2")
+            text = f"{SECRET}\nThe tea is in the tin."
+            summary = await memory.store(text, "Work", conversation_id="s1", tags=["summary"], source="summary")
+            for memory_id in (digest, summary):
+                await memory.engine.memories.move(MemoryId(memory_id), "Home")
+            await memory.ok("delete_memory", target={"scope": "Work"}, forget_mode=mode)
+            assert not await is_there(memory, turn)
+            assert not await is_there(memory, digest)
+            left = await memory.ok("get_memory", memory_id=summary)
+            assert left["memory"]["text"] == "The tea is in the tin."
+            assert await is_there(memory, other)
+            assert await is_there(memory, unconcerned)
+
+    run(work())
+
+
+def test_a_summary_of_very_many_short_lines_holds_nobody_up(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            about = {"conversation_id": "s1"}
+            lines = 100_000
+            summary = await memory.store("a\n" * 2 * lines + "end", tags=["summary"], source="summary", **about)
+            turn = await memory.store("a\n" * lines + "b", **about)
+            await memory.ok("delete_memory", target={"memory_id": turn})  # `run` fails where the loop is held
+            assert await is_there(memory, summary)
+
+    run(work())
