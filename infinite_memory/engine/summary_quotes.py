@@ -4,8 +4,9 @@ A summary (`jobs.consolidation`) holds the most central turns of a conversation 
 of them is forgotten or edited, its lines go from the summary in the same request, and nothing else of it: the other turns may be gone
 but for the summary. One that a model wrote says things in its own words, so it is hidden whole, as by soft forgetting.
 
-Why that is safe although any client can write what looks like a summary: only text that is the same as that of the memory which is
-forgotten goes, and hiding a memory is what every client may do.
+Only what names the turn among its ``sources`` is touched, so that nobody who forgets a memory of their own changes what they do not see:
+ids cannot be chosen. A summary that names none (of an older version, or of a very long conversation that a model wrote of) is touched
+where it stands in the scope of the turn and is seen.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from infinite_memory.clock import Clock
+from infinite_memory.engine.access import Access
 from infinite_memory.errors import MemoryChangedError
 from infinite_memory.index.base import call
 from infinite_memory.index.listing import batches, list_ids
@@ -30,6 +32,11 @@ SUMMARY = "summary"
 WRITTEN_BY = "written_by"
 """In the metadata of a summary: the model that wrote it; those of its own turns lack it."""
 
+SOURCES = "sources"
+"""In the metadata of a summary: the ids of the turns that it says; of those of a model all that it read, up to `MAX_SOURCES`."""
+
+MAX_SOURCES = 200
+
 BATCH = 100  # memories read at a time: each may be a megabyte
 TRIES = 20  # of a summary that others edit at the same moment
 
@@ -37,8 +44,8 @@ TRIES = 20  # of a summary that others edit at the same moment
 class SummaryQuotes:
     """Keeps summaries from saying what was forgotten."""
 
-    def __init__(self, *, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock) -> None:
-        self._store, self._index, self._scopes, self._clock = store, index, scopes, clock
+    def __init__(self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock) -> None:
+        self._access, self._store, self._index, self._scopes, self._clock = access, store, index, scopes, clock
 
     async def cut(self, located: Located) -> None:
         """Take the texts of *located* out of the summaries of their conversations.
@@ -76,7 +83,17 @@ class SummaryQuotes:
                     located = {memory.memory_id: memory.scope_id}
                     summary = (await self._store.fetch(located)).get(memory.memory_id)
 
+    def _says(self, summary: MemoryRecord, turn: MemoryRecord) -> bool:
+        """True if *summary* may say what *turn* does."""
+        named = summary.metadata.get(SOURCES)
+        if isinstance(named, list | tuple):
+            return turn.memory_id in named
+        return summary.scope_id == turn.scope_id and self._access.allows(summary)
+
     async def _cut_one(self, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> None:
+        turns = [turn for turn in turns if self._says(summary, turn)]
+        if not turns:
+            return
         texts = [turn.text for turn in turns]
         text = await run_at_once_or_in_thread([summary.text, *texts], partial(without_turns, summary.text, texts))
         is_told = WRITTEN_BY in summary.metadata and any(turn.occurred_at <= summary.occurred_at for turn in turns)
