@@ -27,7 +27,7 @@ from infinite_memory.models import (
     get_details,
     tagged_value,
 )
-from infinite_memory.settings import MOST_TAGS
+from infinite_memory.settings import MAX_MEMORY_TAGS
 from infinite_memory.store.base import Store
 
 LONG_CHARS = 64_000  # embedded after the reply: about sixty windows, two seconds of the model
@@ -113,8 +113,8 @@ def changed(old: MemoryRecord, changes: MemoryUpdate) -> MemoryRecord:
     Raises:
         LimitExceededError: it would have more tags than a memory may have, and than it has.
     """
-    if changes.tags is not None and len(changes.tags) > max(MOST_TAGS, len(old.tags)):
-        raise LimitExceededError("tags", len(changes.tags), MOST_TAGS, "tags of one memory")
+    if changes.tags is not None and len(changes.tags) > max(MAX_MEMORY_TAGS, len(old.tags)):
+        raise LimitExceededError("tags", len(changes.tags), MAX_MEMORY_TAGS, "tags of one memory")
     parts: dict[str, Any] = {
         name: value
         for name, described in FIELDS.items()

@@ -24,7 +24,7 @@ from infinite_memory.errors import EmbeddingError, StoreError
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role
 from infinite_memory.llm.factory import configured_model
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, content_hash, floor_to_millisecond, fold
-from infinite_memory.settings import MOST_TAGS
+from infinite_memory.settings import MAX_MEMORY_TAGS
 from infinite_memory.store.base import Store
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.text.equivalence import exact_key, say_the_same
@@ -332,7 +332,7 @@ def _belong_together(one: MemoryRecord, other: MemoryRecord) -> bool:
 
 def _fits(group: Sequence[MemoryRecord]) -> bool:
     """True if one memory may have the tags of all."""
-    return len(_united(group[0], group[1:]).tags) <= max(MOST_TAGS, len(group[0].tags))
+    return len(_united(group[0], group[1:]).tags) <= max(MAX_MEMORY_TAGS, len(group[0].tags))
 
 
 def _united(first: MemoryRecord, rest: Sequence[MemoryRecord]) -> MemoryRecord:

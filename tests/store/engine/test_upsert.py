@@ -108,7 +108,7 @@ def test_what_was_forgotten_is_there_again_once_it_is_saved(open_memory: Open) -
 def test_tags_that_come_together_are_bounded_and_what_is_there_stays(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("infinite_memory.engine.records.MOST_TAGS", 3)
+    monkeypatch.setattr("infinite_memory.engine.records.MAX_MEMORY_TAGS", 3)
 
     async def work() -> None:
         async with open_memory() as memory:
