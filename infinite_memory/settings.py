@@ -114,7 +114,7 @@ class RecallSettings:
     )
 
 
-MAX_MEMORY_TAGS = 4000
+MAX_MEMORY_TAGS = 2000
 """Of a memory, however they came together; an array of Milvus holds little more."""
 
 
