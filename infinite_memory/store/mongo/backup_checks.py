@@ -16,7 +16,7 @@ import bson
 from bson import ObjectId
 
 from infinite_memory.errors import BackupError
-from infinite_memory.settings import MAX_MEMORY_TAGS
+from infinite_memory.models import MAX_MEMORY_TAGS
 from infinite_memory.store.copies import Chunk
 from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind, check_document, kind_of_collection
 from infinite_memory.store.document_fields import FIELDS
