@@ -76,7 +76,8 @@ def _shown_by_codex(payload: Json) -> tuple[str | None, Any]:
     """
     item = payload.get("item")
     if payload.get("type") == "item_completed" and isinstance(item, dict):
-        parts = item.get("content") if isinstance(item.get("content"), list) else []
+        content = item.get("content")
+        parts = content if isinstance(content, list) else []
         texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") in ("text", "Text")]
         said = "\n".join(text for text in texts if isinstance(text, str))
         return {"UserMessage": "user", "AgentMessage": "assistant"}.get(str(item.get("type"))), said
