@@ -40,9 +40,7 @@ class ModelApi:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
                 outer.asked.append(body)
                 events = _events(self.path, answer)
-                written = (
-                    f"event: {one['type']}\n" * ("type" in one) + f"data: {json.dumps(one)}\n\n" for one in events
-                )
+                written = (f"{_name(one)}data: {json.dumps(one)}\n\n" for one in events)
                 self._reply("text/event-stream", "".join(written))
 
             def _reply(self, kind: str, text: str) -> None:
@@ -70,6 +68,11 @@ class ModelApi:
             self._server.shutdown()
             self._server.server_close()
             thread.join()
+
+
+def _name(event: Json) -> str:
+    """Write the line that names an event; Gemini's have no name."""
+    return f"event: {event['type']}\n" if "type" in event else ""
 
 
 def _events(path: str, answer: str) -> list[Json]:
