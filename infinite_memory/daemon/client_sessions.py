@@ -163,6 +163,7 @@ class ClientSessions:
             *(f"{one}; restart the daemon to change it (infinite-memory daemon stop)" for one in ignored),
         ]
         session.ignored += ignored
+        session.is_lock_ignored = _names_other_lock(wanted, self._config)
         return session, notes
 
     def _ignored(self, wanted: Config) -> list[str]:
@@ -174,6 +175,12 @@ class ClientSessions:
             for name, value in wanted.values()
             if not known[name].per_session and name in wanted.origins and value != running[name]
         ]
+
+
+def _names_other_lock(wanted: Config, running: Config) -> bool:
+    """True if a client's settings name a key of backups that the daemon does not use."""
+    named = {name: getattr(wanted.backup, name) for name in ("key_file", "passphrase_file")}
+    return any(value and value != getattr(running.backup, name) for name, value in named.items())
 
 
 def _texts(value: object) -> dict[str, str]:

@@ -130,14 +130,15 @@ def _handle(home: Path, client: str, name: str, fields: Json) -> Json | None:
             spool(home, message)
         except OSError:
             # A full disk, say: the daemon may still read the transcript now, and the next event reads it anyway.
-            _send(home, message | {"what": "capture"}, wait=False)
+            _send(home, message | {"what": "capture"})
             raise
-        if not _send(home, {"what": "drain"}, wait=False):
+        answer = _send(home, {"what": "drain"})
+        if answer is None or answer.get("ok") is False:
             _start_daemon()
         return None
     if "prompt" in message:
         message["prompt"] = message["prompt"][:PROMPT_CHARS]
-    answer = _send(home, message | {"what": "recall"}, wait=True)
+    answer = _send(home, message | {"what": "recall"})
     if answer is None or answer.get("ok") is False:
         _start_daemon()
     elif answer.get("late"):
@@ -160,8 +161,8 @@ def _settings() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(CARRIED)}
 
 
-def _send(home: Path, message: Json, *, wait: bool) -> Json | None:
-    """Hand a message to the daemon; its answer, an empty one with ``wait=False``, None where no daemon can be reached."""
+def _send(home: Path, message: Json) -> Json | None:
+    """Hand a message to the daemon and return its answer, one with ``late`` where none came in time; None where no daemon took it."""
     try:
         link = connect(home, ANSWER_S)
     except InfiniteMemoryError:
@@ -172,11 +173,13 @@ def _send(home: Path, message: Json, *, wait: bool) -> Json | None:
     with link:
         try:
             link.sendall(json.dumps(greeting).encode("ascii") + b"\n")
-            said = _read_line(link) if wait else b""
-            answer = json.loads(said) if said else {}
-        except (OSError, ValueError):
+            said = _read_line(link)
+            answer = json.loads(said)
+        except TimeoutError:
             return {"late": True}
-    return answer if isinstance(answer, dict) and (answer or wait) else {"sent": True}
+        except (OSError, ValueError):
+            return None  # it was ending: a socket takes connections until its process is gone
+    return answer if isinstance(answer, dict) else None
 
 
 def _read_line(link: Any) -> bytes:

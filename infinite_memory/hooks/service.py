@@ -1,7 +1,7 @@
 """The daemon's side of the hooks: reads the spool into memories in the background, and answers what a session is to be shown.
 
-An event leaves the spool when what it speaks of is stored. What fails stays there and is tried again at the next event, and at the
-daemon's next start; so nothing that was acknowledged is lost, however the daemon ends.
+An event leaves the spool when what it speaks of is stored. What fails stays there and is tried again: after a pause that grows, at
+the next event, and at the daemon's next start; so nothing that was acknowledged is lost, however the daemon ends.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from infinite_memory.zones import find_zone
 
 log = logging.getLogger(__name__)
 
+RETRY_S = (1.0, 300.0)  # the first and the longest pause before what failed is tried again
 ANSWER_S = 0.6  # the hook waits 0.8 s: what comes later is not shown, and must not count as shown
 CAPTURED, DIGESTED, WRITTEN = (
     "capture",
@@ -61,6 +62,8 @@ class HookService:
         self._capture = Capture(self._sessions)
         self._draining: asyncio.Task[None] | None = None
         self._is_wanted = self._is_catching_up = False
+        self._retry: asyncio.TimerHandle | None = None
+        self._pause_s = RETRY_S[0]
         self._direct: list[Json] = []  # events that the hook could not write to the disk
         self._begun: set[str] = set()  # folders in which a session began, whose digests are still to be looked after
         self._checked_at: dict[Path, float] = {}  # when all digests of a project were last looked at
@@ -77,6 +80,8 @@ class HookService:
 
     async def close(self) -> None:
         """Stop; what was not stored yet is read at the next start."""
+        if self._retry is not None:
+            self._retry.cancel()
         tasks = [one for one in (self._draining, self._subscribing, self._writing) if one is not None]
         for task in tasks:
             task.cancel()
@@ -162,6 +167,7 @@ class HookService:
                         path.unlink()
                 else:
                     failed.add(event.get("session_id"))
+            self._plan_retry(is_needed=bool(failed))
             while self._direct:
                 await self._take(self._direct.pop(0))
             while self._removed:
@@ -181,6 +187,17 @@ class HookService:
                         await self._digest(reading)
                 while self._begun:
                     await self._digest(None, self._begun.pop())
+
+    def _plan_retry(self, *, is_needed: bool) -> None:
+        """Read the spool again after a pause, twice as long each time; it begins anew when nothing fails any more."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if not is_needed:
+            self._pause_s = RETRY_S[0]
+            return
+        self._retry = asyncio.get_running_loop().call_later(self._pause_s, self.drain)
+        self._pause_s = min(2 * self._pause_s, RETRY_S[1])
 
     async def _take(self, event: Json) -> bool:
         """Capture what an event speaks of; False when it is to be tried again."""

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from infinite_memory.hooks.files import last_events
 from tests.hook_sessions import HookSession, new_session, run_hook, wait_for
-from tests.processes import Installation, need_parts, until
+from tests.processes import Installation, need_parts, stopped, until
 
 Json = dict[str, Any]
 
@@ -285,6 +286,38 @@ def test_a_daemon_that_is_killed_loses_and_doubles_nothing(memory: Installation)
     session.run(memory, "Stop")  # it starts another
     texts = [one["text"] for one in wait_for(memory, session, 82)]
     assert len(texts) == len(set(texts)) == 82
+
+
+def test_a_daemon_that_dies_while_a_hook_speaks_to_it_is_replaced(memory: Installation) -> None:
+    session = new_session(memory, "dying")
+    session.say("who hears this?", "somebody who dies")
+    pid = memory.daemon_pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)  # its socket still takes connections
+    hook = subprocess.Popen(
+        [sys.executable, "-m", "infinite_memory", "hook", "Stop"], env=memory.environ, stdin=subprocess.PIPE
+    )
+    assert hook.stdin is not None
+    hook.stdin.write(json.dumps(session.event("Stop")).encode())
+    hook.stdin.close()
+    time.sleep(0.3)
+    os.kill(pid, signal.SIGKILL)
+    assert hook.wait() == 0
+    assert len(wait_for(memory, session, 2)) == 2
+
+
+def test_what_could_not_be_stored_is_tried_again_without_another_event(tmp_path: Path) -> None:
+    need_parts()
+    with Installation(tmp_path / "home", {"INFINITE_MEMORY_MONGODB__TIMEOUT_S": "1"}) as memory:
+        assert memory.call("store_memory", content="warm", scope="Other")["status"] == "OK"
+        mongod = memory.mongod_pid()
+        assert mongod is not None
+        session = new_session(memory, "again")
+        session.say("is the server there?", "not now")
+        with stopped(mongod):
+            session.run(memory, "Stop")
+            until(lambda: any(one["failing_since"] for one in last_events(memory.home)), "the capture fails")
+        assert len(wait_for(memory, session, 2)) == 2
 
 
 def test_hooks_that_are_killed_at_any_moment_lose_and_double_nothing(memory: Installation) -> None:
