@@ -11,6 +11,7 @@ where it stands in the scope of the turn and is seen.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -83,16 +84,20 @@ class SummaryQuotes:
                     located = {memory.memory_id: memory.scope_id}
                     summary = (await self._store.fetch(located)).get(memory.memory_id)
 
-    def _says(self, summary: MemoryRecord, turn: MemoryRecord) -> bool:
-        """True if *summary* may say what *turn* does."""
+    def _said(self, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Return those of *turns* that *summary* may say."""
         named = summary.metadata.get(SOURCES)
         if isinstance(named, list | tuple):
-            return turn.memory_id in named
-        return summary.scope_id == turn.scope_id and self._access.allows(summary)
+            ids = {one for one in named if isinstance(one, str)}
+            return [turn for turn in turns if turn.memory_id in ids]
+        if not self._access.allows(summary):
+            return []
+        return [turn for turn in turns if turn.scope_id == summary.scope_id]
 
     async def _cut_one(self, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> None:
-        turns = [turn for turn in turns if self._says(summary, turn)]
+        turns = self._said(summary, turns)
         if not turns:
+            await asyncio.sleep(0)  # there may be very many of them
             return
         texts = [turn.text for turn in turns]
         text = await run_at_once_or_in_thread([summary.text, *texts], partial(without_turns, summary.text, texts))
