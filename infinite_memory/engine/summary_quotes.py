@@ -24,6 +24,7 @@ from infinite_memory.index.listing import batches, list_ids
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryRecord, content_hash, floor_to_millisecond
 from infinite_memory.store.base import Located, Store
+from infinite_memory.store.id_keys import SOURCES
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.text.offload import run_at_once_or_in_thread
 
@@ -33,10 +34,7 @@ SUMMARY = "summary"
 WRITTEN_BY = "written_by"
 """In the metadata of a summary: the model that wrote it; those of its own turns lack it."""
 
-SOURCES = "sources"
-"""In the metadata of a summary: the ids of the turns that it says; of those of a model all that it read, up to `MAX_SOURCES`."""
-
-MAX_SOURCES = 200
+MAX_SOURCES = 200  # a summary of a model names all that it read, if those are no more
 
 BATCH = 100  # memories read at a time: each may be a megabyte
 TRIES = 20  # of a summary that others edit at the same moment
