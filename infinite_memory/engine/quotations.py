@@ -21,10 +21,10 @@ from infinite_memory.index.listing import batches, list_ids
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.base import Located, Store
-from infinite_memory.store.id_keys import DIGEST as DIGEST
-from infinite_memory.store.id_keys import KEY as KEY
-from infinite_memory.store.id_keys import SOURCES, IdKeys
+from infinite_memory.store.id_keys import DIGEST, KEY, SOURCES, IdKeys
 from infinite_memory.store.scope_cache import ScopeCache
+
+__all__ = ["DIGEST", "KEY", "Listeners", "Quotations", "get_sources", "to_content"]
 
 BATCH = 100  # documents read at a time: each may be a megabyte
 MAX_CONVERSATIONS = 50  # are looked up one by one; of more all digests are looked at
