@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from infinite_memory.cli.client_checks import check_clients
 from infinite_memory.cli.daemon_requests import ask, ask_daemon, home_and_config
 from infinite_memory.cli.hook_checks import check_hooks
 from infinite_memory.cli.progress import add_option, asking
@@ -174,6 +175,7 @@ def doctor(options: argparse.Namespace) -> int:
         found("disk", short, f"{free / 2**30:,.1f} GiB are free")
         _check_parts(options, settings, found)
         with contextlib.suppress(RuntimeError):  # a user without a home has no clients to look at
+            check_clients(os.environ, Path.home(), found)
             check_hooks(home.path, os.environ, Path.home(), found)
     _check_model(settings, found)
     well = all(finding["ok"] for finding in findings)

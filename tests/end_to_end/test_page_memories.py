@@ -181,6 +181,23 @@ def test_a_forgotten_memory_is_brought_back_by_one_click(page: Page, person: Win
     expect(page.get_by_role("article").get_by_text("The lighthouse closes at six")).to_be_visible()
 
 
+def test_what_was_forgotten_is_found_again_later_whoever_forgot_it(
+    page: Page, person: Window, store: Store, memory: Client
+) -> None:
+    for text in ("The tide mill is closed", "The tide mill is sold"):
+        memory.ask("delete_memory", target={"memory_id": store(text, scope="Mills")})
+    page.get_by_role("link", name="What was forgotten").click()
+    rows = page.get_by_role("listitem").filter(has_text="tide mill")
+    expect(rows.locator(".text")).to_have_text(["The tide mill is sold", "The tide mill is closed"])
+    person.check_accessible()
+    rows.last.get_by_role("button", name="Bring back").click()
+    expect(page.get_by_text("Brought back: 1 memory.")).to_be_visible()
+    expect(page.locator(".text.whole")).to_have_text("The tide mill is closed")
+    page.get_by_role("link", name="Health").click()
+    page.get_by_role("link", name="forgotten that can be brought back").click()
+    expect(rows).to_have_count(1)
+
+
 def test_a_tag_with_ten_memories_is_forgotten_after_a_preview_and_undone(
     page: Page, person: Window, store: Store, memory: Client
 ) -> None:

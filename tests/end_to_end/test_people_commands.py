@@ -114,7 +114,13 @@ def test_what_was_forgotten_comes_back(shared: Installation) -> None:
     assert json.loads(shared.command("forget", alone, "--yes", "--json").stdout)["memory_ids"] == [alone]
     assert json.loads(shared.command("undo", "--json").stdout)["restored"][0]["memory_id"] == alone
     assert len(json.loads(shared.command("undo", "--json").stdout)["restored"]) == 3
-    assert shared.command("undo").returncode == 1
+    elsewhere = remember(shared, "what an assistant forgot", "--scope", "Errands")
+    shared.call("delete_memory", target={"memory_id": elsewhere})
+    done = shared.command("undo")  # nothing of this terminal's: what others forgot is shown
+    assert (done.returncode, columns(done.stdout)[0][0]) == (1, elsewhere)
+    assert shared.command("undo", "--list").stdout == done.stdout
+    assert shared.command("undo", elsewhere).returncode == 0
+    assert shared.call("delete_memory", target={"memory_id": elsewhere}, forget_mode="hard")["deleted_count"] == 1
     assert shared.command("forget", "--scope", "Errands", "--yes").returncode == 0
     assert "4 memories of the scope" in shared.command("undo").stderr
 
