@@ -15,6 +15,7 @@ from infinite_memory.sdk.results import (
     History,
     Memories,
     MemoryItem,
+    MovedMemory,
     ScopeItem,
     StoredMemory,
     read_answer,
@@ -22,6 +23,7 @@ from infinite_memory.sdk.results import (
     read_history,
     read_memories,
     read_memory,
+    read_moved,
     read_scopes,
     read_stored,
 )
@@ -282,6 +284,14 @@ class Memory:
     def restore(self, memory_id: str, *, user_id: str | None = None, scope: str | None = None) -> StoredMemory:
         """Bring a softly forgotten memory back."""
         return self._ask("restore_memory", self._one(memory_id, user_id, scope), read_stored)
+
+    def move(self, memory_id: str, to: str, *, user_id: str | None = None, scope: str | None = None) -> MovedMemory:
+        """Put a memory into the scope *to*, which must exist; it keeps its id, its history and its links.
+
+        Raises:
+            MissingError: there is none of that id, or no such scope.
+        """
+        return self._ask("move_memory", self._one(memory_id, user_id, scope) | {"scope": to}, read_moved)
 
     def history(
         self,

@@ -248,12 +248,9 @@ async def span_of_words(call: CommandContext, words: str, field: str) -> FoundTi
     return found
 
 
-async def find_time_words(question: str, now: dt.datetime, zone: ZoneInfo) -> tuple[str, str] | None:
-    """Return the words of time in a question, and what it says beside them; None where there are none, or it is long."""
-    if len(question) > MAX_QUESTION_CHARS:
-        return None
-    found = await in_thread(lambda: find_time(question, now, zone))
-    return None if found is None else (found.words, found.rest)
+async def find_time_words(question: str, now: dt.datetime, zone: ZoneInfo) -> FoundTime | None:
+    """Return the time in a question, and what it says beside it; None where there is none, or it is long."""
+    return None if len(question) > MAX_QUESTION_CHARS else await in_thread(lambda: find_time(question, now, zone))
 
 
 def memory_id(fields: Fields) -> MemoryId:

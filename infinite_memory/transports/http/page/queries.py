@@ -26,6 +26,7 @@ from infinite_memory.errors import (
     ScopeNotFoundError,
 )
 from infinite_memory.models import Filter, MemoryId, ScopeId, TimeRange, fold
+from infinite_memory.time_expressions import FoundTime
 from infinite_memory.transports.http.api import tokens
 from infinite_memory.transports.http.api.backend import ApiRequest, Backend
 from infinite_memory.transports.http.api.tokens import TokenPermissions
@@ -166,8 +167,8 @@ class Queries:
             years += [memory.occurred_at.astimezone(self.zone).year for memory in page.memories]
         return (years[0], years[1]) if len(years) == 2 else None
 
-    async def find_time_words(self, question: str) -> tuple[str, str] | None:
-        """Return the words of time in a question and what it says beside them; None where there are none."""
+    async def find_time_words(self, question: str) -> FoundTime | None:
+        """Return the time in a question and what it says beside it; None where there is none."""
         return await find_time_words(question, (await self.engine()).now(), self.zone)
 
     async def read_all(self, memory_ids: Sequence[str]) -> list[Json]:

@@ -10,7 +10,7 @@ from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
 from infinite_memory.transports.http.api.routes import Whose
 from infinite_memory.transports.http.page.routing import Visit, page
 from infinite_memory.transports.http.page.sessions import Undo
-from infinite_memory.transports.http.page.views.memory import address, read_memory
+from infinite_memory.transports.http.page.views.memory import address, read_memory, restore_version
 
 Json = dict[str, Any]
 
@@ -82,7 +82,7 @@ async def forget_many(visit: Visit) -> Response:
 
 @page("POST", "/page/undo", whose=Whose.ANY)
 async def undo(visit: Visit) -> Response:
-    """Bring back what one click forgot, or moved.
+    """Bring back what one click forgot, moved or changed.
 
     Raises:
         InvalidRequestError: it was brought back already, or is another login's.
@@ -95,6 +95,9 @@ async def undo(visit: Visit) -> Response:
         return visit.go("/page/scopes", f"The scope {entry.scope} is back.")
     try:
         for memory_id in entry.memory_ids:
+            if entry.revision is not None:
+                await restore_version(visit, memory_id, str(entry.revision), last=True)
+                return visit.go(address(memory_id), "It says again what it said before.")
             if entry.back_to is not None:
                 moved = await visit.queries.move_back(memory_id, entry.back_to)
                 return visit.go(address(memory_id), f"It is in {moved.scope.name} again.")

@@ -85,7 +85,59 @@ async def edit(visit: Visit) -> Response:
             await visit.queries.run("update_memory", changes, expected_revision=memory["revision"])
         except MemoryChangedError:  # between the reading above and now
             raise _changed_meanwhile(visit, (await read_memory(visit))["memory"]) from None
+        visit.session.offer_undo(Undo("", memory_ids=(memory["memory_id"],), revision=memory["revision"]))
     return visit.go(address(memory["memory_id"]), "Saved." if changes else "Nothing was changed.")
+
+
+@page("POST", "/page/memories/{memory_id}/version", whose=Whose.ANY)
+async def bring_back_version(visit: Visit) -> Response:
+    """Make a memory say again what an earlier version said; that is a change like any other, and can be undone as well.
+
+    Raises:
+        InvalidRequestError: there is no such version.
+        MemoryChangedError: it was changed at this very moment.
+    """
+    memory_id, number = visit.params["memory_id"], visit.text("revision")
+    former = await restore_version(visit, memory_id, number)
+    if former is None:
+        return visit.go(address(memory_id), "It says that already; nothing was changed.")
+    visit.session.offer_undo(Undo("", memory_ids=(memory_id,), revision=former))
+    return visit.go(address(memory_id), f"It says what version {number} said.")
+
+
+async def restore_version(visit: Visit, memory_id: str, number: str, *, last: bool = False) -> int | None:
+    """Give a memory text, tags and fields of an earlier version; its scope stays.
+
+    Args:
+        last: The version has to be the last but one: nobody changed the memory since.
+
+    Returns:
+        The memory's revision until now; None where nothing differs.
+
+    Raises:
+        InvalidRequestError: there is no such version, or it is not the last but one.
+        MemoryChangedError: it was changed at this very moment.
+    """
+    if not number.isdecimal() or len(number) > 9:
+        raise InvalidRequestError("revision", "is the number of no version")
+    reply = await visit.queries.run("get_memory", {"memory_id": memory_id, "before_revision": int(number) + 1})
+    memory, old = reply["memory"], next(iter(reply["revisions"][-1:]), None)
+    if old is None or old["revision"] != int(number):
+        raise InvalidRequestError("revision", f"there is no version {number} of it")
+    if last and memory["revision"] != old["revision"] + 1:
+        raise InvalidRequestError("", "it was changed again since; its history has every version to bring back")
+    changes: Json = {} if old["text"] == memory["text"] else {"content": old["text"]}
+    if old["tags"] != memory["tags"]:
+        changes["tags"] = old["tags"]
+    metadata = {name: old[name] for name in FIELDS if name in old and old[name] != memory.get(name)}
+    before, now = old.get("metadata", {}), memory.get("metadata", {})
+    metadata |= {name: before.get(name) for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
+    if metadata:
+        changes["metadata"] = metadata
+    if not changes:
+        return None
+    await visit.queries.run("update_memory", {"memory_id": memory_id} | changes, expected_revision=memory["revision"])
+    return int(memory["revision"])
 
 
 def _changed_meanwhile(visit: Visit, memory: Json) -> InvalidRequestError:
