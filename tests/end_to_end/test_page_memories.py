@@ -56,7 +56,7 @@ def test_a_memory_is_mended_and_its_history_shows_what_changed(page: Page, perso
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("It says again what it said before.")).to_be_visible()
     expect(text).to_have_text("The boiler is serviced in Octobre")
-    page.get_by_role("button", name="Bring back version 2").click()
+    page.get_by_role("button", name="Bring back this version: 2").click()
     expect(page.get_by_text("It says what version 2 said.")).to_be_visible()
     expect(text).to_have_text("The boiler is serviced in October")
     expect(page.get_by_text("tags: house → house, heating").first).to_be_visible()

@@ -134,6 +134,9 @@ def test_a_terminal_is_asked_and_shown_a_table(shared: Installation) -> None:
     assert code == 0
     assert memory_id in shown
     assert "\x1b[1;33mladder\x1b[0m" in shown  # the words of the question stand out
+    code, shown = on_a_terminal(shared, "serve", answer="\x04")
+    assert code == 0
+    assert "waiting for a client's requests" in shown
     for answer, expected in (("n\n", 2), ("\n", 2), ("y\n", 0)):
         code, shown = on_a_terminal(shared, "forget", memory_id, answer=answer)
         assert "The ladder is in the shed" in shown
