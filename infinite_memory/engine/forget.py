@@ -14,11 +14,12 @@ from collections.abc import Sequence
 
 from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
-from infinite_memory.engine.quotations import Quotations, list_ids
+from infinite_memory.engine.quotations import Quotations
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget, MemoryPage, ScopedFilter
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
 from infinite_memory.index.base import VectorIndex, call
+from infinite_memory.index.listing import list_ids
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, tag_key
 from infinite_memory.store.base import Deletion, Located, Store
@@ -66,7 +67,9 @@ class Forget:
                 tuple(located), texts, whole_scope if removes else None, "nothing was changed (dry_run)"
             )
         if removes and whole_scope is not None:
+            quoting = await self._quotations.remove_of_scope(whole_scope.scope_id)
             await self._forget_scope(whole_scope, mode)
+            self._quotations.report(quoting)
             return ForgetResult(tuple(located), texts, whole_scope)
         return await self._forget_located(located, texts, mode)
 

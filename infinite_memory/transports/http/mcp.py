@@ -26,7 +26,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp.types import JSONRPCMessage, RequestParams
+from mcp.types import JSONRPCMessage, JSONRPCResponse, RequestParams
 from mcp_types import jsonrpc_message_adapter, server_notification_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.middleware.cors import CORSMiddleware
@@ -52,6 +52,7 @@ Open = Callable[[], RpcContract]
 SESSIONS = 1000  # open at once, for each contract
 WRITES_S = 20.0  # how long writes under way may take once the server closes
 EVENTS = 1000  # kept of each session for a client that lost its stream
+EVENT_CHARS = 4_000_000  # of text in them, but for the last one
 SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
 
 
@@ -260,13 +261,17 @@ class RecentEvents(EventStore):
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._kept: OrderedDict[str, tuple[str, JSONRPCMessage | None]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[str, JSONRPCMessage | None, int]] = OrderedDict()
+        self._chars = 0
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         name = str(next(self._numbers))
-        self._kept[name] = (stream_id, message)
-        if len(self._kept) > EVENTS:
-            self._kept.popitem(last=False)
+        chars = 0 if message is None else count_chars(message)
+        self._kept[name] = (stream_id, message, chars)
+        self._chars += chars
+        while len(self._kept) > EVENTS or (self._chars > EVENT_CHARS and len(self._kept) > 1):
+            _, (_, _, gone) = self._kept.popitem(last=False)
+            self._chars -= gone
         return name
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
@@ -275,10 +280,25 @@ class RecentEvents(EventStore):
         stream = self._kept[last_event_id][0]
         later = itertools.dropwhile(lambda name: name != last_event_id, list(self._kept))
         for name in list(later)[1:]:
-            at, message = self._kept.get(name, ("", None))
+            at, message, _ = self._kept.get(name, ("", None, 0))
             if at == stream and message is not None:
                 await send_callback(EventMessage(message, name))
         return stream
+
+
+def count_chars(message: JSONRPCMessage) -> int:
+    """Return how many characters the texts of a message have, names of fields among them."""
+    content = message.result if isinstance(message, JSONRPCResponse) else getattr(message, "params", None)
+    chars, rest = 0, [content]
+    while rest:
+        match rest.pop():
+            case str() as text:
+                chars += len(text)
+            case dict() as fields:
+                rest += (*fields, *fields.values())
+            case list() as items:
+                rest += items
+    return chars
 
 
 def _modern_server(open_rpc: Open, finishing: Finishing) -> Server[Any]:
