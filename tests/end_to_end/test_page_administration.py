@@ -89,6 +89,7 @@ def test_a_backup_is_made_verified_and_restored(page: Page, person: Window, stor
     person.check_accessible()
     memory.ask("delete_memory", target={"memory_id": memory_id}, forget_mode="hard")
     page.get_by_role("link", name="Back", exact=True).click()
+    expect(page.get_by_text("whole, verified")).to_be_visible()
     page.get_by_role("link", name="Restore").first.click()
     expect(page.get_by_text("1 memory would be restored")).to_be_visible()
     person.check_accessible()

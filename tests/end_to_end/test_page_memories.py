@@ -218,6 +218,7 @@ def test_a_tag_with_ten_memories_is_forgotten_after_a_preview_and_undone(
     for number in range(10):
         store(f"Errand number {number} of the old list", tags=["errands"])
     page.get_by_role("link", name="Forget by tag or words").click()
+    expect(page.locator("#tag-offers option[value=errands]")).to_have_count(1)
     page.get_by_label("Tag").fill("errands")
     page.get_by_role("button", name="Show what would go").click()
     expect(page.get_by_role("heading", name="10 memories would go")).to_be_visible()

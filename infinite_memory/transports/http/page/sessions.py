@@ -49,6 +49,7 @@ class Session:
     offered: str | None = None
     searched: str | None = None  # the address of the last search, to go back to
     secret_once: str | None = None
+    verified: dict[str, str] = field(default_factory=dict)  # backups, with the instant when this login found them whole
     tasks: dict[str, Any] = field(default_factory=dict)
     duplicates: tuple[str, list[list[str]]] | None = None
     seen_at: float = 0.0

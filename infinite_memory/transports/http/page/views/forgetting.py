@@ -15,6 +15,7 @@ from infinite_memory.transports.http.page.views.memory import address, read_memo
 Json = dict[str, Any]
 
 FORGOTTEN = "/page/forgotten"
+NEWEST = 50  # memories whose tags are offered
 STEP = 50  # forgotten memories of a page
 
 
@@ -56,8 +57,12 @@ async def show_forget_many(visit: Visit) -> Response:
     if set(target) == {"scope"}:
         visit.problem = InvalidRequestError("scope", "names a whole scope: give a tag or words too, or use Scopes")
     scopes = await visit.queries.scope_names()
-    return visit.render("forget_many.html", scopes=scopes, asked={"tag": "", "scope": "", "query": ""} | target, found=found,
-                        status=200 if not visit.form else None)  # fmt: skip
+    newest = (await visit.queries.run("list_memories", {"scope": "ALL", "limit": NEWEST}))["results"]
+    tags = dict.fromkeys(tag for one in newest for tag in one["tags"])
+    asked = {"tag": "", "scope": "", "query": ""} | target
+    return visit.render(
+        "forget_many.html", scopes=scopes, tags=tags, asked=asked, found=found, status=200 if not visit.form else None
+    )
 
 
 page("GET", "/page/forget", whose=Whose.ANY, writes=True)(show_forget_many)
