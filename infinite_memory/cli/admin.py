@@ -11,9 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.cli.client_checks import check_clients
 from infinite_memory.cli.daemon_requests import ask, ask_daemon, home_and_config
-from infinite_memory.cli.hook_checks import check_hooks
 from infinite_memory.cli.progress import add_option, asking
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import EmbeddingError, InfiniteMemoryError
@@ -157,6 +155,9 @@ def config(options: argparse.Namespace) -> int:
 
 def doctor(options: argparse.Namespace) -> int:
     """Check database, model, index, permissions and disk; 0 when all is well, 1 when something is not."""
+    from infinite_memory.cli.client_checks import check_clients  # here, for `call` starts without them
+    from infinite_memory.cli.hook_checks import check_hooks
+
     findings: list[Json] = []
 
     def found(name: str, problem: str | None, good: str) -> None:
