@@ -53,6 +53,8 @@ def test_a_memory_is_stored_found_shown_and_changed(shared: Installation) -> Non
     assert reply["status"] == "OK"
     assert [result["memory_id"] for result in reply["results"]] == [memory_id]
     assert shared.command("search", "tea", "--scope", "Kitchen", "--tag", "nothing").stdout == ""
+    listed = [line.split("\t") for line in shared.command("scopes", "list").stdout.splitlines()]
+    assert [(count, len(rest)) for name, count, *rest in listed if name == "Kitchen"] == [("1", 3)]
 
     done = shared.command("edit", memory_id, "-", "--importance", "7", "--no-tags", input="Assam is\nmy tea\n")
     assert done.stdout == f"{memory_id} changed; revision 2\n"
