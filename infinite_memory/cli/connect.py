@@ -175,7 +175,7 @@ def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, us
         f"the plugin is in {folder}, and turned on in {settings}"
         + (f"\nthe file as it was: {backup}" if backup else "")
     )
-    print(target.restart)
+    print(plugin.explain_start(folder))
     return 0
 
 

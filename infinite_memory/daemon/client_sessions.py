@@ -176,6 +176,7 @@ class ClientSessions:
             *(f"{one}; restart the daemon to change it (infinite-memory daemon stop)" for one in ignored),
         ]
         session.ignored += ignored
+        session.is_lock_ignored = _names_other_lock(wanted, self._config)
         return session, notes
 
     def _ignored(self, wanted: Config) -> list[str]:
@@ -202,6 +203,12 @@ def _name_client(opened: list[McpSession]) -> str:
         return "a program without a name"
     shown = " ".join(str(about[key]) for key in ("name", "version") if isinstance(about.get(key), str))
     return " ".join(shown.split())[:MAX_NAME_CHARS] or "a program without a name"
+
+
+def _names_other_lock(wanted: Config, running: Config) -> bool:
+    """True if a client's settings name a key of backups that the daemon does not use."""
+    named = {name: getattr(wanted.backup, name) for name in ("key_file", "passphrase_file")}
+    return any(value and value != getattr(running.backup, name) for name, value in named.items())
 
 
 def _texts(value: object) -> dict[str, str]:

@@ -18,6 +18,7 @@ from infinite_memory.index.embedding_backlog import embedded_text
 from infinite_memory.models import (
     CONVERSATION_PREFIXES,
     FIELDS,
+    MAX_MEMORY_TAGS,
     SPEAKER_PREFIXES,
     Embedding,
     MemoryRecord,
@@ -27,7 +28,6 @@ from infinite_memory.models import (
     get_details,
     tagged_value,
 )
-from infinite_memory.settings import MAX_MEMORY_TAGS
 from infinite_memory.store.base import Store
 
 LONG_CHARS = 64_000  # embedded after the reply: about sixty windows, two seconds of the model

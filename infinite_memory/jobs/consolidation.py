@@ -23,8 +23,15 @@ from infinite_memory.engine.summary_quotes import MAX_SOURCES, SOURCES, SUMMARY,
 from infinite_memory.errors import EmbeddingError, StoreError
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role
 from infinite_memory.llm.factory import configured_model
-from infinite_memory.models import Filter, MemoryId, MemoryRecord, content_hash, floor_to_millisecond, fold
-from infinite_memory.settings import MAX_MEMORY_TAGS
+from infinite_memory.models import (
+    MAX_MEMORY_TAGS,
+    Filter,
+    MemoryId,
+    MemoryRecord,
+    content_hash,
+    floor_to_millisecond,
+    fold,
+)
 from infinite_memory.store.base import Store
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.text.equivalence import exact_key, say_the_same

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -40,6 +41,14 @@ def test_every_request_stands_on_one_page_of_the_reference_with_an_example() -> 
     assert sorted(listed) == sorted(TABLE.names())
     shown = {one["request"]["action"] for one in json.loads(reference.EXAMPLES.read_text("utf-8"))}
     assert shown == set(TABLE.names())
+
+
+def test_a_variable_in_a_sentence_is_a_variable() -> None:
+    pages = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
+    named = [
+        (page.name, word) for page in pages for word in re.findall(r"(?<!`)`\$([^`]*)`(?!`)", page.read_text("utf-8"))
+    ]
+    assert [one for one in named if not re.fullmatch(r"[A-Z_]+|[\d.]+", one[1])] == []
 
 
 def test_the_settings_file_is_made_from_the_settings() -> None:

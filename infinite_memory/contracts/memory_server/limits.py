@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from infinite_memory.errors import ConfigError
-from infinite_memory.settings import MAX_MEMORY_TAGS, LimitsSettings
+from infinite_memory.models import MAX_MEMORY_TAGS
+from infinite_memory.settings import LimitsSettings
 
 QUERY_CHARS = 1000
 TAG_CHARS = 100

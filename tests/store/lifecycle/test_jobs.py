@@ -133,6 +133,29 @@ def test_a_failing_job_is_told_and_stops_no_other(open_memory: Open) -> None:
     run(work())
 
 
+def test_a_restart_keeps_when_a_job_ran_and_a_later_backup_ends_its_failure(open_memory: Open, tmp_path: Path) -> None:
+    clock, folder = Clock("2026-11-25T02:50:00Z"), tmp_path / "no folder"
+    folder.touch()
+    flags = BACKUPS | {"backup.folder": str(folder)}
+
+    async def work() -> None:
+        async with open_memory(flags=flags, clock=clock) as memory:
+            await settled(memory)
+            clock.set("2026-11-25T05:00:00Z")
+            await jobs_of(memory).run_due()
+        clock.set("2026-11-25T05:10:00Z")
+        async with open_memory(flags=flags, clock=clock) as memory:
+            await settled(memory)
+            [failed] = [job for job in jobs_of(memory).status() if job["name"] == "backup"]
+            assert failed["last_run"] == "2026-11-25T05:10:00.000Z"  # tried again at once
+            folder.unlink()
+            clock.set("2026-11-25T05:20:00Z")
+            await memory.ok("backup_memory")
+            assert "failing_jobs" not in (await memory.ok("get_memory_stats"))["stats"]
+
+    run(work())
+
+
 def test_what_was_forgotten_long_ago_is_purged(open_memory: Open) -> None:
     clock = Clock("2026-11-25T02:50:00Z")
 
