@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from infinite_memory.contracts.native.contract import NativeContract
 from infinite_memory.contracts.native.serializers import serialize_memory
-from infinite_memory.contracts.native.table import find_time_words
+from infinite_memory.contracts.native.table import TimeWords, find_time_words
 from infinite_memory.contracts.session import no_progress
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.engine import Engine
@@ -26,7 +26,6 @@ from infinite_memory.errors import (
     ScopeNotFoundError,
 )
 from infinite_memory.models import Filter, MemoryId, ScopeId, TimeRange, fold
-from infinite_memory.time_expressions import FoundTime
 from infinite_memory.transports.http.api import tokens
 from infinite_memory.transports.http.api.backend import ApiRequest, Backend
 from infinite_memory.transports.http.api.tokens import TokenPermissions
@@ -167,7 +166,7 @@ class Queries:
             years += [memory.occurred_at.astimezone(self.zone).year for memory in page.memories]
         return (years[0], years[1]) if len(years) == 2 else None
 
-    async def find_time_words(self, question: str) -> FoundTime | None:
+    async def find_time_words(self, question: str) -> TimeWords | None:
         """Return the time in a question and what it says beside it; None where there is none."""
         return await find_time_words(question, (await self.engine()).now(), self.zone)
 
