@@ -326,12 +326,9 @@ class Memory:
         return self._ask("restore_memory", self._one(memory_id, user_id, scope), read_stored)
 
     def move(self, memory_id: str, to: str, *, user_id: str | None = None, scope: str | None = None) -> MovedMemory:
-        """Put a memory into the scope *to*, which must exist; it keeps its id, its history and its links.
-
-        Raises:
-            MissingError: there is none of that id, or no such scope.
-        """
-        return self._ask("move_memory", self._one(memory_id, user_id, scope) | {"scope": to}, read_moved)
+        """Put a memory into the scope *to*, which must exist; it keeps its id, its history and its links."""
+        fields = self._one(memory_id, user_id, scope) | {"scope": to}
+        return self._ask("move_memory", fields, read_moved, {"scope": "to"})
 
     def history(
         self,
