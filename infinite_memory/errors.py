@@ -273,9 +273,17 @@ class SidecarError(InfiniteMemoryError):
 
 
 class SidecarDamagedError(SidecarError):
-    """A sidecar file fails its checks, or belongs to another model, database or version."""
+    """A sidecar file fails its checks, or belongs to another model, database or version.
+
+    Args:
+        is_missing: There is none yet, as in a new home.
+    """
 
     code = "sidecar_damaged"
+
+    def __init__(self, problem: str, *, is_missing: bool = False) -> None:
+        super().__init__(problem)
+        self.is_missing = is_missing
 
 
 class SidecarNotReadyError(SidecarError):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from infinite_memory.cli import daemon_requests, terminal_table
+from infinite_memory.cli import daemon_requests, tables, terminal_table
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.cli.terminal_table import Cell, Column
 from infinite_memory.errors import escaped
@@ -158,8 +158,15 @@ def _list(options: argparse.Namespace, ask: Ask) -> int:
     if options.json:
         print(json.dumps(rows, ensure_ascii=False))
         return 0
-    _print_table(rows)
+    (_print_table if tables.is_terminal() else _print_lines)(rows)
     return 0
+
+
+def _print_lines(rows: list[Json]) -> None:
+    for row in rows:
+        state = "archived" if row["archived"] else ""
+        columns = (row["scope_name"], row["memories"], row.get("created_at", ""), row.get("description", ""), state)
+        print("\t".join(in_one_line(column) for column in columns))
 
 
 def _print_table(rows: list[Json]) -> None:
