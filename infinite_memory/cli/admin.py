@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory.cli.daemon_requests import ask, ask_daemon, home_and_config
-from infinite_memory.cli.hook_checks import check_hooks
 from infinite_memory.cli.progress import add_option, asking
 from infinite_memory.cli.service_checks import check_backups, check_http, describe_database
 from infinite_memory.cli.terminal import in_one_line
@@ -157,6 +156,9 @@ def config(options: argparse.Namespace) -> int:
 
 def doctor(options: argparse.Namespace) -> int:
     """Check database, model, index, permissions and disk; 0 when all is well, 1 when something is not."""
+    from infinite_memory.cli.client_checks import check_clients  # here, for `call` starts without them
+    from infinite_memory.cli.hook_checks import check_hooks
+
     findings: list[Json] = []
 
     def found(name: str, problem: str | None, good: str) -> None:
@@ -177,6 +179,7 @@ def doctor(options: argparse.Namespace) -> int:
         check_backups(settings, home, stats, status, found)
         check_http(settings, status, found)
         with contextlib.suppress(RuntimeError):  # a user without a home has no clients to look at
+            check_clients(os.environ, Path.home(), found)
             check_hooks(home.path, os.environ, Path.home(), found)
     _check_model(settings, found)
     well = all(finding["ok"] for finding in findings)

@@ -109,7 +109,8 @@ def _find_units(environ: Mapping[str, str]) -> list[tuple[Path, list[str]]]:
 
 def _disconnect(*, dry_run: bool) -> Iterator[str]:
     """Take our entry out of every client's configuration; yields what failed."""
-    from infinite_memory.cli.connect import CLIENTS, disconnect, remove_claude_plugin
+    from infinite_memory.cli.client_files import CLIENTS
+    from infinite_memory.cli.connect import disconnect, remove_claude_plugin
 
     for client in CLIENTS:
         try:

@@ -210,6 +210,7 @@ class Daemon:
             "uptime_s": round(time.monotonic() - self.started_at, 1),
             "home": str(self.home.path),
             "sessions": len(self.sessions),
+            "clients": self.clients.names(),
             "model": {
                 "name": self.config.embedding.model,
                 "state": state.model if state is not None else "loading",

@@ -13,6 +13,7 @@ from infinite_memory.sdk.requests import (
     Instant,
     narrow,
     refuse,
+    to_forget_mode,
     to_instant,
     to_object,
     to_range,
@@ -25,6 +26,7 @@ from infinite_memory.sdk.results import (
     History,
     Memories,
     MemoryItem,
+    MovedMemory,
     ScopeItem,
     StoredMemory,
     read_answer,
@@ -32,6 +34,7 @@ from infinite_memory.sdk.results import (
     read_history,
     read_memories,
     read_memory,
+    read_moved,
     read_scopes,
     read_stored,
 )
@@ -299,7 +302,7 @@ class Memory:
     ) -> Deleted:
         """Forget one memory. Softly: `restore` brings it back for 30 days. *hard* removes text, vectors and earlier versions."""
         return self._ask(
-            "forget_memory", self._one(memory_id, user_id, scope) | {"forget_mode": _mode(hard)}, read_deleted
+            "forget_memory", self._one(memory_id, user_id, scope) | {"forget_mode": to_forget_mode(hard)}, read_deleted
         )
 
     def delete_all(
@@ -316,12 +319,17 @@ class Memory:
 
         A *scope* is where *tag* or *query* look; alone it is refused. ``infinite-memory forget --scope`` and ``scopes delete`` empty one.
         """
-        fields = {"tag": tag, "query": query, "forget_mode": _mode(hard), "dry_run": dry_run or None}
+        fields = {"tag": tag, "query": query, "forget_mode": to_forget_mode(hard), "dry_run": dry_run or None}
         return self._ask("forget_memories", self._whose(user_id, scope) | fields, read_deleted)
 
     def restore(self, memory_id: str, *, user_id: str | None = None, scope: str | None = None) -> StoredMemory:
         """Bring a softly forgotten memory back."""
         return self._ask("restore_memory", self._one(memory_id, user_id, scope), read_stored)
+
+    def move(self, memory_id: str, to: str, *, user_id: str | None = None, scope: str | None = None) -> MovedMemory:
+        """Put a memory into the scope *to*, which must exist; it keeps its id, its history and its links."""
+        fields = self._one(memory_id, user_id, scope) | {"scope": to}
+        return self._ask("move_memory", fields, read_moved, {"scope": "to"})
 
     def history(
         self,
@@ -388,7 +396,3 @@ class Memory:
             raise UnavailableError(
                 f"{name}: the answer cannot be read ({exc!r})", code="CONNECTION_ERROR", status=status
             ) from exc
-
-
-def _mode(hard: bool) -> str:
-    return "hard" if hard else "soft"

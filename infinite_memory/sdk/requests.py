@@ -151,3 +151,8 @@ def _find_foreign(value: Any, path: str) -> tuple[str, Any]:
         except (TypeError, ValueError) as exc:
             return (inner, part) if "Circular" in str(exc) else _find_foreign(part, inner)
     return path, value
+
+
+def to_forget_mode(hard: bool) -> str:
+    """Return how far forgetting goes, in the word of a request."""
+    return "hard" if hard else "soft"

@@ -60,6 +60,7 @@ ROUTES = {
     "forget_memory": Route("DELETE", f"{API}/memories/{{memory_id}}"),
     "read_history": Route("GET", f"{API}/memories/{{memory_id}}/history", repeats=True),
     "restore_memory": Route("POST", f"{API}/memories/{{memory_id}}/restore"),
+    "move_memory": Route("POST", f"{API}/memories/{{memory_id}}/move"),
     "search": Route("POST", f"{API}/search", repeats=True),
     "chat": Route("POST", f"{API}/chat"),
     "list_scopes": Route("GET", f"{API}/scopes", repeats=True),

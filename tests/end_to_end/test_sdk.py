@@ -116,6 +116,13 @@ def test_a_memory_lives_from_its_first_word_to_its_last(memory: Memory) -> None:
     assert memory.delete(kept.memory_id).memory_ids == (kept.memory_id,)
     assert len(memory.list_memories(scope=name)) == 0
     assert memory.restore(kept.memory_id).content == "The key is in the drawer"
+    memory.add("something else", scope=f"{name} elsewhere")
+    moved = memory.move(kept.memory_id, f"{name} elsewhere")
+    assert (moved.outcome, moved.former_scope, moved.scope) == ("moved", name, f"{name} elsewhere")
+    assert memory.move(kept.memory_id, f"{name} elsewhere").outcome == "unchanged"
+    with pytest.raises(MissingError):
+        memory.move(kept.memory_id, f"{name} nowhere")
+    assert memory.get(kept.memory_id).content == "The key is in the drawer"
     assert memory.delete(kept.memory_id, hard=True).hard
     with pytest.raises(MissingError) as caught:
         memory.get(kept.memory_id)

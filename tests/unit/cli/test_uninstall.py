@@ -8,7 +8,8 @@ import pytest
 
 from infinite_memory.backup.archive_format import MAGIC
 from infinite_memory.cli import main
-from infinite_memory.cli.connect import CLIENTS, find_target
+from infinite_memory.cli.client_files import CLIENTS, find_target
+from infinite_memory.transfer.import_folders import UPLOADS
 
 
 @pytest.fixture(autouse=True)
@@ -114,8 +115,10 @@ def test_other_files_in_the_home_stay_and_are_listed_beforehand(user: Path, caps
         "backups/letters.zip",
         "backups/other.dump",
         "hooks/post-commit",
+        "imports/mine.csv",
     ]
     own = [
+        f"imports/{UPLOADS}/notes.txt",
         "config.toml", "daemon.lock", "http.token", "forgotten.json", "logs/infinite-memory.log.1", "logs/mongod.log",
         "backups/backup_2023-05-15T10-00-00Z.dump", "hooks/spool/1.json", "hooks/control.json", "sidecars/text/text-00000001",
     ]  # fmt: skip
