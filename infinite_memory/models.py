@@ -335,8 +335,8 @@ class Match:
     windows: int = 1
 
 
-SPEAKER_PREFIXES = ("speaker:", "person:")
-CONVERSATION_PREFIXES = ("session:", "conversation:")
+MAX_MEMORY_TAGS = 2000  # however they came together; an array of Milvus holds little more
+SPEAKER_PREFIXES, CONVERSATION_PREFIXES = ("speaker:", "person:"), ("session:", "conversation:")
 
 
 def tag_key(tag: str) -> str:

@@ -120,7 +120,7 @@ class LimitsSettings:
 
     line_bytes: int = _setting(16 * MIB, "One request line, in bytes", low=1024, per_session=True)
     text_bytes: int = _setting(MIB, "The text of a memory, in bytes of UTF-8", low=1, per_session=True)
-    tags: int = _setting(100, "Tags of a memory", low=1, per_session=True)
+    tags: int = _setting(100, "Tags of a memory", low=1, high=2000, per_session=True)  # `models.MAX_MEMORY_TAGS`
     tag_chars: int = _setting(200, "One tag, in characters", low=1, per_session=True)
     metadata_bytes: int = _setting(65536, "Free metadata of a memory, in bytes of JSON", low=2, per_session=True)
     metadata_depth: int = _setting(20, "Nesting of free metadata, in levels", low=1, high=90, per_session=True)

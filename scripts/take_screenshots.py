@@ -71,6 +71,7 @@ def main() -> int:
             page.get_by_role("searchbox").fill("who teaches Ada the violin")
             page.locator("#results mark").first.wait_for()
             page.locator("#results .why summary").first.click()
+            page.locator("#results .why details summary").first.click()
             take(page, folder, "search")
             opened.open(f"/page/memories/{memory_id}")
             take(page, folder, "memory")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import itertools
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +15,23 @@ from infinite_memory import redaction
 # No test here may fail because the machine is busy.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+
+
+ORDER = ("unit", "unit/index/conformance", "end_to_end", "store")
+"""Folders in the order of their tests: those that take a moment, then files that take minutes, then many of some seconds each, with which
+processes that share the work come to an end at the same time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests into the order of their folders; within one they stay as they are."""
+    here = Path(__file__).parent
+
+    def rank(item: pytest.Item) -> int:
+        folder = item.path.parent.relative_to(here)
+        above: Sequence[str] = [folder.as_posix(), *(parent.as_posix() for parent in folder.parents)]
+        return next((ORDER.index(name) for name in above if name in ORDER), 0)
+
+    items.sort(key=rank)
 
 
 @pytest.fixture(autouse=True)

@@ -168,7 +168,7 @@ class BackupReader:
         counts: Counter[str] = Counter()
         if self.is_encrypted:
             if self._secret is None:
-                raise BackupError(f"{self._name} is locked; give its passphrase or key file")
+                raise BackupError(f"{self._name} is locked; name its file in backup.passphrase_file or backup.key_file")
             self._cipher = self._cipher or Cipher(self._secret, self.head["lock"])
         while True:
             at, before = self._at, self._digest

@@ -107,11 +107,11 @@ class Secret:
         try:
             material = _read_at_most(file, MAX_KEY_FILE_BYTES)
         except OSError as exc:
-            raise BackupError(f"the key file cannot be read: {exc.strerror}") from exc
+            raise BackupError(f"the key file (backup.key_file) cannot be read: {exc.strerror}") from exc
         if not MIN_KEY_FILE_BYTES <= len(material) <= MAX_KEY_FILE_BYTES:
             size = f"more than {MAX_KEY_FILE_BYTES:,}" if len(material) > MAX_KEY_FILE_BYTES else f"{len(material):,}"
             raise BackupError(
-                f"the key file has {size} bytes; {MIN_KEY_FILE_BYTES} to {MAX_KEY_FILE_BYTES:,} were expected"
+                f"the key file (backup.key_file) has {size} bytes; {MIN_KEY_FILE_BYTES} to {MAX_KEY_FILE_BYTES:,} were expected"
             )
         return cls(key_material=material)
 
@@ -127,16 +127,18 @@ class Secret:
         try:
             data = _read_at_most(file, MAX_PASSPHRASE_FILE_BYTES)
         except OSError as exc:
-            raise BackupError(f"the passphrase file cannot be read: {exc.strerror}") from exc
+            raise BackupError(f"the passphrase file (backup.passphrase_file) cannot be read: {exc.strerror}") from exc
         if len(data) > MAX_PASSPHRASE_FILE_BYTES:
-            raise BackupError(f"the passphrase file has more than {MAX_PASSPHRASE_FILE_BYTES:,} bytes")
+            raise BackupError(
+                f"the passphrase file (backup.passphrase_file) has more than {MAX_PASSPHRASE_FILE_BYTES:,} bytes"
+            )
         try:
             text = data.decode("utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8")
         except UnicodeDecodeError as exc:
-            raise BackupError("the passphrase file is not text in UTF-8 or UTF-16") from exc
+            raise BackupError("the passphrase file (backup.passphrase_file) is not text in UTF-8 or UTF-16") from exc
         lines = text.removeprefix(_BOM).splitlines()
         if not lines or not lines[0]:
-            raise BackupError("the passphrase file has no passphrase in its first line")
+            raise BackupError("the passphrase file (backup.passphrase_file) has no passphrase in its first line")
         return cls(passphrase=lines[0], former_passphrase=_BOM + lines[0] if text.startswith(_BOM) else None)
 
 

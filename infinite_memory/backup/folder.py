@@ -123,6 +123,18 @@ def find_backup(folder: Path, name: str) -> Path:
     raise BackupNotFoundError(f"there is no backup {truncated_repr(name)}")
 
 
+def find_newest(folder: Path) -> Path:
+    """Find the newest backup in *folder*, by the instant in its name.
+
+    Raises:
+        BackupNotFoundError: no file there is named as backups are.
+    """
+    named = [file for file in list_names(folder) if NAME.fullmatch(file.name)]
+    if not named:
+        raise BackupNotFoundError(f"there is no backup in the folder {folder.name}")
+    return named[-1]
+
+
 def find_backup_for_client(folder: Path, name: str) -> Path:
     """Find a backup as `find_backup` does, for somebody who is not to learn which other files there are.
 

@@ -29,7 +29,6 @@ from infinite_memory.errors import (
 from infinite_memory.file_work import file_work, in_file_thread
 from infinite_memory.store.base import Store
 from infinite_memory.store.copies import Chunk, Restore, Restored, RestoreMode, RestorePlan, retry_while_away
-from infinite_memory.store.mongo.backup_checks import RestoreLimits
 from infinite_memory.store.scope_cache import ScopeCache, check_name
 
 if TYPE_CHECKING:
@@ -117,13 +116,13 @@ class Restoring:
             mode = RestoreMode.REPLACE
         checks = self._backups.checks(allow_unlocked=wish.allow_unlocked)
         with open_backup(file, checks) as reader:
-            await read_in_thread(reader, checks.limits)
+            await read_in_thread(reader)
             await self._check_room(reader.unpacked_bytes)
             version = int(reader.head.get("schema_version", 0))
             plan = RestorePlan(mode, version, wish.only_scope, wish.as_scope, wish.dry_run)
             restore = await copies.restore(plan)
             try:
-                await _stage(reader, checks.limits, restore, progress)
+                await _stage(reader, restore, progress)
                 if wish.dry_run:
                     return RestoreReport(file, mode, await restore.commit(), None, dry_run=True)
                 replaces = mode is RestoreMode.REPLACE and wish.only_scope is None
@@ -209,14 +208,14 @@ async def finished(task: asyncio.Task[T]) -> T:
         raise
 
 
-async def read_in_thread(reader: BackupReader, limits: RestoreLimits) -> None:
+async def read_in_thread(reader: BackupReader) -> None:
     """Read a backup to its end and check everything in it, while others are served; whoever leaves ends it.
 
     Raises:
         BackupError: it cannot be restored.
     """
     ended = threading.Event()
-    reading = asyncio.create_task(in_file_thread(lambda: read_all(reader, limits, ended)))
+    reading = asyncio.create_task(in_file_thread(lambda: read_all(reader, ended)))
     try:
         await asyncio.shield(reading)
     except asyncio.CancelledError:
@@ -225,14 +224,14 @@ async def read_in_thread(reader: BackupReader, limits: RestoreLimits) -> None:
         raise
 
 
-async def _stage(checked: BackupReader, limits: RestoreLimits, restore: Restore, progress: Progress | None) -> None:
+async def _stage(checked: BackupReader, restore: Restore, progress: Progress | None) -> None:
     """Stage every part of a backup that was checked; while one is written, the next is read and checked.
 
     Raises:
         BackupError: the file was changed since it was checked.
     """
     reader = checked.again()
-    done, parts = 0, checked_chunks(reader, limits)
+    done, parts = 0, checked_chunks(reader)
 
     def read() -> asyncio.Task[Chunk | None]:
         return asyncio.create_task(in_file_thread(lambda: next(parts, None)))

@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from infinite_memory.platform_files import open_regular
 from infinite_memory.settings import MIB, BackupSettings
 from infinite_memory.store.base import Store
 from infinite_memory.store.copies import MEMORIES_PREFIX, SCOPES, Chunk, Snapshot
-from infinite_memory.store.mongo.backup_checks import BackupCheck, RestoreLimits, Separation
+from infinite_memory.store.mongo.backup_checks import BackupCheck, Separation
 from infinite_memory.transfer.serialization import instant_to_text
 
 log = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ class Backups:
             secret = self._secret
             cipher = await in_file_thread(lambda: Cipher(secret, head["lock"]))
         writer = BackupWriter(target.file, head, cipher)
-        separation = Separation(self.checks().limits)
+        separation = Separation()
         done, total = 0, sum(snapshot.head.totals.values())
 
         def write(chunk: Chunk) -> None:
@@ -204,13 +204,11 @@ class Checks:
         secret: What opens it. Where there is one, an unlocked file is refused: anybody who can write into the folder makes such.
         allow_unlocked: Whether it is taken all the same.
         max_unpacked: As in `BackupReader`.
-        limits: How large a memory may be.
     """
 
     secret: Secret | None = None
     allow_unlocked: bool = False
     max_unpacked: int | None = None
-    limits: RestoreLimits = field(default_factory=RestoreLimits)
 
     @classmethod
     def of(cls, config: Config, secret: Secret | None, *, allow_unlocked: bool = False) -> Checks:
@@ -220,7 +218,6 @@ class Checks:
             secret,
             allow_unlocked,
             None if unpacked is None else unpacked * MIB,
-            RestoreLimits().with_settings(config.limits.text_bytes, config.limits.tags),
         )
 
 
@@ -263,7 +260,7 @@ def check_file(file: Path, checks: Checks) -> tuple[Summary, str]:
         OSError: it cannot be read.
     """
     with open_backup(file, checks) as reader:
-        read_all(reader, checks.limits)
+        read_all(reader)
         return reader.summary, reader.checksum()
 
 
@@ -275,21 +272,21 @@ def read_back(file: Path, checks: Checks) -> tuple[Summary, str]:
         return reader.summary, reader.checksum()
 
 
-def checked_chunks(reader: BackupReader, limits: RestoreLimits) -> Iterator[Chunk]:
+def checked_chunks(reader: BackupReader) -> Iterator[Chunk]:
     """Give everything in a backup, each part when all of its documents were checked.
 
     Raises:
         BackupError: a part is not as it was written, or a document cannot be restored; says which.
     """
-    check = BackupCheck(int(reader.head.get("schema_version", 0)), limits)
+    check = BackupCheck(int(reader.head.get("schema_version", 0)))
     for part in reader.parts():
         documents = check.check(Chunk(part.collection, part.count, part.documents))
         yield Chunk(part.collection, part.count, b"".join(documents))
 
 
-def read_all(reader: BackupReader, limits: RestoreLimits, ended: threading.Event | None = None) -> None:
+def read_all(reader: BackupReader, ended: threading.Event | None = None) -> None:
     """Read a backup to its end and check everything in it, or until *ended* is set. Errors as in `checked_chunks`."""
-    for _ in checked_chunks(reader, limits):
+    for _ in checked_chunks(reader):
         if ended is not None and ended.is_set():
             return
 

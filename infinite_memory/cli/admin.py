@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory.cli.daemon_requests import ask, ask_daemon, home_and_config
-from infinite_memory.cli.hook_checks import check_hooks
 from infinite_memory.cli.progress import add_option, asking
+from infinite_memory.cli.service_checks import check_backups, check_http, describe_database
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import EmbeddingError, InfiniteMemoryError
-from infinite_memory.paths import CHECKOUT_CONFIG_FILE
+from infinite_memory.paths import CHECKOUT_CONFIG_FILE, Home
 
 Json = dict[str, Any]
 FREE_BYTES = 500 * 1024 * 1024  # below this a doctor worries
@@ -37,7 +37,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     commands.add_parser(
         "doctor",
         parents=[common],
-        help="check database, documents, model, index, permissions, disk and assistants' hooks",
+        help="check database, documents, model, index, backups, HTTP, permissions, disk and assistants' hooks",
     ).add_argument("--json", action="store_true")
     optimizing = commands.add_parser("optimize", parents=[common], help="tidy up; changes no words unless told to")
     optimizing.add_argument(
@@ -156,6 +156,9 @@ def config(options: argparse.Namespace) -> int:
 
 def doctor(options: argparse.Namespace) -> int:
     """Check database, model, index, permissions and disk; 0 when all is well, 1 when something is not."""
+    from infinite_memory.cli.client_checks import check_clients  # here, for `call` starts without them
+    from infinite_memory.cli.hook_checks import check_hooks
+
     findings: list[Json] = []
 
     def found(name: str, problem: str | None, good: str) -> None:
@@ -172,8 +175,11 @@ def doctor(options: argparse.Namespace) -> int:
         free = shutil.disk_usage(home.path).free
         short = f"only {free / 2**20:,.0f} MiB are free" if free < FREE_BYTES else None
         found("disk", short, f"{free / 2**30:,.1f} GiB are free")
-        _check_parts(options, settings, found)
+        status, stats = _check_parts(options, settings, home, found)
+        check_backups(settings, home, stats, status, found)
+        check_http(settings, status, found)
         with contextlib.suppress(RuntimeError):  # a user without a home has no clients to look at
+            check_clients(os.environ, Path.home(), found)
             check_hooks(home.path, os.environ, Path.home(), found)
     _check_model(settings, found)
     well = all(finding["ok"] for finding in findings)
@@ -185,28 +191,31 @@ def doctor(options: argparse.Namespace) -> int:
     return 0 if well else 1
 
 
-def _check_parts(options: argparse.Namespace, settings: Any, found: Any) -> None:
-    """Ask the daemon for its health, and compare the index's count with the database's."""
+def _check_parts(options: argparse.Namespace, settings: Any, home: Home, found: Any) -> tuple[Json, Json]:
+    """Ask the daemon for its health, and compare the index's count with the database's; returns its status and its figures."""
     try:
         health = ask(options, {"action": "health_check"})
-        for name, says in health.get("checks", {}).items():
-            found(name, None if says == "ok" else says, "works")
-        if health.get("status") == "OK":
-            found("documents", _set_aside(health.get("set_aside", [])), "all can be read")
         reply = ask(options, {"action": "get_memory_stats"})
+        status = (ask_daemon("status") or {}).get("status", {})
     except InfiniteMemoryError as exc:
         found("daemon", str(exc), "")
-        return
+        return {}, {}
+    stats: Json = reply.get("stats", {})
+    for name, says in health.get("checks", {}).items():
+        good = describe_database(settings, home, stats) if name == "mongodb" else "works"
+        found(name, None if says == "ok" else says, good)
+    if health.get("status") == "OK":
+        found("documents", _set_aside(health.get("set_aside", [])), "all can be read")
     if reply["status"] != "OK":
         found("counts", reply["error"], "")
-        return
-    one = reply["stats"]
+        return status, {}
     if not settings.mongodb.uri:
-        _check_files(len(one["scopes"]) + len(one["archived_scopes"]), found)
-    stored = one["total_memories"] + sum(one["archived_scopes"].values())
-    indexed = one["sidecar"]["count"]
+        _check_files(status, len(stats["scopes"]) + len(stats["archived_scopes"]), found)
+    stored = stats["total_memories"] + sum(stats["archived_scopes"].values())
+    indexed = stats["sidecar"]["count"]
     differ = f"the index holds {indexed:,} memories, the database {stored:,}; infinite-memory reindex mends that"
     found("counts", differ if indexed != stored else None, f"{stored:,} memories, all indexed")
+    return status, stats
 
 
 def _set_aside(documents: list[Json]) -> str | None:
@@ -220,9 +229,8 @@ def _set_aside(documents: list[Json]) -> str | None:
     return f"set aside, for they cannot be read: {named}; `infinite-memory repair` tells what can be done"
 
 
-def _check_files(scopes: int, found: Any) -> None:
+def _check_files(status: Json, scopes: int, found: Any) -> None:
     """Compare the daemon's limit of open files with what its scopes need."""
-    status = (ask_daemon("status") or {}).get("status", {})
     files = status.get("open_files") or {}
     if (most := files.get("max_scopes")) is None:
         found("files", None, "no limit of open files")

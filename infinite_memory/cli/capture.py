@@ -20,9 +20,10 @@ from infinite_memory.paths import HOME_VARIABLE, check_home, find_home, unusable
 _STATES = {"pause": PAUSED, "resume": ON, "off": OFF}
 _SAYS = {
     ON: "hooks store what is said and recall what is known",
-    PAUSED: "paused: nothing that is said now is stored; what is known is still recalled",
+    PAUSED: "paused: hooks store nothing of what is said now; what is known is still recalled",
     OFF: "off: hooks neither store nor recall",
 }
+_TOOLS = "what an assistant stores by its tools (store_memory) is stored as ever; your client turns those off"
 DAY_S = 86_400.0
 MAX_SHOWN = 5  # names of files
 
@@ -61,6 +62,8 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(status))
         return 0
     print(_SAYS.get(control.state, control.state))
+    if control.state != ON:
+        print(_TOOLS)
     if options.what == "status":
         print(f"events that wait for the daemon: {len(waiting(home))}")
         for line in describe_events(home):

@@ -16,11 +16,11 @@ import stat
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from infinite_memory.cli import client_hooks, plugin
+from infinite_memory.cli.client_files import CLIENTS, Target, find_target
 from infinite_memory.cli.config_edit import (
     find_entry,
     merged,
@@ -34,24 +34,6 @@ from infinite_memory.errors import ConfigError
 Json = dict[str, Any]
 
 NAME = "infinite-memory"
-CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode", "codex", "gemini", "windsurf")
-
-
-_LOOK_FIRST = """It tells Claude by itself to look into the memory. So that Claude does so more often, add to Settings, Profile:
-  Before you answer anything that may depend on earlier conversations, search my memory with retrieve_memory.
-  Store facts, preferences and decisions that will matter later, and say so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where a client keeps its servers, and what it calls itself. ``key`` is the member of the file that holds them."""
-
-    title: str
-    file: Path
-    key: str
-    restart: str
-    is_toml: bool = False
-    needs_type: bool = False
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -108,6 +90,8 @@ def connect(options: argparse.Namespace) -> int:
         print(client_hooks.describe(options.client, target.title))
         print(place.after, end="\n" if place.after else "")
     print(target.restart)
+    if said := target.farewell if options.remove else target.hint:
+        print(said)
     return 0
 
 
@@ -191,7 +175,7 @@ def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, us
         f"the plugin is in {folder}, and turned on in {settings}"
         + (f"\nthe file as it was: {backup}" if backup else "")
     )
-    print(target.restart)
+    print(plugin.explain_start(folder))
     return 0
 
 
@@ -231,62 +215,6 @@ def disconnect(client: str, environ: Mapping[str, str], user: Path, *, dry_run: 
         if not dry_run:
             _replace(file, before, after)
     return list(had)
-
-
-def find_target(client: str, environ: Mapping[str, str], platform: str, user: Path) -> Target:
-    """Tell where *client* keeps its servers on *platform* (as in `sys.platform`)."""
-    settings = _settings_folder(environ, platform, user)
-    match client:
-        case "claude-desktop":
-            file = settings / "Claude" / "claude_desktop_config.json"
-            return Target(
-                "Claude Desktop", file, "mcpServers", f"Quit Claude Desktop and start it again.\n{_LOOK_FIRST}"
-            )
-        case "claude-code":
-            folder = Path(environ["CLAUDE_CONFIG_DIR"]) if environ.get("CLAUDE_CONFIG_DIR") else user
-            return Target(
-                "Claude Code",
-                folder / ".claude.json",
-                "mcpServers",
-                "Start a new Claude Code session.",
-                needs_type=True,
-            )
-        case "cursor":
-            return Target(
-                "Cursor",
-                user / ".cursor" / "mcp.json",
-                "mcpServers",
-                "Restart Cursor, or switch the server on in its settings.",
-            )
-        case "vscode":
-            file = _vscode_folder(environ, settings) / "User" / "mcp.json"
-            return Target(
-                "VS Code", file, "servers", 'Run "MCP: List Servers" in VS Code and start it.', needs_type=True
-            )
-        case "codex":
-            folder = Path(environ["CODEX_HOME"]) if environ.get("CODEX_HOME") else user / ".codex"
-            return Target("Codex", folder / "config.toml", "mcp_servers", "Start a new Codex session.", is_toml=True)
-        case "gemini":
-            file = client_hooks.gemini_folder(environ, user) / "settings.json"
-            return Target("Gemini CLI", file, "mcpServers", "Start a new Gemini CLI session.")
-        case "windsurf":
-            file = user / ".codeium" / "windsurf" / "mcp_config.json"
-            return Target("Windsurf", file, "mcpServers", "Press refresh in Windsurf's MCP settings, or restart it.")
-    raise ConfigError(f"{client} is not a client that is known here; known: {', '.join(CLIENTS)}")
-
-
-def _vscode_folder(environ: Mapping[str, str], settings: Path) -> Path:
-    if environ.get("VSCODE_PORTABLE"):
-        return Path(environ["VSCODE_PORTABLE"]) / "user-data"
-    return (Path(environ["VSCODE_APPDATA"]) if environ.get("VSCODE_APPDATA") else settings) / "Code"
-
-
-def _settings_folder(environ: Mapping[str, str], platform: str, user: Path) -> Path:
-    if platform == "darwin":
-        return user / "Library" / "Application Support"
-    if platform.startswith("win"):
-        return Path(environ["APPDATA"]) if environ.get("APPDATA") else user / "AppData" / "Roaming"
-    return Path(environ["XDG_CONFIG_HOME"]) if environ.get("XDG_CONFIG_HOME") else user / ".config"
 
 
 def server_entry(environ: Mapping[str, str], *, scope: str | None, tools: str | None, with_type: bool) -> Json:

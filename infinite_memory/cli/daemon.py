@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory.cli.daemon_requests import ask_daemon, build_greeting, home_and_config, report_notes
+from infinite_memory.cli.service_checks import describe_http_fault
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import ConfigError
 from infinite_memory.paths import find_home
@@ -63,6 +64,8 @@ def _start(options: argparse.Namespace) -> int:
     link.close()
     report_notes(answer)
     print(f"the daemon runs (process {answer.get('pid')})")
+    if fault := describe_http_fault((ask_daemon("status") or {}).get("status", {})):
+        print(f"infinite-memory daemon start: {fault}", file=sys.stderr)
     return 0
 
 

@@ -46,6 +46,9 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     undo = commands.add_parser("undo", parents=[shared], help="bring back what was forgotten or moved last")
     undo.add_argument("memory_ids", nargs="*", metavar="ID", help="these instead; - reads them")
     undo.add_argument("--scope", dest="in_scope", metavar="NAME", help="an archived scope instead")
+    undo.add_argument(
+        "--list", action="store_true", help="show what was forgotten and can be brought back, whoever forgot it"
+    )
 
 
 def forget(options: argparse.Namespace) -> int:
@@ -187,14 +190,20 @@ def undo(options: argparse.Namespace) -> int:
     journal, memory_ids = UndoJournal(), move.read_ids(options.memory_ids)
     if memory_ids and options.in_scope is not None:
         raise ConfigError("undo: give ids or --scope")
+    if options.list:
+        if memory_ids or options.in_scope is not None:
+            raise ConfigError("undo: --list takes no ids and no --scope")
+        return _list_forgotten(options)
     entry: Json | None = {"memory_ids": memory_ids} if memory_ids else {"scope": options.in_scope}
     if not memory_ids and options.in_scope is None:
         entry = journal.last()
     if entry is not None and "moved" in entry:
         return move.move_back(options, entry)
     if entry is None:
-        tables.note("there is nothing to undo; what an assistant forgot comes back by its id: infinite-memory undo ID")
-        return 1
+        tables.note(
+            "no forget or move of this terminal is left to undo; infinite-memory undo ID brings back one of these"
+        )
+        return 1 if options.json else _list_forgotten(options) or 1
     named = [{"scope": entry["scope"]}] if "scope" in entry else [{"memory_id": one} for one in entry["memory_ids"]]
     replies = list(daemon_requests.ask_each(options, [{"action": "restore_memory"} | target for target in named]))
     failed = [reply for reply in replies if reply["status"] != "OK"]
@@ -212,6 +221,20 @@ def undo(options: argparse.Namespace) -> int:
     scope = f" of the scope {in_one_line(entry['scope'])!r}" if "scope" in entry else ""
     tables.note(f"{_count(count)}{scope} brought back")
     return 1 if failed else 0
+
+
+def _list_forgotten(options: argparse.Namespace) -> int:
+    """Show what was forgotten last, by an assistant, on the page or here."""
+    request = {"action": "list_memories", "scope": "ALL", "forgotten": True, "limit": MAX_SHOWN}
+    reply = daemon_requests.ask(options, request)
+    if options.json or reply["status"] != "OK":
+        return daemon_requests.report(reply)
+    tables.print_memories(reply["results"])
+    more = reply["total"] - len(reply["results"])
+    tables.note(
+        f"{_count(reply['total'])} can be brought back" + (f"; the latest {MAX_SHOWN} are shown" if more > 0 else "")
+    )
+    return 0
 
 
 def _with_scope(preview: Preview) -> str:

@@ -35,7 +35,9 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     backup.add_argument("--lock", action="store_true", help="do nothing while another such backup runs (exit code 75)")
     backup.add_argument("--json", action="store_true")
     verify = commands.add_parser("verify", parents=[common], help="read a whole backup and check every part")
-    verify.add_argument("file", metavar="FILE", help="a name in the backup folder, or a path")
+    checked = verify.add_mutually_exclusive_group(required=True)
+    checked.add_argument("file", nargs="?", metavar="FILE", help="a name in the backup folder, or a path")
+    checked.add_argument("--newest", action="store_true", help="the newest one in the backup folder")
     verify.add_argument("--json", action="store_true")
     unlocked_about = "take a backup that is not locked though the settings name a passphrase or key file"
     verify.add_argument("--allow-unlocked", action="store_true", help=unlocked_about)
@@ -91,7 +93,10 @@ def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
             return BUSY
         reply = ask({"action": "backup_memory"} | ({"scheduled": True} if options.rotate else {}))
     if options.json or reply["status"] != "OK":
-        return daemon_requests.report(reply)
+        code = daemon_requests.report(reply)
+        return (
+            2 if reply.get("error_code") == "INVALID_REQUEST" else code
+        )  # it has no fields: the settings are at fault
     counts = reply["counts"]
     locked = ", encrypted" if reply.get("encrypted") else ""
     removed = f", {len(reply['removed'])} older removed" if reply.get("removed") else ""
@@ -102,11 +107,11 @@ def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
 def verify(options: argparse.Namespace, folder: Path, config: Config) -> int:
     """Check a backup file; 0 when it is whole. Needs no daemon and no MongoDB."""
     from infinite_memory.backup.encryption import find_secret
-    from infinite_memory.backup.folder import display_name, find_backup
+    from infinite_memory.backup.folder import display_name, find_backup, find_newest
     from infinite_memory.backup.service import Checks, verify_file
 
     checks = Checks.of(config, find_secret(config.backup), allow_unlocked=options.allow_unlocked)
-    whole = verify_file(find_backup(folder, options.file), checks)
+    whole = verify_file(find_newest(folder) if options.newest else find_backup(folder, options.file), checks)
     if options.json:
         told = {"whole": True, "file": str(whole.file), "size_bytes": whole.size_bytes, "counts": dict(whole.counts)}
         print(json.dumps(told))

@@ -18,6 +18,7 @@ from infinite_memory.backup.folder import NAME, PART_NAME, SUFFIX
 from infinite_memory.cli import editor, open_page
 from infinite_memory.embedding.manifest import is_exported
 from infinite_memory.platform_files import open_regular
+from infinite_memory.transfer.import_folders import UPLOADS
 
 HOME_FILES = (
     "config.toml", "backup.lock", "daemon.json", "daemon.lock", "daemon.pid", "daemon.sock", "daemon.starting", "daemon.tmp",
@@ -69,6 +70,9 @@ def find_home_parts(home: Path) -> Removal:
     if _is_folder(home / "backups"):
         parts += filter(_is_backup, (home / "backups").iterdir())
         folders.insert(0, home / "backups")
+    if _is_folder(home / "imports"):  # what lies in it otherwise its owner put there
+        parts += [home / "imports" / UPLOADS] if _is_folder(home / "imports" / UPLOADS) else []
+        folders.insert(0, home / "imports")
     if (home / "mongodb" / MONGODB_MARK).is_file():
         parts.append(home / "mongodb")
     return _make_removal(parts, folders)

@@ -45,6 +45,8 @@ def serve(options: argparse.Namespace) -> int:
     spec = get_spec(options.contract)
     for warning in spec.adopt(os.environ):
         print(f"infinite-memory: {warning}", file=sys.stderr)
+    if os.isatty(0):
+        print("infinite-memory: waiting for a client's requests, a line each; Ctrl-C ends it", file=sys.stderr)
     if options.in_process:
         code = _serve_here(options, output)
     else:

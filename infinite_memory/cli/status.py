@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     fields = {
         "daemon": f"process {daemon['pid']}, version {daemon['version']}, for {_duration(daemon['uptime_s'])}",
         "home": daemon["home"],
-        "clients": daemon["sessions"],
+        "clients": f"{daemon['sessions']}" + (f": {', '.join(names)}" if (names := daemon.get("clients")) else ""),
         "memory": f"{daemon['rss_bytes'] / 2**20:,.0f} MiB",
         "http": _http(daemon),
         "jobs": _failing(reply),

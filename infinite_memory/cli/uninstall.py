@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if options.delete_data and not options.dry_run and not _is_confirmed(options, home):
         print("infinite-memory uninstall: not confirmed, nothing was removed", file=sys.stderr)
         return UNCONFIRMED
+    elsewhere = _find_elsewhere(home)  # by the settings, which go with the home
     problems = [
         *_remove_units(os.environ, dry_run=options.dry_run),
         *_disconnect(dry_run=options.dry_run),
@@ -57,6 +58,8 @@ def run(options: argparse.Namespace) -> int:
         problems += _delete_home(home, dry_run=options.dry_run)
     else:
         _report_data(home)
+    for line in elsewhere:
+        print(line)
     for problem in problems:
         print(f"infinite-memory uninstall: {problem}", file=sys.stderr)
     print(f"the program itself is removed by what installed it: {_removal_command()}")
@@ -106,7 +109,8 @@ def _find_units(environ: Mapping[str, str]) -> list[tuple[Path, list[str]]]:
 
 def _disconnect(*, dry_run: bool) -> Iterator[str]:
     """Take our entry out of every client's configuration; yields what failed."""
-    from infinite_memory.cli.connect import CLIENTS, disconnect, remove_claude_plugin
+    from infinite_memory.cli.client_files import CLIENTS
+    from infinite_memory.cli.connect import disconnect, remove_claude_plugin
 
     for client in CLIENTS:
         try:
@@ -184,13 +188,28 @@ def _remove(removal: Removal, verb: str, *, dry_run: bool) -> Iterator[str]:
 
 
 def _report_data(home: Home) -> None:
-    from infinite_memory.config import load_config
-
     if home.path.is_dir():
         print(f"your memories stay in {home.path}, backups in {home.backups} (--delete-data deletes the home)")
-    uri = load_config(home.config_file, os.environ, {}).mongodb.uri
-    if uri:
-        print("documents are kept by the server that mongodb.uri names; drop its database there if you want them gone")
+
+
+def _find_elsewhere(home: Home) -> list[str]:
+    """Say what stays outside the home, whatever is given: documents on a server, and backups in another folder."""
+    from infinite_memory.config import load_config
+
+    try:
+        config = load_config(home.config_file, os.environ, {})
+    except ConfigError as exc:
+        return [f"what lies outside {home.path} is not known: {exc}"]
+    lines = []
+    if config.mongodb.uri:
+        lines.append(
+            f"memories and tokens stay on the server that mongodb.uri names; drop its database {config.mongodb.database} there if "
+            "you want them gone"
+        )
+    for folder in dict.fromkeys((Path(config.backup.folder or home.backups).expanduser().absolute(), home.backups)):
+        if not folder.is_relative_to(home.path) and any(folder.glob("*.dump")):
+            lines.append(f"backups stay in {in_one_line(folder)}; delete them there if you want them gone")
+    return lines
 
 
 def _removal_command() -> str:

@@ -32,7 +32,8 @@ class ClientSession:
     """What belongs to one client: its active scope and the settings that travel with its connection.
 
     ``contracts`` holds the settings of contracts by section, ``ignored`` names settings of the client that the daemon does not follow;
-    ``tell`` hands the session's state to the client's pipe, which keeps it for a later daemon.
+    ``is_lock_ignored`` says that the key of backups is among those. ``tell`` hands the session's state to the client's pipe, which
+    keeps it for a later daemon.
     """
 
     active_scope: str
@@ -42,6 +43,7 @@ class ClientSession:
     mcp_tools: str = "all"
     contracts: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
+    is_lock_ignored: bool = False
     tell: Callable[[dict[str, str]], Awaitable[None]] | None = None
     progress: Progress = no_progress  # where requests bring none of their own
     reads_any_path: bool = False  # set for the command line's own `import` alone, by its greeting; no request can

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,9 @@ from infinite_memory.transports.strict_json import Speaks, format_line
 
 if TYPE_CHECKING:
     from infinite_memory.transports.http.api.socket_api import LocalRoutes
+
+
+MAX_NAME_CHARS = 80  # of what a client calls itself
 
 
 class Connection:
@@ -64,6 +68,12 @@ class ClientSessions:
     def __init__(self, app: Application, config: Config, home: Home, owner_token: OwnerToken) -> None:
         self._app, self._config, self._home, self._owner_token = app, config, home, owner_token
         self._routes: LocalRoutes | None = None
+        self._conversations: dict[Connection, list[McpSession]] = {}
+
+    def names(self) -> list[str]:
+        """Name the clients that are connected by what they call themselves, each kind once with its number."""
+        counts = Counter(_name_client(opened) for opened in self._conversations.values())
+        return [name if count == 1 else f"{name} ({count} times)" for name, count in sorted(counts.items())]
 
     async def serve(self, greeting: dict[str, Any], link: Connection, stop: asyncio.Event) -> None:
         """Answer a greeting, and then serve its client until it leaves or *stop* is set."""
@@ -81,7 +91,10 @@ class ClientSessions:
             session.tell, session.progress = link.tell, self._progress(greeting, link)
             limit = session.limits.line_bytes
             speaks = _speaks(greeting)
-            await serve_session(open_lines, open_rpc, link, link, limit=limit, stop=stop, speaks=speaks)
+            opened = self._conversations[link] = []
+            stack.callback(self._conversations.pop, link)
+            open_noted = partial(_note, open_rpc, opened)
+            await serve_session(open_lines, open_noted, link, link, limit=limit, stop=stop, speaks=speaks)
 
     @staticmethod
     def _progress(greeting: Mapping[str, Any], link: Connection) -> Progress:
@@ -163,6 +176,7 @@ class ClientSessions:
             *(f"{one}; restart the daemon to change it (infinite-memory daemon stop)" for one in ignored),
         ]
         session.ignored += ignored
+        session.is_lock_ignored = _names_other_lock(wanted, self._config)
         return session, notes
 
     def _ignored(self, wanted: Config) -> list[str]:
@@ -174,6 +188,27 @@ class ClientSessions:
             for name, value in wanted.values()
             if not known[name].per_session and name in wanted.origins and value != running[name]
         ]
+
+
+def _note(open_rpc: Callable[[], McpSession], opened: list[McpSession]) -> McpSession:
+    """Begin a conversation by MCP, and note it."""
+    opened.append(open_rpc())
+    return opened[-1]
+
+
+def _name_client(opened: list[McpSession]) -> str:
+    """Return what a client calls itself in MCP, in one line; of one that speaks lines of actions nobody knows a name."""
+    about = opened[-1].client_info if opened else None
+    if not isinstance(about, dict):
+        return "a program without a name"
+    shown = " ".join(str(about[key]) for key in ("name", "version") if isinstance(about.get(key), str))
+    return " ".join(shown.split())[:MAX_NAME_CHARS] or "a program without a name"
+
+
+def _names_other_lock(wanted: Config, running: Config) -> bool:
+    """True if a client's settings name a key of backups that the daemon does not use."""
+    named = {name: getattr(wanted.backup, name) for name in ("key_file", "passphrase_file")}
+    return any(value and value != getattr(running.backup, name) for name, value in named.items())
 
 
 def _texts(value: object) -> dict[str, str]:

@@ -99,7 +99,7 @@ def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.soc
         if answer.get("error"):
             raise DaemonError(str(answer["error"]))
         if not start:
-            raise DaemonError("the daemon does not answer; it is going, or hangs")
+            raise DaemonError(_silent(home))
         time.sleep(0.05)  # it is going, or was asked to make room for this version
     raise DaemonError(f"the daemon of {home} did not answer within {START_S:.0f} s; see {home / 'logs'}")
 
@@ -174,6 +174,17 @@ def _daemon_environ(home: Path) -> Json:
     if root.name not in ("site-packages", "dist-packages"):  # a checkout, or a folder that a program brought with it
         environ["PYTHONPATH"] = str(root)
     return environ | {"INFINITE_MEMORY_HOME": str(home), "PYTHONSAFEPATH": "1"}
+
+
+def _silent(home: Path) -> str:
+    """Say what can be done about a daemon that does not answer."""
+    pid = (ipc.read_record(home) or {}).get("pid")
+    if pid is None:
+        return "the daemon does not answer; it is going, or hangs"
+    return (
+        f"the daemon (process {pid}) does not answer; it is going, or hangs. If it does so for minutes, `kill -9 {pid}` ends it: "
+        "nothing that was answered is lost, and the next request starts another"
+    )
 
 
 def _why_silent(home: Path, output: Path) -> str:

@@ -18,6 +18,11 @@ from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, ScopeI
 from infinite_memory.store.base import Located, Store
 from infinite_memory.store.scope_cache import ScopeCache
 
+PAGE_CHARS = 16_000_000
+"""Of texts and metadata in one page or one list of results, but for the memory that fills it."""
+
+FIRST_READ = 32  # memories of a page, each of which may be a megabyte; then as many as are likely to fit
+
 
 class Access:
     """What one caller may reach. Used from one event loop."""
@@ -142,6 +147,31 @@ class Access:
             located |= await self._store.locate([one for one in memory_ids if one not in located])
         return self._allowed(await self._store.fetch(located))
 
+    async def read_page(
+        self, sidecar: VectorIndex, memory_ids: Sequence[MemoryId]
+    ) -> tuple[dict[MemoryId, MemoryRecord], int]:
+        """Read live memories, as `read` does, in the order given and until they fill a page (`PAGE_CHARS`).
+
+        Returns:
+            What was read, and how many of *memory_ids* were looked at; those after them were not.
+        """
+        found: dict[MemoryId, MemoryRecord] = {}
+        begin = chars = 0
+        size = FIRST_READ
+        while begin < len(memory_ids) or not begin:
+            ids = memory_ids[begin : begin + size]
+            part = await self.read(sidecar, ids)
+            for place, memory_id in enumerate(ids, begin + 1):
+                memory = part.get(memory_id)
+                if memory is not None:
+                    found[memory_id] = memory
+                    chars += _chars(memory)
+                    if chars >= PAGE_CHARS:
+                        return found, place
+            begin += size
+            size = max(1, min(len(memory_ids), (PAGE_CHARS - chars) * begin // (chars + 1)))
+        return found, len(memory_ids)
+
     async def fetch(self, located: Located, *, deleted: bool | None = False) -> dict[MemoryId, MemoryRecord]:
         """Read those of some memories that are seen; *deleted* as in `Store.fetch`."""
         return self._allowed(await self._store.fetch(located, deleted=deleted))
@@ -181,3 +211,9 @@ class Access:
             return await self._store.owners.ids_of(scope_id, exact)
         owners = await self._store.owners.read(scope_id, memory_ids)
         return {one for one in memory_ids if one in owners and self.visibility.allows_owners(owners[one])}
+
+
+def _chars(memory: MemoryRecord) -> int:
+    """Return about how much room a memory takes in a reply, in characters."""
+    details = len(repr(memory.metadata)) if memory.metadata else 0
+    return len(memory.text) + details + (len(repr(memory.structured)) if memory.structured else 0)

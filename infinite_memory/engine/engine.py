@@ -91,7 +91,7 @@ class Engine:
         )  # fmt: skip
         quotations = Quotations(
             store=store, index=index, scopes=scopes, listeners=services.quotation_listeners,
-            summaries=SummaryQuotes(store=store, index=index, scopes=scopes, clock=clock),
+            summaries=SummaryQuotes(access=access, store=store, index=index, scopes=scopes, clock=clock),
         )  # fmt: skip
         upserts = Upserts(
             access=access, store=store, index=index, scopes=scopes, records=records, clock=clock, locks=services.locks

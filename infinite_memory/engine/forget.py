@@ -7,19 +7,22 @@ only emptied. Who sees less than everything forgets memories alone; scopes stay.
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
+import re
 from collections.abc import Sequence
 
 from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
-from infinite_memory.engine.quotations import Quotations, list_ids
+from infinite_memory.engine.quotations import Quotations
 from infinite_memory.engine.recall import Recall
-from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget, ScopedFilter
-from infinite_memory.errors import MemoryNotFoundError
+from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget, MemoryPage, ScopedFilter
+from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
 from infinite_memory.index.base import VectorIndex, call
+from infinite_memory.index.listing import list_ids
 from infinite_memory.index.sync import IndexSync
-from infinite_memory.models import Filter, MemoryId, Scope, floor_to_millisecond, tag_key
-from infinite_memory.store.base import Located, Store
+from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, tag_key
+from infinite_memory.store.base import Deletion, Located, Store
 from infinite_memory.store.scope_cache import ScopeCache, check_name, is_global
 
 MAX_REPORTED_IDS = 1000  # a scope of a million is not answered with a million ids, nor read to be counted
@@ -64,7 +67,9 @@ class Forget:
                 tuple(located), texts, whole_scope if removes else None, "nothing was changed (dry_run)"
             )
         if removes and whole_scope is not None:
+            quoting = await self._quotations.remove_of_scope(whole_scope.scope_id)
             await self._forget_scope(whole_scope, mode)
+            self._quotations.report(quoting)
             return ForgetResult(tuple(located), texts, whole_scope)
         return await self._forget_located(located, texts, mode)
 
@@ -127,6 +132,39 @@ class Forget:
         if located.get(memory_id) != wanted.scope_id:
             raise MemoryNotFoundError(memory_id)
         await self._forget_with_quotations(located, ForgetMode.SOFT)
+
+    async def list_forgotten(self, where: ScopedFilter, limit: int, cursor: str | None = None) -> MemoryPage:
+        """List softly forgotten memories that can be brought back, latest first. Of *where* the scopes count alone.
+
+        Raises:
+            ScopeNotFoundError: a scope of *where* does not exist.
+            InvalidRequestError: *cursor* is none of ours.
+        """
+        await self._index.sidecar()
+        scopes, _ = await self._access.resolve(ScopedFilter(where.scopes, lenient=where.lenient))
+        scope_ids = [scope.scope_id for scope in scopes]
+        last = None if cursor is None else _parse_cursor(cursor)
+        memories: list[MemoryRecord] = []
+        while scope_ids and len(memories) <= limit:
+            batch = await self._store.list_deleted(scope_ids, limit + 1, last)
+            if not batch:
+                break
+            located = await self._access.keep_allowed({one.memory_id: one.scope_id for one in batch})
+            found = await self._access.fetch(located, deleted=True)
+            memories += [found[one.memory_id] for one in batch if one.memory_id in found]
+            last = batch[-1]
+        page = tuple(memories[:limit])
+        return MemoryPage(
+            page,
+            await self._count_forgotten(scope_ids),
+            _format_cursor(page[-1]) if len(memories) > limit else None,
+            scopes,
+        )
+
+    async def _count_forgotten(self, scope_ids: Sequence[ScopeId]) -> int:
+        if self._access.sees_everything:
+            return await self._store.count_deleted(scope_ids)
+        return len(await self._access.keep_allowed(await self._store.deleted_ids(scope_ids, None)))
 
     async def purge(self, located: Located) -> list[MemoryId]:
         """Remove memories for good, wherever they stand."""
@@ -217,3 +255,27 @@ class Forget:
         self._index.scopes_changed()
         if mode is ForgetMode.HARD:
             self._index.save_soon()
+
+
+_CURSOR = re.compile(r"(\d{1,15})-([0-9a-f]{24})")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+def _format_cursor(memory: MemoryRecord) -> str:
+    assert memory.deleted_at is not None
+    return f"{(memory.deleted_at - _EPOCH) // _MILLISECOND}-{memory.memory_id}"
+
+
+def _parse_cursor(text: str) -> Deletion:
+    """Return the deletion after which a listing goes on.
+
+    Raises:
+        InvalidRequestError: no listing of forgotten memories gave this cursor.
+    """
+    try:
+        if found := _CURSOR.fullmatch(text):
+            return Deletion(_EPOCH + int(found[1]) * _MILLISECOND, MemoryId(found[2]), ScopeId(""))
+    except OverflowError:
+        pass
+    raise InvalidRequestError.invalid_value("cursor", text, "a cursor that an earlier page gave")

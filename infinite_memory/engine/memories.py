@@ -273,7 +273,7 @@ class Memories:
     async def list_page(
         self, where: ScopedFilter, limit: int, cursor: str | None = None, *, newest_first: bool = True
     ) -> MemoryPage:
-        """List memories that pass *where* by the time they happened.
+        """List memories that pass *where* by the time they happened; fewer than *limit* where their texts fill a page (`PAGE_CHARS`).
 
         Raises:
             ScopeNotFoundError: a scope of *where* does not exist.
@@ -282,8 +282,10 @@ class Memories:
         sidecar = await self._index.sidecar()
         scopes, narrow = await self._access.resolve(where)
         page = await call(sidecar, lambda: sidecar.list_page(narrow, limit, cursor, newest_first))
-        read = await self._access.read(sidecar, page.memory_ids)
-        memories = tuple(read[one] for one in page.memory_ids if one in read)
+        read, looked_at = await self._access.read_page(sidecar, page.memory_ids)
+        memories = tuple(read.values())
+        if looked_at < len(page.memory_ids):
+            page = await call(sidecar, lambda: sidecar.list_page(narrow, looked_at, cursor, newest_first))
         return MemoryPage(memories, page.total, page.next_cursor, scopes)
 
     async def count(self, where: ScopedFilter) -> int:

@@ -11,25 +11,22 @@ memory, and one that was edited is the user's own.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from infinite_memory.engine.summary_quotes import SummaryQuotes
+from infinite_memory.engine.summary_quotes import SUMMARY, SummaryQuotes
 from infinite_memory.index.base import VectorIndex, call
+from infinite_memory.index.listing import batches, list_ids
 from infinite_memory.index.sync import IndexSync
-from infinite_memory.models import Filter, MemoryId, MemoryRecord
+from infinite_memory.models import Filter, MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.base import Located, Store
-from infinite_memory.store.id_keys import IdKeys
+from infinite_memory.store.id_keys import DIGEST, KEY, SOURCES, IdKeys
 from infinite_memory.store.scope_cache import ScopeCache
 
-DIGEST = "digest"
-"""The type and tag of a digest; retention never prunes what bears both (`jobs.consolidation`)."""
+__all__ = ["DIGEST", "KEY", "Listeners", "Quotations", "get_sources", "to_content"]
 
-KEY = "digest_of"
-"""In the metadata of a digest: what its id is made of beside its text (`to_content`)."""
-
-BATCH = 1000  # documents read at a time
+BATCH = 100  # documents read at a time: each may be a megabyte
 MAX_CONVERSATIONS = 50  # are looked up one by one; of more all digests are looked at
 
 Listeners = list[Callable[[Sequence[MemoryRecord]], None]]
@@ -57,7 +54,7 @@ class Quotations:
             return []
         quoting: dict[MemoryId, MemoryRecord] = {}
         wanted = frozenset(located)
-        for ids in _batches(await self._candidates(sidecar, located)):
+        for ids in batches(await self._candidates(sidecar, located), BATCH):
             found = await self._store.fetch(await call(sidecar, partial(sidecar.locate, ids)))
             digests = await self.keep_digests(found.values())
             quoting |= {one.memory_id: one for one in digests if not wanted.isdisjoint(get_sources(one))}
@@ -69,6 +66,27 @@ class Quotations:
             await self._store.remove(going)
         self._index.save_soon()
         return list(quoting.values())
+
+    async def remove_of_scope(self, scope_id: ScopeId) -> list[MemoryRecord]:
+        """Remove what quotes a memory of a scope that goes as a whole, and stands in another one, as `remove` does.
+
+        Raises:
+            StoreError: as in `remove`.
+        """
+        every = frozenset(scope.scope_id for scope in self._scopes.all())
+        sidecar = await self._index.sidecar()
+        conversations: set[str] = set()
+        for kind in (DIGEST, SUMMARY):
+            elsewhere = Filter(scope_ids=every - {scope_id}, tag_keys=frozenset({kind}))
+            for ids in batches(await call(sidecar, partial(list_ids, sidecar, elsewhere)), BATCH):
+                found = await self._store.fetch(await call(sidecar, partial(sidecar.locate, ids)))
+                conversations |= {memory.conversation_id for memory in found.values() if memory.conversation_id}
+        quoted: dict[MemoryId, ScopeId] = {}
+        for conversation in sorted(conversations):
+            where = Filter(scope_ids=frozenset({scope_id}), conversation_id=conversation)
+            quoted |= dict.fromkeys(await call(sidecar, partial(list_ids, sidecar, where)), scope_id)
+            await asyncio.sleep(0)  # each is quick, and there may be very many
+        return await self.remove(quoted)
 
     async def keep_digests(self, memories: Iterable[MemoryRecord]) -> list[MemoryRecord]:
         """Return those of *memories* that were stored as digests and not changed since."""
@@ -88,7 +106,7 @@ class Quotations:
     async def _candidates(self, sidecar: VectorIndex, located: Located) -> list[MemoryId]:
         """List the digests of the conversations that *located* belong to; all of them where those are many."""
         conversations: set[str] = set()
-        for ids in _batches(located):
+        for ids in batches(located, BATCH):
             found = await self._store.fetch({one: located[one] for one in ids}, deleted=None)
             conversations |= {memory.conversation_id for memory in found.values() if memory.conversation_id}
             if len(conversations) > MAX_CONVERSATIONS:
@@ -112,23 +130,5 @@ def _is_digest(memory: MemoryRecord, keys: IdKeys) -> bool:
 
 def get_sources(digest: MemoryRecord) -> tuple[MemoryId, ...]:
     """Return the memories that a digest quotes; none of a memory that names none."""
-    named = digest.metadata.get("sources")
+    named = digest.metadata.get(SOURCES)
     return tuple(MemoryId(one) for one in named if isinstance(one, str)) if isinstance(named, list | tuple) else ()
-
-
-def _batches(ids: Iterable[MemoryId]) -> Iterator[Sequence[MemoryId]]:
-    rest = iter(ids)
-    while batch := list(itertools.islice(rest, BATCH)):
-        yield batch
-
-
-def list_ids(sidecar: VectorIndex, where: Filter) -> list[MemoryId]:
-    """List all memories that pass a filter, newest first."""
-    listed: list[MemoryId] = []
-    cursor: str | None = None
-    while True:
-        page = sidecar.list_page(where, BATCH, cursor, newest_first=True)
-        listed += page.memory_ids
-        cursor = page.next_cursor
-        if cursor is None:
-            return listed

@@ -13,11 +13,12 @@ from typing import Any
 from infinite_memory.clock import Clock
 from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.engine.types import MemoryUpdate, NewMemory, StoreResult
-from infinite_memory.errors import EmbeddingError
+from infinite_memory.errors import EmbeddingError, LimitExceededError
 from infinite_memory.index.embedding_backlog import embedded_text
 from infinite_memory.models import (
     CONVERSATION_PREFIXES,
     FIELDS,
+    MAX_MEMORY_TAGS,
     SPEAKER_PREFIXES,
     Embedding,
     MemoryRecord,
@@ -108,7 +109,12 @@ def changed(old: MemoryRecord, changes: MemoryUpdate) -> MemoryRecord:
     """Apply *changes*; tags that name a speaker or conversation say so as they do when stored, and take it along when they go.
 
     Structured content that the text was made from goes with the old text.
+
+    Raises:
+        LimitExceededError: it would have more tags than a memory may have, and than it has.
     """
+    if changes.tags is not None and len(changes.tags) > max(MAX_MEMORY_TAGS, len(old.tags)):
+        raise LimitExceededError("tags", len(changes.tags), MAX_MEMORY_TAGS, "tags of one memory")
     parts: dict[str, Any] = {
         name: value
         for name, described in FIELDS.items()

@@ -67,7 +67,8 @@ class Search(Sources):
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The best of a search, read; every candidate in order, and every memory read. ``exhausted`` where there are no more candidates.
+    """The best of a search, read; every candidate in order, and every memory read. ``exhausted`` where there are no more candidates,
+    ``is_full`` where the texts that were read fill a reply, and those after them were not read.
 
     ``note`` tells why the re-ranker that is set was not used, ``rerank_scores`` what it gave.
     """
@@ -78,6 +79,7 @@ class Ranked:
     exhausted: bool
     note: str | None = None
     rerank_scores: Mapping[MemoryId, float] = dataclasses.field(default_factory=dict)
+    is_full: bool = False
 
 
 class Searcher:
@@ -170,6 +172,10 @@ class Searcher:
             collapsed = collapse(ranked.matches)
             if len(collapsed) >= k or ranked.exhausted:
                 break
+            if ranked.is_full:
+                full = f"the best {len(collapsed)} only: their texts fill a reply; a filter finds others"
+                ranked = dataclasses.replace(ranked, note="; ".join(filter(None, (ranked.note, full))))
+                break
             wanted *= GROWTH_FACTOR
         return collapsed[:k], ranked
 
@@ -195,9 +201,8 @@ class Searcher:
         ordered = [one for one, _ in rank(candidates, share)]
         reranker = None if alone or search.mode not in (Mode.HYBRID, Mode.SEMANTIC) else self._reranker
         best = ordered[: wanted if reranker is None else max(wanted, RERANKED)]
-        found = await self._access.read(
-            search.sidecar, list(dict.fromkeys([*(one.memory_id for one in best), *beside]))
-        )
+        ids = list(dict.fromkeys([*beside, *(one.memory_id for one in best)]))
+        found, looked_at = await self._access.read_page(search.sidecar, ids)
         there = [one for one in enumerate(best) if one[1].memory_id in found]
         judged = _judging(content_hash(query), search, alone=alone)
         reads_texts = alone or search.reading.share < 1
@@ -217,7 +222,8 @@ class Searcher:
         for one, confidence in sure[:wanted]:
             lowest = min(lowest, confidence)
             matches.append(Match(found[one.memory_id], lowest, windows=one.windows))
-        return Ranked(matches, ordered, found, exhausted and len(ordered) <= wanted, note, rerank_scores)
+        is_all = exhausted and len(ordered) <= wanted and looked_at == len(ids)
+        return Ranked(matches, ordered, found, is_all, note, rerank_scores, is_full=looked_at < len(ids))
 
     async def with_windows(self, matches: Sequence[Match], search: Search) -> list[Match]:
         """Add to long memories which stretch of them matched; only those are read with their vectors."""

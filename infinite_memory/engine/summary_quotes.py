@@ -4,24 +4,29 @@ A summary (`jobs.consolidation`) holds the most central turns of a conversation 
 of them is forgotten or edited, its lines go from the summary in the same request, and nothing else of it: the other turns may be gone
 but for the summary. One that a model wrote says things in its own words, so it is hidden whole, as by soft forgetting.
 
-Why that is safe although any client can write what looks like a summary: only text that is the same as that of the memory which is
-forgotten goes, and hiding a memory is what every client may do.
+Only what names the turn among its ``sources`` is touched, so that nobody who forgets a memory of their own changes what they do not see:
+ids cannot be chosen. A summary that names none (of an older version, or of a very long conversation that a model wrote of) is touched
+where it stands in the scope of the turn and is seen.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-import itertools
 from collections.abc import Iterable, Sequence
 from functools import partial
 
 from infinite_memory.clock import Clock
+from infinite_memory.engine.access import Access
 from infinite_memory.errors import MemoryChangedError
 from infinite_memory.index.base import call
+from infinite_memory.index.listing import batches, list_ids
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryRecord, content_hash, floor_to_millisecond
 from infinite_memory.store.base import Located, Store
+from infinite_memory.store.id_keys import SOURCES
 from infinite_memory.store.scope_cache import ScopeCache
+from infinite_memory.text.offload import run_at_once_or_in_thread
 
 SUMMARY = "summary"
 """The source and tag of a summary."""
@@ -29,15 +34,17 @@ SUMMARY = "summary"
 WRITTEN_BY = "written_by"
 """In the metadata of a summary: the model that wrote it; those of its own turns lack it."""
 
-BATCH = 1000  # memories read at a time
+MAX_SOURCES = 200  # a summary of a model names all that it read, if those are no more
+
+BATCH = 100  # memories read at a time: each may be a megabyte
 TRIES = 20  # of a summary that others edit at the same moment
 
 
 class SummaryQuotes:
     """Keeps summaries from saying what was forgotten."""
 
-    def __init__(self, *, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock) -> None:
-        self._store, self._index, self._scopes, self._clock = store, index, scopes, clock
+    def __init__(self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock) -> None:
+        self._access, self._store, self._index, self._scopes, self._clock = access, store, index, scopes, clock
 
     async def cut(self, located: Located) -> None:
         """Take the texts of *located* out of the summaries of their conversations.
@@ -50,8 +57,7 @@ class SummaryQuotes:
         sidecar = await self._index.sidecar()
         if not located or not await call(sidecar, lambda: sidecar.count(where)):
             return
-        ids = iter(located)
-        while batch := list(itertools.islice(ids, BATCH)):
+        for batch in batches(located, BATCH):
             turns = await self._store.fetch({one: located[one] for one in batch}, deleted=None)
             by_conversation: dict[str, list[MemoryRecord]] = {}
             for turn in turns.values():
@@ -59,9 +65,9 @@ class SummaryQuotes:
                     by_conversation.setdefault(turn.conversation_id, []).append(turn)
             for conversation, said in by_conversation.items():
                 narrow = dataclasses.replace(where, conversation_id=conversation)
-                page = await call(sidecar, partial(sidecar.list_page, narrow, BATCH, None, newest_first=True))
-                summaries = await self._store.fetch(await call(sidecar, partial(sidecar.locate, page.memory_ids)))
-                await self._cut_all([one for one in summaries.values() if one.memory_id not in located], said)
+                for ids in batches(await call(sidecar, partial(list_ids, sidecar, narrow)), BATCH):
+                    summaries = await self._store.fetch(await call(sidecar, partial(sidecar.locate, ids)))
+                    await self._cut_all([one for one in summaries.values() if one.memory_id not in located], said)
 
     async def _cut_all(self, summaries: Iterable[MemoryRecord], turns: Sequence[MemoryRecord]) -> None:
         for memory in summaries:
@@ -76,16 +82,30 @@ class SummaryQuotes:
                     located = {memory.memory_id: memory.scope_id}
                     summary = (await self._store.fetch(located)).get(memory.memory_id)
 
+    def _said(self, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Return those of *turns* that *summary* may say."""
+        named = summary.metadata.get(SOURCES)
+        if isinstance(named, list | tuple):
+            ids = {one for one in named if isinstance(one, str)}
+            return [turn for turn in turns if turn.memory_id in ids]
+        if not self._access.allows(summary):
+            return []
+        return [turn for turn in turns if turn.scope_id == summary.scope_id]
+
     async def _cut_one(self, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> None:
-        text = without_turns(summary.text, [turn.text for turn in turns])
+        turns = self._said(summary, turns)
+        if not turns:
+            await asyncio.sleep(0)  # there may be very many of them
+            return
+        texts = [turn.text for turn in turns]
+        text = await run_at_once_or_in_thread([summary.text, *texts], partial(without_turns, summary.text, texts))
         is_told = WRITTEN_BY in summary.metadata and any(turn.occurred_at <= summary.occurred_at for turn in turns)
         if is_told or not text:
             await self._hide(summary)
         elif text != summary.text:
             now = floor_to_millisecond(self._clock())
-            changed = dataclasses.replace(
-                summary, text=text, content_hash=content_hash(text), embedding=None, updated_at=now
-            )
+            hashed = await run_at_once_or_in_thread([text], partial(content_hash, text))
+            changed = dataclasses.replace(summary, text=text, content_hash=hashed, embedding=None, updated_at=now)
             await self._index.on_written([await self._store.replace(changed, revise=False)])
 
     async def _hide(self, summary: MemoryRecord) -> None:
@@ -95,14 +115,17 @@ class SummaryQuotes:
 
 
 def without_turns(text: str, turns: Iterable[str]) -> str:
-    """Return *text* without the lines that are one of *turns*, each of which may be several lines."""
-    lines = text.split("\n")
+    """Return *text* without the lines that are one of *turns*, each of which may be several lines.
+
+    A line begins and ends with a mark of its own here, so that one pass over the text takes out all that is said in a turn, twice in a
+    row too; it takes as long as the text and the turn together are long.
+    """
+    framed = _framed(text)
     for turn in turns:
-        block = turn.split("\n")
-        position = 0
-        while position + len(block) <= len(lines):
-            if lines[position : position + len(block)] == block:
-                del lines[position : position + len(block)]
-            else:
-                position += 1
-    return "\n".join(lines)
+        if turn.strip("\n"):
+            framed = framed.replace(_framed(turn), "")
+    return framed[1:-1].replace("\n\n", "\n")
+
+
+def _framed(text: str) -> str:
+    return "\n" + text.replace("\n", "\n\n") + "\n"

@@ -88,6 +88,7 @@ class Upserts:
         Raises:
             ScopeNotFoundError: the scope does not exist and was not to be made.
             ScopeArchivedError: the scope is archived.
+            LimitExceededError: united there are more tags than a memory may have; nothing was changed.
             StoreUnavailableError: nothing was stored, as far as is known.
         """
         self._access.visibility.check_everything()

@@ -9,6 +9,7 @@ What surely belongs to a prompt is told by `relevance`.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import math
 import re
@@ -24,7 +25,7 @@ from infinite_memory.engine.types import ScopedFilter
 from infinite_memory.errors import ScopeNotFoundError, without_surrogates
 from infinite_memory.hooks.capture import REMEMBER, TURN
 from infinite_memory.hooks.digests import find_in_place_of_turns, find_unsound
-from infinite_memory.hooks.relevance import asks, judge
+from infinite_memory.hooks.relevance import JUDGED, MIN_CONFIDENCE, asks, judge
 from infinite_memory.hooks.sessions import Recalled
 from infinite_memory.hooks.transcript import ASSISTANT, USER
 from infinite_memory.models import MILLISECOND, Filter, Match, MemoryId, MemoryRecord, TimeRange
@@ -89,17 +90,21 @@ async def recall_for_prompt(
         for match in found.matches
         if _is_new(match.memory, asking, recalled) and (match.memory.type != DIGEST or match.memory in alone)
     ]
-    matches = [match for match, sure in judge(prompt, new, found.explanations) if sure >= min_confidence][:SHOWN]
+    following = await _find_following(engine, new)
+    followers = {one: turn.memory_id for one, turn in following.items()}
+    judged = judge(prompt, new, found.explanations, followers)
+    matches = [match for match, sure in judged if sure >= min_confidence][:SHOWN]
     lines: list[Line] = []
-    shown: set[MemoryId] = set()
+    shown = {MemoryId(one) for one in recalled.memory_ids}
     for match in matches:
-        if match.memory.memory_id not in shown:
-            answer = await _answer_to(engine, match.memory)
-            if answer is None and match.memory.type == TURN and asks(match.memory):
-                continue  # a question that nobody answered is no answer to a prompt, however like it
-            memories = (match.memory,) if answer is None else (match.memory, answer)
-            lines.append((memories, _line(match.memory, asking, _best_part(match), answer)))
-            shown |= {one.memory_id for one in memories}
+        if match.memory.memory_id in shown:
+            continue
+        exchange = await _exchange_of(engine, match.memory)
+        if len(exchange) == 1 and match.memory.type == TURN and asks(match.memory):
+            continue  # a question that nobody answered is no answer to a prompt, however like it
+        memories = [one for one in exchange if one is match.memory or one.memory_id not in shown]
+        lines.append((memories, _line(memories, asking, match)))
+        shown |= {one.memory_id for one in memories}
     text = _written(lines, asking, recalled)
     told = set(recalled.memory_ids)
     engine.recall.record_use(match.memory for match in matches if match.memory.memory_id in told)
@@ -120,7 +125,7 @@ async def recall_for_start(engine: Engine, asking: Asking, recalled: Recalled) -
         unsound = await find_unsound(engine, digests, asking.purged_before)
     except ScopeNotFoundError:
         return ""  # nothing was ever stored for this project
-    lines: list[Line] = [((one,), _line(one, asking, one.text)) for one in noted if _is_new(one, asking, recalled)]
+    lines: list[Line] = [((one,), _line((one,), asking)) for one in noted if _is_new(one, asking, recalled)]
     digests = [one for one in digests if one not in unsound]
     turns = [one for one in turns if one.type == TURN]
     return _written([*lines, *_last_sessions(turns, digests, asking)], asking, recalled)
@@ -136,14 +141,38 @@ def _has_topic(prompt: str) -> bool:
     return words >= MIN_WORDS and not prompt.startswith(("/", "!"))
 
 
-async def _answer_to(engine: Engine, memory: MemoryRecord) -> MemoryRecord | None:
-    """Find the answer to a prompt of the user's, or to a question of the assistant's; None for another turn, or without one."""
-    if memory.conversation_id is None or memory.type != TURN or not (memory.speaker == USER or asks(memory)):
-        return None
-    after = TimeRange(memory.occurred_at + MILLISECOND, None)
-    where = ScopedFilter(None, Filter(conversation_id=memory.conversation_id, type=TURN, time=after))
-    found = (await engine.memories.list_page(where, 1, newest_first=False)).memories
-    return found[0] if found and found[0].speaker in {USER, ASSISTANT} - {memory.speaker} else None
+async def _find_following(engine: Engine, matches: Sequence[Match]) -> dict[MemoryId, MemoryRecord]:
+    """Find what was said right after those of the first hits after which another hit was said in the same session."""
+    near = [match.memory for match in matches[:JUDGED] if match.confidence >= MIN_CONFIDENCE]
+    earlier = [
+        one
+        for one in near
+        if one.conversation_id is not None
+        and any(
+            match.memory.conversation_id == one.conversation_id and match.memory.occurred_at > one.occurred_at
+            for match in matches
+        )
+    ]
+    turns = await asyncio.gather(*(_find_beside(engine, one, is_after=True) for one in earlier))
+    return {one.memory_id: turn for one, turn in zip(earlier, turns, strict=True) if turn is not None}
+
+
+async def _find_beside(engine: Engine, memory: MemoryRecord, *, is_after: bool) -> MemoryRecord | None:
+    """Find the turn that was said right after, or right before, another of its session."""
+    times = TimeRange(memory.occurred_at + MILLISECOND, None) if is_after else TimeRange(None, memory.occurred_at)
+    where = ScopedFilter(None, Filter(conversation_id=memory.conversation_id, type=TURN, time=times))
+    return next(iter((await engine.memories.list_page(where, 1, newest_first=not is_after)).memories), None)
+
+
+async def _exchange_of(engine: Engine, memory: MemoryRecord) -> tuple[MemoryRecord, ...]:
+    """Return a turn with the one that answers it, or that it answers; alone what has none, or is no turn."""
+    if memory.conversation_id is None or memory.type != TURN:
+        return (memory,)
+    is_answered = memory.speaker == USER or asks(memory)
+    other = await _find_beside(engine, memory, is_after=is_answered)
+    if other is None or other.speaker not in {USER, ASSISTANT} - {memory.speaker}:
+        return (memory,)
+    return (memory, other) if is_answered else (other, memory)
 
 
 def _last_sessions(turns: Iterable[MemoryRecord], digests: Sequence[MemoryRecord], asking: Asking) -> Iterator[Line]:
@@ -179,12 +208,15 @@ def _best_part(match: Match) -> str:
     return text if match.window is None else text[match.window.start : match.window.end]
 
 
-def _line(memory: MemoryRecord, asking: Asking, text: str, answer: MemoryRecord | None = None) -> str:
-    said = ", ".join(_name(value) for value in (memory.speaker, memory.source) if value)
-    when = format_relative(memory.occurred_at, asking.now, asking.zone)
-    if answer is None:
-        return f"- [{when}; {said}] {_short(text, MAX_LINE_CHARS)}"
-    return f"- [{when}; {said}] {_short(text)} [answer] {_short(answer.text, MAX_LINE_CHARS - MAX_TOPIC_CHARS)}"
+def _line(memories: Sequence[MemoryRecord], asking: Asking, match: Match | None = None) -> str:
+    """Write a memory, or an exchange; of that which was found (*match*) what is nearest to the prompt."""
+    texts = [_best_part(match) if match is not None and one is match.memory else one.text for one in memories]
+    first = memories[0]
+    said = ", ".join(_name(value) for value in (first.speaker, first.source) if value)
+    when = format_relative(first.occurred_at, asking.now, asking.zone)
+    if len(texts) == 1:
+        return f"- [{when}; {said}] {_short(texts[0], MAX_LINE_CHARS)}"
+    return f"- [{when}; {said}] {_short(texts[0])} [answer] {_short(texts[1], MAX_LINE_CHARS - MAX_TOPIC_CHARS)}"
 
 
 def _name(value: str) -> str:

@@ -1,9 +1,10 @@
 """What the transcripts of Codex and Gemini CLI say, in the form of Claude Code's entries, which `transcript` reads.
 
-Codex writes what its users see of a turn as events, among its own bookkeeping. A fork of a session copies the events of its parent with new
-instants, and names the parent in its first line (``forked_from_id``). The turns keep their ids: a turn is known by its id and so met as
-stored, and an id that holds its instant (UUID version 7) tells when it was said, and so whether it is a copy. Turns of versions
-whose ids are numbers are known by their instants; in a fork, those are compared by their texts.
+Codex writes what its users see of a turn as events, among its own bookkeeping: ``user_message`` and ``agent_message``, or (seen in
+0.171) the completed items ``UserMessage`` and ``AgentMessage``. A fork of a session copies the events of its parent with new
+instants, and names the parent in its first line (``forked_from_id``); with completed items it copies none. The turns keep their ids: a
+turn is known by its id and so met as stored, and an id that holds its instant (UUID version 7) tells when it was said, and so whether it
+is a copy. Turns of versions whose ids are numbers are known by their instants; in a fork, those are compared by their texts.
 
 Gemini CLI writes a line for each message, and again when a tool answered; the id stays. What it rewrites of a history as a whole, after
 compressing it, holds nothing that was said for the first time.
@@ -20,7 +21,9 @@ Context = dict[str, str]
 """What the lines before one told: a session's id, whence and when it was forked, and the turn that goes on."""
 
 SESSION, FORKED_FROM, FORKED_AT, TURN = "session", "forked_from", "forked_at", "turn"
-MARKERS = b'"session_meta"', b'"task_started"', b'"turn_started"', b'"turn_context"', b'"gemini"'
+MARKERS = (
+    b'"session_meta"', b'"task_started"', b'"turn_started"', b'"turn_context"', b'"UserMessage"', b'"AgentMessage"', b'"gemini"',
+)  # fmt: skip
 """One of these is in every line that this module needs beside those that say something in Claude Code's words."""
 
 KEYED_BY = "keyed_by"
@@ -49,11 +52,11 @@ def _of_codex(value: Json, payload: Json, context: Context) -> Json:
         _begin(value, payload, context)
     elif kind in ("task_started", "turn_started", "turn_context") and isinstance(payload.get("turn_id"), str):
         context[TURN] = payload["turn_id"]
-    speaker = {"user_message": "user", "agent_message": "assistant"}.get(str(kind))
-    if value.get("type") != "event_msg" or speaker is None or payload.get("kind") not in (None, "plain"):
+    speaker, content = _shown_by_codex(payload) if value.get("type") == "event_msg" else (None, None)
+    if speaker is None:
         return {}
-    entry: Json = {"type": speaker, "timestamp": value.get("timestamp"), "message": {"content": payload.get("message")}}
-    turn = context.get(TURN, "")
+    entry: Json = {"type": speaker, "timestamp": value.get("timestamp"), "message": {"content": content}}
+    turn = payload["turn_id"] if isinstance(payload.get("turn_id"), str) else context.get(TURN, "")
     is_known = _UUID.fullmatch(turn) is not None
     if is_known:
         entry[KEYED_BY] = turn
@@ -64,6 +67,24 @@ def _of_codex(value: Json, payload: Json, context: Context) -> Json:
         elif said_at < dt.datetime.fromisoformat(context[FORKED_AT]):
             entry |= {"forkedFrom": {"sessionId": context[FORKED_FROM]}, "timestamp": said_at.isoformat()}
     return entry
+
+
+def _shown_by_codex(payload: Json) -> tuple[str | None, Any]:
+    """Return who speaks in an event of Codex, None for nobody, and what is said.
+
+    A rollout may hold both forms of one message: it has the same turn and text in both, and so the same key.
+    """
+    item = payload.get("item")
+    if payload.get("type") == "item_completed" and isinstance(item, dict):
+        content = item.get("content")
+        parts = content if isinstance(content, list) else []
+        texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") in ("text", "Text")]
+        said = "\n".join(text for text in texts if isinstance(text, str))
+        return {"UserMessage": "user", "AgentMessage": "assistant"}.get(str(item.get("type"))), said
+    if payload.get("kind") not in (None, "plain"):
+        return None, None
+    speaker = {"user_message": "user", "agent_message": "assistant"}.get(str(payload.get("type")))
+    return speaker, payload.get("message")
 
 
 def _begin(value: Json, payload: Json, context: Context) -> None:

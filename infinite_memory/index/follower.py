@@ -48,6 +48,7 @@ log = logging.getLogger(__name__)
 
 NO_MEMORY = MemoryId("0" * 24)  # asked for to see whether a server answers
 RECHECK_S = 20.0  # after a change of memories on a server: longer than a write there may take
+WARN_EVERY_S = 60.0  # an outage is told once a minute, not at each try
 RETRY_S = 1.0  # pause after the store was unreachable
 SAVED_FIRST = 10_000  # memories up to which a new index is written before it opens: in some hundredths of a second
 
@@ -65,6 +66,7 @@ class StoreFollower:
         self._task: asyncio.Task[None] | None = None
         self._pauses, self._closed = 0, False
         self._reopens = False  # the index in use is not on its server any more
+        self._warns_at = 0.0
         self._rechecks = Rechecks()
         self._saving = asyncio.Lock()
         self.token = b""  # up to which the index in use is level with the store
@@ -103,7 +105,7 @@ class StoreFollower:
                 await self._open_and_follow()
             except StoreError as exc:
                 self._fail(exc)
-                log.info("the store cannot be followed: %s", exc, extra={"event": "not_followed"})
+                self._report_not_followed(exc)
             except IndexUnavailableError as exc:
                 self._index_away(exc)
                 self._reopens = exc.is_gone and self._writer.current is not None
@@ -115,6 +117,12 @@ class StoreFollower:
                 said = f"the index could not be opened ({type(exc).__name__}); see the log"
                 self._fail(SidecarNotReadyError(said))
             await asyncio.sleep(RETRY_S)
+
+    def _report_not_followed(self, exc: StoreError) -> None:
+        now = time.monotonic()
+        level = logging.WARNING if now >= self._warns_at else logging.DEBUG
+        self._warns_at = now + WARN_EVERY_S if level == logging.WARNING else self._warns_at
+        log.log(level, "the store cannot be followed: %s", exc, extra={"event": "not_followed"})
 
     def _index_away(self, exc: IndexUnavailableError) -> None:
         """Note that the server of the index cannot be asked; the words answer alone until it can."""
@@ -174,7 +182,13 @@ class StoreFollower:
         except SidecarError as exc:
             if self._loader.files.is_shared:
                 return await self._load_or_build_shared()
-            log.info("the sidecar is rebuilt: %s", exc, extra={"event": "sidecar_rebuilt"})
+            is_first = isinstance(exc, SidecarDamagedError) and exc.is_missing
+            log.log(
+                logging.INFO if is_first else logging.WARNING,
+                "the sidecar is rebuilt: %s",
+                exc,
+                extra={"event": "sidecar_rebuilt"},
+            )
         # From where the words are level with the store: what happened since is read into both.
         token = await self._words.open_early() or await self._store.change_token()
         sidecar = await self._loader.create()

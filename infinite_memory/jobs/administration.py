@@ -6,6 +6,10 @@ daily jobs ask it.
 
 from __future__ import annotations
 
+import asyncio
+import datetime as dt
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +19,9 @@ from infinite_memory.backup.service import Backups
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
 from infinite_memory.engine.types import Progress
+from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.jobs.consolidation import Tidier, Tidying
-from infinite_memory.jobs.state import JobState, failing_jobs
+from infinite_memory.jobs.state import JOBS, JobState, failing_jobs, load_state
 from infinite_memory.models import MemoryId
 from infinite_memory.store.base import Store
 from infinite_memory.store.scope_cache import ScopeCache
@@ -28,6 +33,20 @@ if TYPE_CHECKING:
     from infinite_memory.embedding.service import EmbeddingService
     from infinite_memory.engine.usage import UsageCounter
     from infinite_memory.index.sync import IndexSync
+
+
+STATE_S = 2.0  # how long is waited for the database where its state is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceState:
+    """What whoever watches the service asks for. Of a database that does not answer in time nothing is known but that."""
+
+    free_bytes: int
+    set_aside: int
+    is_database_up: bool = False
+    last_backup_at: dt.datetime | None = None
+    jobs: tuple[JobState, ...] = ()
 
 
 class Administration:
@@ -92,6 +111,19 @@ class Administration:
             self.open_backups().folder, store=self._store, scopes=self._scopes, clock=self._clock,
             form=form, scope=scope, deleted=deleted, progress=progress,
         )  # fmt: skip
+
+    async def service_state(self) -> ServiceState:
+        """Return how backups, jobs, database and disk stand; waits no longer than `STATE_S`."""
+        state = ServiceState(shutil.disk_usage(self._home).free, len(self._store.set_aside))
+        try:
+            async with asyncio.timeout(STATE_S):
+                last = await self._store.get_meta("last_backup")
+                jobs = [await load_state(self._store, name) for name in JOBS]
+        except (InfiniteMemoryError, TimeoutError):
+            return state
+        last_backup_at = dt.datetime.fromisoformat(last["at"]) if last else None
+        known = tuple(job for job in jobs if job.last_run_at is not None)
+        return replace(state, is_database_up=True, last_backup_at=last_backup_at, jobs=known)
 
     async def failing_jobs(self) -> list[JobState]:
         """List the jobs whose last run failed."""

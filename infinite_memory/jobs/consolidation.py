@@ -18,13 +18,21 @@ from typing import TYPE_CHECKING, Any
 
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
-from infinite_memory.engine.quotations import DIGEST
-from infinite_memory.engine.summary_quotes import SUMMARY, WRITTEN_BY
+from infinite_memory.engine.summary_quotes import MAX_SOURCES, SUMMARY, WRITTEN_BY
 from infinite_memory.errors import EmbeddingError, StoreError
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role
 from infinite_memory.llm.factory import configured_model
-from infinite_memory.models import Filter, MemoryId, MemoryRecord, content_hash, floor_to_millisecond, fold
+from infinite_memory.models import (
+    MAX_MEMORY_TAGS,
+    Filter,
+    MemoryId,
+    MemoryRecord,
+    content_hash,
+    floor_to_millisecond,
+    fold,
+)
 from infinite_memory.store.base import Store
+from infinite_memory.store.id_keys import DIGEST, SOURCES
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.text.equivalence import exact_key, say_the_same
 
@@ -109,7 +117,7 @@ class Tidier:
                 memories = [one async for one in self._store.stream([scope.scope_id])]
                 is_exact = operation is Tidying.DEDUPLICATE
                 found = await (asyncio.to_thread(_equal, memories) if is_exact else self._similar(memories))
-                groups += sorted(found, key=lambda group: group[0].memory_id)
+                groups += sorted(filter(_fits, found), key=lambda group: group[0].memory_id)
         return groups
 
     async def _similar(self, memories: Sequence[MemoryRecord]) -> list[list[MemoryRecord]]:
@@ -223,7 +231,8 @@ class Tidier:
 
         rows = np.stack([one.embedding.vectors[0] for one in talk if one.embedding is not None])
         central = np.argsort(-(rows @ rows.mean(axis=0)), kind="stable")[:SUMMARY_LINES]
-        text = "\n".join(talk[number].text for number in sorted(central.tolist()))
+        quoted = [talk[number] for number in sorted(central.tolist())]
+        text = "\n".join(one.text for one in quoted)
         last, now = talk[-1], floor_to_millisecond(self._clock())
         key = hashlib.sha256(f"summary {last.scope_id} {last.conversation_id} {last.memory_id}".encode()).digest()
         return MemoryRecord(
@@ -238,7 +247,7 @@ class Tidier:
             updated_at=now,
             tags=(SUMMARY,),
             conversation_id=last.conversation_id,
-            metadata={"summarized": len(talk)},
+            metadata={"summarized": len(talk), SOURCES: [one.memory_id for one in quoted]},
             occurrences=(last.occurred_at,),
             content_hash=content_hash(text),
         )
@@ -255,6 +264,9 @@ async def _written(model: ChatModel, summary: MemoryRecord, talk: Sequence[Memor
         said = f"{said[: MODEL_CHARS // 2]}\n[...]\n{said[-MODEL_CHARS // 2 :]}"
     text = await model.complete(ASKED, [ChatMessage(Role.USER, said)], max_tokens=MODEL_TOKENS)
     metadata = dict(summary.metadata) | {WRITTEN_BY: model.name}
+    metadata[SOURCES] = [one.memory_id for one in talk]
+    if len(talk) > MAX_SOURCES:
+        del metadata[SOURCES]
     return dataclasses.replace(summary, text=text.strip(), content_hash=content_hash(text.strip()), metadata=metadata)
 
 
@@ -323,6 +335,11 @@ def _belong_together(one: MemoryRecord, other: MemoryRecord) -> bool:
         getattr(one, name) == getattr(other, name)
         for name in ("speaker", "type", "status", "source", "title", "owners", "metadata", "structured")
     )
+
+
+def _fits(group: Sequence[MemoryRecord]) -> bool:
+    """True if one memory may have the tags of all."""
+    return len(_united(group[0], group[1:]).tags) <= max(MAX_MEMORY_TAGS, len(group[0].tags))
 
 
 def _united(first: MemoryRecord, rest: Sequence[MemoryRecord]) -> MemoryRecord:

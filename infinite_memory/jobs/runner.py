@@ -86,6 +86,7 @@ class Jobs:
         self._starting: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._states: dict[str, JobState] = {}
+        self._retried_at_once: set[str] = set()  # jobs that failed before this start: what was wrong may be mended
         self._running: str | None = None
         self._closing = False
         self.jobs = self._make_jobs()
@@ -159,9 +160,8 @@ class Jobs:
                 if state.done_until is None and state.last_run_at is None:
                     state = JobState(job.name, done_until=last_due(now, job.time, self._zone))
                     await save_state(self._store, state)
-                elif state.failure is not None:  # what was wrong may be mended: try at once
-                    state = JobState(job.name, state.done_until, None, state.last_ok_at, state.said, state.failure)
-                    await save_state(self._store, state)
+                elif state.failure is not None:
+                    self._retried_at_once.add(job.name)
                 self._states[job.name] = state
 
     async def _run_if_due(self, job: Job) -> None:
@@ -199,6 +199,7 @@ class Jobs:
             log.info("the job %s is done: %s", job.name, said, extra={"event": "job_done", "job": job.name})
             state = state.succeeded(due, self._clock(), said)
         self._states[job.name] = state
+        self._retried_at_once.discard(job.name)
         await save_state(self._store, state)
 
     def _find_due(self, job: Job, state: JobState) -> dt.datetime | None:
@@ -208,7 +209,8 @@ class Jobs:
         done = state.done_until
         if done is not None and due <= done <= now + CLOCK_FAULT:
             return None
-        failed_at = state.last_run_at if state.failure is not None else None
+        is_waiting = state.failure is not None and job.name not in self._retried_at_once
+        failed_at = state.last_run_at if is_waiting else None
         if failed_at is not None and abs(now - failed_at) < RETRY_AFTER:
             return None
         return due

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from infinite_memory.store.base import Store
 
-JOBS = ("backup", "retention", "tidy", "check_sidecar")
+BACKUP = "backup"
+JOBS = (BACKUP, "retention", "tidy", "check_sidecar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,21 @@ class JobState:
         """Note a run that failed; it stays due."""
         return replace(self, last_run_at=at, failure=failure)
 
+    def with_later_success(self, at: dt.datetime) -> JobState:
+        """Note that what this job does was done otherwise at *at*: a failure before that is over."""
+        if self.failure is None or self.last_run_at is None or at < self.last_run_at:
+            return self
+        return replace(self, last_ok_at=at, failure=None)
+
 
 async def load_state(store: Store, name: str) -> JobState:
-    """Read a job's state; a new one when it never ran."""
+    """Read a job's state; a new one when it never ran. A backup that somebody made later ends the failure of the job's."""
     kept = await store.get_meta(f"job.{name}") or {}
     instants = {key: kept.get(key) for key in ("done_until", "last_run_at", "last_ok_at")}
-    return JobState(name, **instants, said=kept.get("said"), failure=kept.get("failure"))
+    state = JobState(name, **instants, said=kept.get("said"), failure=kept.get("failure"))
+    if name == BACKUP and state.failure is not None and (last := await store.get_meta("last_backup")):
+        state = state.with_later_success(dt.datetime.fromisoformat(last["at"]))
+    return state
 
 
 async def save_state(store: Store, state: JobState) -> None:

@@ -61,6 +61,7 @@ class AsyncMemory:
     delete = _in_thread(Memory.delete)
     delete_all = _in_thread(Memory.delete_all)
     restore = _in_thread(Memory.restore)
+    move = _in_thread(Memory.move)
     history = _in_thread(Memory.history)
     chat = _in_thread(Memory.chat)
     scopes = _in_thread(Memory.scopes)

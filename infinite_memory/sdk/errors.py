@@ -9,7 +9,7 @@
     ├── RateLimitError       too many requests; `retry_after_s` says when to come again
     └── UnavailableError     the memory cannot be reached, or not all of it works at the moment
 
-``code`` is a promise (docs/http.md lists them) and the message is not.
+``code`` is a promise (docs/sdk.md and docs/http-routes.md list them) and the message is not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ INTERNAL = "INTERNAL_ERROR"
 
 
 class ApiError(InfiniteMemoryError):
-    """A request failed. ``field`` is the path of the field that is wrong, or None; ``status`` is HTTP's, 0 without an answer."""
+    """A request failed. ``field`` is the path of the argument that is wrong (``since``, ``filter.tags_mode``), or None; ``status`` is
+    HTTP's, 0 where nothing was sent or no answer came."""
 
     def __init__(
         self, message: str, *, code: str, field: str | None = None, status: int = 0,
@@ -76,15 +77,27 @@ _OF_STATUS = {
 _REFUSED = range(400, 500)
 
 
-def to_error(status: int, body: Any) -> ApiError:
-    """Make the exception of a reply that is no success, whoever wrote it (a proxy may have)."""
+def to_error(status: int, body: Any, names: Mapping[str, str] | None = None) -> ApiError:
+    """Make the exception of a reply that is no success, whoever wrote it (a proxy may have).
+
+    Args:
+        names: The argument that a field was made of, for those that are called otherwise here.
+    """
     told = body.get("error") if isinstance(body, dict) else None
     told = told if isinstance(told, dict) else {}
     kind = _OF_STATUS.get(status, InvalidError if status in _REFUSED else ApiError)
+    message, field = str(told.get("message") or f"HTTP {status}"), told.get("field")
+    if isinstance(field, str) and (argument := _argument(field, names or {})) != field:
+        message = f"{argument}{message.removeprefix(field)}" if message.startswith(field) else message
+        field = argument
     return kind(
-        str(told.get("message") or f"HTTP {status}"),
-        code=str(told.get("code") or INTERNAL),
-        field=told.get("field"),
-        status=status,
-        details=told.get("details"),
+        message, code=str(told.get("code") or INTERNAL), field=field, status=status, details=told.get("details")
     )
+
+
+def _argument(field: str, names: Mapping[str, str]) -> str:
+    """Return the path of a field, by the name of the argument that it or what it is a part of was made of."""
+    for name in sorted(names, key=len, reverse=True):
+        if field == name or field.startswith((f"{name}.", f"{name}[")):
+            return names[name] + field.removeprefix(name)
+    return field

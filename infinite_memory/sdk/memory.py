@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from infinite_memory.sdk.errors import InvalidError, UnavailableError, to_error
+from infinite_memory.sdk.errors import UnavailableError, to_error
+from infinite_memory.sdk.requests import (
+    TIME_NAMES,
+    Instant,
+    narrow,
+    refuse,
+    to_forget_mode,
+    to_instant,
+    to_object,
+    to_range,
+    to_tags,
+    to_user_type,
+)
 from infinite_memory.sdk.results import (
     ChatAnswer,
     Deleted,
     History,
     Memories,
     MemoryItem,
+    MovedMemory,
     ScopeItem,
     StoredMemory,
     read_answer,
@@ -22,13 +34,11 @@ from infinite_memory.sdk.results import (
     read_history,
     read_memories,
     read_memory,
+    read_moved,
     read_scopes,
     read_stored,
 )
 from infinite_memory.sdk.transport import to_daemon, to_url
-
-Instant = dt.datetime | dt.date | str
-"""A datetime (without a zone it is read in the user's), a date (the whole local day), or a text in RFC 3339."""
 
 ReadT = TypeVar("ReadT")
 _OK = range(200, 300)
@@ -41,7 +51,8 @@ class Memory:
     session; without one it is about scopes. Nothing is opened before the first call. Use it in a ``with`` block, or `close` it, or
     do neither: connections close with the program.
 
-    Every method raises `ApiError`, whose ``code`` and ``field`` say what is wrong.
+    Every method raises `ApiError`, whose ``code`` and ``field`` say what is wrong; so does an argument that cannot be sent. A call
+    names a user or a scope, not both.
 
     Args:
         user_id: Whose memories, where a call names no user.
@@ -66,7 +77,9 @@ class Memory:
         timeout_s: float = 60.0,
     ) -> None:
         if url is not None and home is not None:
-            raise ValueError("give home or url, not both")
+            refuse("home", "give home or url, not both")
+        if user_id is not None and scope is not None:
+            refuse("scope", "give user_id or scope, not both: a user's memories have a scope of their own")
         self.user_id, self.scope = user_id, scope
         self._link = to_daemon(home, timeout_s) if url is None else to_url(url, token, timeout_s, tunnel_to)
 
@@ -88,7 +101,7 @@ class Memory:
         *,
         user_id: str | None = None,
         scope: str | None = None,
-        tags: Sequence[str] | str = (),
+        tags: Sequence[str] | str | None = (),
         timestamp: Instant | None = None,
         metadata: Mapping[str, Any] | None = None,
         agent_id: str | None = None,
@@ -101,25 +114,29 @@ class Memory:
 
         Args:
             timestamp: When it happened; default: now.
-            metadata: Anything else, as JSON knows it. Of a scope's memory the keys ``title``, ``speaker``, ``conversation_id``,
-                ``importance`` (0 to 10), ``source``, ``type`` and ``confidence`` have a meaning of their own.
+            metadata: Anything else, as JSON knows it; given back, and not filtered by. Of a scope's memory the keys ``title``,
+                ``speaker``, ``conversation_id``, ``importance`` (0 to 10), ``source``, ``type`` and ``confidence`` have a meaning of
+                their own.
             agent_id, run_id, session_id, org_id, memory_type: Of a user's memory only; the types are those of the AgentMem
-                contract.
+                contract. *session_id* of `search` and `list_memories` finds a session's memories; a run is told in results alone.
 
         Returns:
             The memory; ``outcome`` is ``stored``, or ``duplicate`` where the user has it already.
         """
         whose = self._whose(user_id, scope)
+        about = to_object("metadata", metadata) or {}
         fields: dict[str, Any] = {
-            "content": content, "tags": _tags(tags) or None, "metadata": dict(metadata) if metadata else None,
+            "content": content, "tags": to_tags(tags) or None, "metadata": about or None,
             "agent_id": agent_id, "run_id": run_id, "session_id": session_id, "org_id": org_id,
             "memory_type": memory_type,
         }  # fmt: skip
-        if timestamp is not None and "user_id" in whose:
-            fields["timestamp"] = _written(timestamp)
-        elif timestamp is not None:
-            fields["metadata"] = {**(metadata or {}), "timestamp": _written(timestamp)}
-        return self._ask("store_memory", whose | fields, read_stored)
+        written = to_instant("timestamp", timestamp)
+        if written is not None and "user_id" in whose:
+            fields["timestamp"] = written
+        elif written is not None:
+            fields["metadata"] = {**about, "timestamp": written}
+        names = {} if written is None else {"metadata.timestamp": "timestamp"}
+        return self._ask("store_memory", whose | fields, read_stored, names)
 
     def search(
         self,
@@ -128,11 +145,12 @@ class Memory:
         user_id: str | None = None,
         scope: str | None = None,
         agent_id: str | None = None,
+        session_id: str | None = None,
         limit: int = 10,
         when: str | None = None,
         since: Instant | None = None,
         until: Instant | None = None,
-        tags: Sequence[str] | str = (),
+        tags: Sequence[str] | str | None = (),
         min_confidence: float | None = None,
         memory_type: str | None = None,
         filter: Mapping[str, Any] | None = None,
@@ -140,25 +158,27 @@ class Memory:
         """Find what answers a question, by meaning and by words, best first.
 
         Args:
-            agent_id: Only this agent's memories of the user; takes no times, *tags* or *filter* beside it.
+            agent_id: Only this agent's memories of the user; takes no times, *tags*, *session_id* or *filter* beside it.
+            session_id: Only memories of this session of the user; of a scope's memories it is ``conversation_id``.
             limit: Most results, 1 to 1000; with an agent 100.
             when: Only a stretch of time in words, as "last week".
             since, until: Only a stretch of time, both ends inside.
             tags: Only memories that bear all of these.
             min_confidence: Only results that are at least this near, 0 to 1.
-            filter: More of what ``filter`` of ``retrieve_memory`` takes: ``tags_mode``, ``source``, ``speaker``,
-                ``conversation_id``, ``min_importance``.
+            memory_type: Only memories of this type; a user's have those of the AgentMem contract.
+            filter: More of what ``filter`` of ``retrieve_memory`` takes: ``tags_mode`` (``all``, ``any``), ``source``, ``type``,
+                ``speaker``, ``conversation_id``, ``min_importance``, ``min_confidence`` (as stored), ``scope``, ``tags``,
+                ``time_query``, ``time_range``. Other metadata is not filtered by.
 
         Raises:
-            InvalidError: *agent_id* stands beside what it cannot be narrowed by.
+            InvalidError: *agent_id* stands beside what it cannot be narrowed by, or *filter* has another key.
         """
         whose = self._whose(user_id, scope)
         if agent_id is not None:  # of a user: the search of the AgentMem contract, which has no filter
-            named = {"when": when, "since": since, "until": until, "tags": tags or None, "filter": filter}
+            named = {"when": when, "since": since, "until": until, "tags": tags or None, "session_id": session_id,
+                     "filter": filter}  # fmt: skip
             if beside := [name for name, value in named.items() if value is not None]:
-                raise InvalidError(
-                    f"{beside[0]}: an agent's memories are not narrowed by it", code="INVALID_REQUEST", field=beside[0]
-                )
+                refuse(beside[0], "an agent's memories are not narrowed by it")
             fields = {
                 "query": query,
                 "limit": limit,
@@ -166,13 +186,15 @@ class Memory:
                 "memory_type": memory_type,
                 "min_score": min_confidence,
             }
-            return self._ask("search", whose | fields, read_memories)
-        narrowed = _narrowed(filter, tags, memory_type)
+            return self._ask("search", whose | fields, read_memories, {"min_score": "min_confidence"})
+        kind = to_user_type(memory_type) if "user_id" in whose else memory_type
+        narrowed = narrow(filter, tags, session_id, kind)
         fields = {
-            "query": query, "limit": limit, "filter": narrowed or None, "min_confidence": min_confidence, "time_query": when,
-            "range": _range(since, until),
+            "query": query, "limit": limit, "filter": narrowed.keys or None, "min_confidence": min_confidence,
+            "time_query": when, "range": to_range(since, until),
         }  # fmt: skip
-        return self._ask("search", whose | fields, read_memories)
+        names = TIME_NAMES | {f"filter.{key}": name for key, name in narrowed.names.items()}
+        return self._ask("search", whose | fields, read_memories, names)
 
     def recall(
         self,
@@ -198,34 +220,52 @@ class Memory:
 
         Returns:
             The memories; ``time_frame`` is how the words were read, without *query*.
+
+        Raises:
+            InvalidError: neither a time nor a query is given, or there is no time in *when*.
         """
+        if when is None and since is None and until is None and query is None:
+            refuse("when", "is required: the time in words, or since or until")
         fields = {
-            "time_query": when, "range": _range(since, until), "query": query, "limit": limit, "cursor": cursor,
-            "now": None if now is None else _written(now), "timezone": timezone,
+            "time_query": when, "range": to_range(since, until), "query": query, "limit": limit, "cursor": cursor,
+            "now": to_instant("now", now), "timezone": timezone,
         }  # fmt: skip
-        return self._ask("search", self._whose(user_id, scope) | fields, read_memories)
+        return self._ask("search", self._whose(user_id, scope) | fields, read_memories, TIME_NAMES)
 
     def list_memories(
         self,
         *,
         user_id: str | None = None,
         scope: str | None = None,
-        tags: Sequence[str] | str = (),
+        tags: Sequence[str] | str | None = (),
+        session_id: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
         filter: Mapping[str, Any] | None = None,
     ) -> Memories:
-        """List memories, newest first, page by page: give ``next_cursor`` of one page as *cursor* for the next."""
-        fields = _narrowed(filter, tags, None) | {"limit": limit, "cursor": cursor}
-        return self._ask("list_memories", self._whose(user_id, scope) | fields, read_memories)
+        """List memories, newest first, page by page: give ``next_cursor`` of one page as *cursor* for the next. *filter* and
+        *session_id* are those of `search`."""
+        narrowed = narrow(filter, tags, session_id)
+        ends = to_object("filter.time_range", narrowed.keys.pop("time_range", None)) or {}
+        names = narrowed.names | {end: f"filter.time_range.{end}" for end in ends}
+        fields = narrowed.keys | ends | {"limit": limit, "cursor": cursor}
+        return self._ask("list_memories", self._whose(user_id, scope) | fields, read_memories, names)
 
     def iterate(
-        self, *, user_id: str | None = None, scope: str | None = None, tags: Sequence[str] | str = (), page: int = 500
+        self,
+        *,
+        user_id: str | None = None,
+        scope: str | None = None,
+        tags: Sequence[str] | str | None = (),
+        session_id: str | None = None,
+        page: int = 500,
     ) -> Iterator[MemoryItem]:
         """Give every memory, newest first, reading a *page* at a time."""
         cursor: str | None = None
         while True:
-            found = self.list_memories(user_id=user_id, scope=scope, tags=tags, limit=page, cursor=cursor)
+            found = self.list_memories(
+                user_id=user_id, scope=scope, tags=tags, session_id=session_id, limit=page, cursor=cursor
+            )
             yield from found
             cursor = found.next_cursor
             if cursor is None:
@@ -252,8 +292,8 @@ class Memory:
         """Change the text, the tags (all of them) or parts of the metadata; what it said before stays in its history."""
         fields = {
             "content": content,
-            "tags": None if tags is None else _tags(tags),
-            "metadata": None if metadata is None else dict(metadata),
+            "tags": None if tags is None else to_tags(tags),
+            "metadata": to_object("metadata", metadata),
         }
         return self._ask("change_memory", self._one(memory_id, user_id, scope) | fields, read_stored)
 
@@ -262,7 +302,7 @@ class Memory:
     ) -> Deleted:
         """Forget one memory. Softly: `restore` brings it back for 30 days. *hard* removes text, vectors and earlier versions."""
         return self._ask(
-            "forget_memory", self._one(memory_id, user_id, scope) | {"forget_mode": _mode(hard)}, read_deleted
+            "forget_memory", self._one(memory_id, user_id, scope) | {"forget_mode": to_forget_mode(hard)}, read_deleted
         )
 
     def delete_all(
@@ -275,13 +315,21 @@ class Memory:
         hard: bool = False,
         dry_run: bool = False,
     ) -> Deleted:
-        """Forget every memory that all selectors name; a user alone names all memories of that user. *dry_run* only tells which."""
-        fields = {"tag": tag, "query": query, "forget_mode": _mode(hard), "dry_run": dry_run or None}
+        """Forget every memory that all selectors name; a user alone names all memories of that user. *dry_run* only tells which.
+
+        A *scope* is where *tag* or *query* look; alone it is refused. ``infinite-memory forget --scope`` and ``scopes delete`` empty one.
+        """
+        fields = {"tag": tag, "query": query, "forget_mode": to_forget_mode(hard), "dry_run": dry_run or None}
         return self._ask("forget_memories", self._whose(user_id, scope) | fields, read_deleted)
 
     def restore(self, memory_id: str, *, user_id: str | None = None, scope: str | None = None) -> StoredMemory:
         """Bring a softly forgotten memory back."""
         return self._ask("restore_memory", self._one(memory_id, user_id, scope), read_stored)
+
+    def move(self, memory_id: str, to: str, *, user_id: str | None = None, scope: str | None = None) -> MovedMemory:
+        """Put a memory into the scope *to*, which must exist; it keeps its id, its history and its links."""
+        fields = self._one(memory_id, user_id, scope) | {"scope": to}
+        return self._ask("move_memory", fields, read_moved, {"scope": "to"})
 
     def history(
         self,
@@ -313,7 +361,13 @@ class Memory:
         return self._ask("list_scopes", {}, read_scopes)
 
     def _whose(self, user_id: str | None, scope: str | None) -> dict[str, Any]:
-        """Say whose memories a request is about; a call's own user or scope comes before the memory's."""
+        """Say whose memories a request is about; a call's own user or scope comes before the memory's.
+
+        Raises:
+            InvalidError: a call names both.
+        """
+        if user_id is not None and scope is not None:
+            refuse("scope", "give user_id or scope, not both: a user's memories have a scope of their own")
         user = user_id if user_id is not None else (self.user_id if scope is None else None)
         if user is not None:
             return {"user_id": user}
@@ -325,36 +379,20 @@ class Memory:
         user = self._whose(user_id, scope).get("user_id")
         return {"memory_id": memory_id} | ({} if user is None else {"user_id": user})
 
-    def _ask(self, name: str, fields: Mapping[str, Any], read: Callable[[Mapping[str, Any]], ReadT]) -> ReadT:
+    def _ask(
+        self,
+        name: str,
+        fields: Mapping[str, Any],
+        read: Callable[[Mapping[str, Any]], ReadT],
+        names: Mapping[str, str] | None = None,
+    ) -> ReadT:
+        """Send a request and read its reply; *names* says which arguments its fields were made of, for errors that name one."""
         status, body = self._link.ask(name, {key: value for key, value in fields.items() if value is not None})
         if status not in _OK:
-            raise to_error(status, body)
+            raise to_error(status, body, names)
         try:
             return read(body)
         except (KeyError, TypeError, ValueError) as exc:  # a proxy's page, say
             raise UnavailableError(
                 f"{name}: the answer cannot be read ({exc!r})", code="CONNECTION_ERROR", status=status
             ) from exc
-
-
-def _narrowed(filter: Mapping[str, Any] | None, tags: Sequence[str] | str, memory_type: str | None) -> dict[str, Any]:
-    more = ({"tags": _tags(tags)} if tags else {}) | ({"type": memory_type} if memory_type is not None else {})
-    return dict(filter or {}) | more
-
-
-def _tags(tags: Sequence[str] | str) -> list[str] | str:
-    """Write tags: a sequence, or a text with commas, which the memory takes apart."""
-    return tags if isinstance(tags, str) else list(tags)
-
-
-def _range(since: Instant | None, until: Instant | None) -> dict[str, str] | None:
-    ends = {"from": since, "to": until}
-    return {name: _written(end) for name, end in ends.items() if end is not None} or None
-
-
-def _written(instant: Instant) -> str:
-    return instant if isinstance(instant, str) else instant.isoformat()
-
-
-def _mode(hard: bool) -> str:
-    return "hard" if hard else "soft"

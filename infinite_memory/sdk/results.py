@@ -63,6 +63,16 @@ class StoredMemory(MemoryItem):
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedMemory(MemoryItem):
+    """A memory that was moved from ``former_scope``. ``outcome`` is ``moved``, or ``unchanged`` where it was there already; ``note`` says
+    where the scope has the same text already."""
+
+    former_scope: str
+    outcome: str = ""
+    note: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class TimeFrame:
     """A stretch of time, its end outside; None is an open end. ``words`` are the words of time that were read as it."""
@@ -153,6 +163,11 @@ def read_item(kind: type[ItemT], form: Mapping[str, Any]) -> ItemT:
 def read_stored(form: Mapping[str, Any]) -> StoredMemory:
     """Read what storing, changing or restoring replied."""
     return read_item(StoredMemory, form)
+
+
+def read_moved(form: Mapping[str, Any]) -> MovedMemory:
+    """Read where a memory was moved to."""
+    return read_item(MovedMemory, form)
 
 
 def read_memory(form: Mapping[str, Any]) -> MemoryItem:

@@ -27,6 +27,7 @@ from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.paths import HOME_VARIABLE, check_socket, find_home, http_socket_name, place_of_socket
 from infinite_memory.proofs import BY_HTTP, derive_key, format_address, is_signed, make_nonce
 from infinite_memory.sdk.errors import ApiError, InvalidError, UnavailableError, UntrustedError
+from infinite_memory.sdk.requests import to_json
 
 Json = dict[str, Any]
 OpenT = TypeVar("OpenT", bound="_Open")
@@ -59,6 +60,7 @@ ROUTES = {
     "forget_memory": Route("DELETE", f"{API}/memories/{{memory_id}}"),
     "read_history": Route("GET", f"{API}/memories/{{memory_id}}/history", repeats=True),
     "restore_memory": Route("POST", f"{API}/memories/{{memory_id}}/restore"),
+    "move_memory": Route("POST", f"{API}/memories/{{memory_id}}/move"),
     "search": Route("POST", f"{API}/search", repeats=True),
     "chat": Route("POST", f"{API}/chat"),
     "list_scopes": Route("GET", f"{API}/scopes", repeats=True),
@@ -162,7 +164,7 @@ class _Session:
         self._link, self._lines = link, link.makefile("rb")
 
     def ask(self, name: str, route: Route, fields: Mapping[str, Any]) -> tuple[int, Any]:
-        self._link.sendall(json.dumps({"route": name, "fields": fields}).encode() + b"\n")
+        self._link.sendall(f'{{"route": "{name}", "fields": {to_json(fields)}}}\n'.encode())
         while (line := self._lines.readline()).startswith(CONTROL):
             pass  # the session's state, which no request of ours changes
         if not line.endswith(b"\n"):
@@ -220,9 +222,9 @@ class _Http:
         body, headers = None, self._headers
         if route.method in ("GET", "DELETE"):
             if rest:
-                path += "?" + urllib.parse.urlencode({key: _as_text(value) for key, value in rest.items()})
+                path += "?" + urllib.parse.urlencode({key: _as_text(key, value) for key, value in rest.items()})
         else:
-            body, headers = json.dumps(rest).encode(), headers | {"Content-Type": "application/json"}
+            body, headers = to_json(rest).encode(), headers | {"Content-Type": "application/json"}
         self._connection.request(route.method, path, body, headers)
         response = self._connection.getresponse()
         said = response.read()
@@ -239,8 +241,10 @@ class _Http:
         self._connection.close()
 
 
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _as_text(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return to_json({name: value})[len(json.dumps(name)) + 3 : -1]
 
 
 class _LocalHttp(http.client.HTTPConnection):

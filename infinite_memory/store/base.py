@@ -11,7 +11,7 @@ import datetime as dt
 import enum
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from infinite_memory.models import Embedding, IndexBatch, Link, MemoryId, MemoryRecord, Scope, ScopeId
 from infinite_memory.store.api_tokens import ApiTokens
@@ -61,6 +61,14 @@ class Version:
     memory_id: MemoryId
     scope_id: ScopeId
     revision: int
+
+
+class Deletion(NamedTuple):
+    """When a memory was soft-deleted, and where it stands."""
+
+    deleted_at: dt.datetime
+    memory_id: MemoryId
+    scope_id: ScopeId
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +318,11 @@ class Store(Protocol):
         Args:
             pruned: Only those that were hidden as pruned, or only the others; None is both.
         """
+
+    async def list_deleted(
+        self, scope_ids: Collection[ScopeId] | None, limit: int, before: Deletion | None = None
+    ) -> list[Deletion]:
+        """List the soft-deleted memories of some scopes (None: of all), latest first; at most *limit*, those after *before*."""
 
     async def get_revisions(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
         """List the latest of a memory's earlier versions (*before* a revision, None: of all), without vectors."""

@@ -16,6 +16,9 @@ from pathlib import Path
 
 from infinite_memory.errors import InvalidRequestError
 
+UPLOADS = ".infinite-memory-uploads"
+"""The folder, in the first of them, of files that were dropped onto the page."""
+
 _SEPARATORS = re.compile(f"[,{re.escape(os.pathsep)}]")
 
 

@@ -138,6 +138,7 @@ class McpSession:
         self._server = server
         self._version = HANDSHAKE_VERSIONS[-1]
         self._capabilities: Json = {}
+        self.client_info: Any = None  # what the client calls itself, as it sent it
         self._log_level = FIRST_LEVEL
         self._subscribed = Subscriptions(server.get_topic)
         self._listening: set[Subscriptions] = set()
@@ -165,7 +166,7 @@ class McpSession:
         fallback = self._server.profile.fallback_version
         newest = fallback if fallback in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
         self._version = wanted if wanted in HANDSHAKE_VERSIONS else newest
-        capabilities = params.get("capabilities")
+        capabilities, self.client_info = params.get("capabilities"), params.get("clientInfo")
         self._capabilities = capabilities if isinstance(capabilities, dict) else {}
         return {
             "protocolVersion": self._version,
@@ -197,7 +198,7 @@ class McpSession:
     async def handle(self, call: RpcCall) -> Json:
         if not _is_modern(call.params):
             return await self._handle(McpCall(call, self._version, self._capabilities, self._log_level))
-        mcp = _from_envelope(call)
+        mcp, self.client_info = _from_envelope(call), _meta(call.params).get("io.modelcontextprotocol/clientInfo")
         try:
             result = await self._handle(mcp)
         except InputRequired as wanted:

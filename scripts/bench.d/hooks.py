@@ -8,7 +8,8 @@ With `--sessions N`: N sessions are replayed with real hook processes, made of t
 see `hooks_parts.conversations`) and of our own of `tests/data/recall`, while hooks and daemon are killed at random moments. Printed
 are lost and doubled turns, processes left, and then, for each set's questions put as prompts of later sessions, in how many the
 evidence is shown, by budget and beside plain `retrieve_memory`; how much of what is shown is evidence, for either half of the
-questions; and how many of 500 prompts about nothing that is remembered bring anything.
+questions; and how many of 500 prompts about nothing that is remembered bring anything. With `--home FOLDER` what was replayed stays there,
+and a second run only asks: the figures of a replay are those of the commit that replayed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
@@ -79,17 +81,15 @@ def measure_sessions(options: argparse.Namespace) -> None:
         for project, sessions in one.sessions.items()
     }
     rows = list(replay.spread(projects, options.sessions, rng))
-    with tempfile.TemporaryDirectory() as folder, Installation(Path(folder) / "home") as memory:
+    with tempfile.TemporaryDirectory() as temporary, Installation((options.home or Path(temporary)) / "home") as memory:
+        memory.home.parent.mkdir(parents=True, exist_ok=True)
         assert memory.command("daemon", "start").returncode == 0
-        begin = time.perf_counter()
-        done = replay.replay(memory, rows, rng, kills=not options.no_kills)
-        took_s = time.perf_counter() - begin
-        print(
-            f"sessions {done.sessions}, turns {len(done.turns)}, acknowledged {len(done.acknowledged)}, in {took_s:.0f} s"
-        )
-        print(f"killed: hooks {done.killed_hooks}, daemons {done.killed_daemons}; digests {done.digests}")
-        print(f"lost {done.lost}, doubled {done.doubled}, model tokens 0 (no model is configured)")
-        turn_ids = {one: done.turns[at].turn_id for one, at in done.ids.items() if at in done.turns}
+        kept = memory.home.parent / "replayed.json"
+        if not kept.exists():
+            kept.write_text(json.dumps(replay_all(memory, rows, rng, kills=not options.no_kills)))
+        replayed = json.loads(kept.read_text())
+        print(*replayed["figures"], sep="\n", flush=True)
+        turn_ids = replayed["turn_ids"]
         told = frozenset(turn_ids.values())
         for name, one in sets.items():
             asked = [question for question in one.questions if question.relevant <= told]
@@ -100,29 +100,46 @@ def measure_sessions(options: argparse.Namespace) -> None:
             for seed in UNRELATED_SEEDS
             for made in make(seed)
         ]
-        shown = evidence.by_hook(memory, unrelated, turn_ids, BUDGETS[1])
+        shown = evidence.merged(evidence.by_hook(memory, unrelated, turn_ids, BUDGETS[1]))
         print(f"unrelated: {shown.with_any} of {shown.prompts} prompts bring anything")
         for client in memory.clients:
             client.kill()
         print(f"processes left: {replay.count_left(memory)}")
 
 
+def replay_all(
+    memory: Installation, rows: list[tuple[str, list[Turn]]], rng: random.Random, *, kills: bool
+) -> dict[str, Any]:
+    """Replay sessions; returns what is to be printed of that, and the turn of each memory's id."""
+    begin = time.perf_counter()
+    done = replay.replay(memory, rows, rng, kills=kills)
+    took_s = time.perf_counter() - begin
+    figures = [
+        f"sessions {done.sessions}, turns {len(done.turns)}, acknowledged {len(done.acknowledged)}, in {took_s:.0f} s",
+        f"killed: hooks {done.killed_hooks}, daemons {done.killed_daemons}; digests {done.digests}",
+        f"lost {done.lost}, doubled {done.doubled}, model tokens 0 (no model is configured)",
+    ]
+    return {
+        "figures": figures,
+        "turn_ids": {one: done.turns[at].turn_id for one, at in done.ids.items() if at in done.turns},
+    }
+
+
 def print_set(
     memory: Installation, name: str, asked: list[Question], turn_ids: dict[str, str], *, lists_others: bool
 ) -> None:
     """Print what the questions of one set bring, by budget, and by half of the questions at the usual one."""
-    client = memory.serve()
-    plain = evidence.by_retrieval(client, asked, turn_ids, BUDGETS)
+    plain = evidence.by_retrieval(memory.serve(), asked, turn_ids, BUDGETS)
     for tokens in BUDGETS:
-        shown = evidence.by_hook(memory, asked, turn_ids, tokens)
+        halves = evidence.by_hook(memory, asked, turn_ids, tokens)
+        shown = evidence.merged(halves)
         print(f"{name:8} {tokens:5} tokens  hook   {shown.shares()}")
-        print(f"{name:8} {tokens:5} tokens  plain  {plain[tokens].shares()}")
-        if lists_others and tokens == BUDGETS[1]:
-            print("shown, and not in the set's list:", *shown.others, sep="\n  ")
-    for half in range(2):
-        part = [one for one in asked if one.half == half]
-        if part:
-            print(f"{name:8} half {half}      hook   {evidence.by_hook(memory, part, turn_ids, BUDGETS[1]).shares()}")
+        print(f"{name:8} {tokens:5} tokens  plain  {plain[tokens].shares()}", flush=True)
+        if tokens == BUDGETS[1]:
+            for half, part in sorted(halves.items()):
+                print(f"{name:8} half {half}      hook   {part.shares()}")
+            if lists_others:
+                print("shown, and not in the set's list:", *shown.others, sep="\n  ")
 
 
 def main() -> None:
@@ -136,6 +153,7 @@ def main() -> None:
     )
     parser.add_argument("--turns", type=int, default=4, help="most turns of a session that is replayed")
     parser.add_argument("--questions", type=int, default=1000, help="most questions of a set that are asked")
+    parser.add_argument("--home", type=Path, help="where what was replayed stays, to be asked again")
     parser.add_argument("--no-kills", action="store_true", help="kill nothing")
     parser.add_argument(
         "--list-others", action="store_true", help="print what is shown and not listed as evidence, to be read"

@@ -78,6 +78,7 @@ def test_an_export_replaces_nothing(home: Installation, tmp_path: Path) -> None:
 def test_a_backup_is_its_owners_alone_and_a_dry_run_restores_nothing(home: Installation) -> None:
     made = json.loads(home.command("backup", "--json").stdout)
     assert mode(Path(made["path"])) == 0o600
+    assert f"{Path(made['path']).name} is whole" in home.command("verify", "--newest").stdout
     assert home.call("store_memory", content="later")["status"] == "OK"
     told = home.command("restore", "--replace", "--dry-run", made["backup_file"])
     assert told.returncode == 0

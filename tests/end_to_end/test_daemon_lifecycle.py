@@ -336,5 +336,8 @@ def test_every_command_tells_of_settings_that_the_running_daemon_has_otherwise(
     installation.environ["INFINITE_MEMORY_BACKUP__PASSPHRASE_FILE"] = str(secret)
     for command in (("call", "ping"), ("backup",), ("stats",), ("daemon", "start")):
         done = installation.command(*command)
-        assert done.returncode == 0
+        assert done.returncode == (2 if command == ("backup",) else 0)
         assert "backup.passphrase_file" in done.stderr, command
+    assert list((installation.home / "backups").iterdir()) == []  # it would not have been locked
+    assert installation.command("daemon", "stop").returncode == 0
+    assert "encrypted" in installation.command("backup").stdout

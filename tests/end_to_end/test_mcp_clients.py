@@ -348,8 +348,11 @@ def test_eighty_calls_at_once_over_http_get_each_its_own_answer(installation: In
 def test_a_port_that_is_taken_keeps_only_http_away(installation: Installation, tmp_path: Path) -> None:
     taken = installation.status()["http"]["url"].rsplit(":", 1)[1]
     with Installation(tmp_path / "home", {"INFINITE_MEMORY_HTTP__PORT": taken}) as other:
-        other.command("daemon", "start")
+        assert "there is no HTTP" in other.command("daemon", "start").stderr
         assert "error" in other.status()["http"]
+        doctor = other.command("doctor", "--json")
+        [http] = [check for check in json.loads(doctor.stdout)["checks"] if check["check"] == "http"]
+        assert (doctor.returncode, http["ok"]) == (1, False)
         assert other.call("ping")["status"] == "OK"
 
 

@@ -49,6 +49,7 @@ def test_two_scopes_are_merged_after_a_look(page: Page, person: Window, store: S
     page.get_by_label("Into", exact=True).select_option("Music")
     page.get_by_role("button", name="Show what would move").click()
     expect(page.get_by_text("3 memories would move into Music")).to_be_visible()
+    expect(page.get_by_role("listitem").filter(has_text="Cello lesson")).to_have_count(3)
     assert scopes(memory)["Cello"] == 3
     page.get_by_role("button", name="Merge", exact=True).click()
     expect(page.get_by_text("3 memories moved from Cello into Music.")).to_be_visible()
@@ -88,6 +89,7 @@ def test_a_backup_is_made_verified_and_restored(page: Page, person: Window, stor
     person.check_accessible()
     memory.ask("delete_memory", target={"memory_id": memory_id}, forget_mode="hard")
     page.get_by_role("link", name="Back", exact=True).click()
+    expect(page.get_by_text("whole, verified")).to_be_visible()
     page.get_by_role("link", name="Restore").first.click()
     expect(page.get_by_text("1 memory would be restored")).to_be_visible()
     person.check_accessible()
@@ -107,8 +109,17 @@ def test_replacing_everything_wants_to_be_sure(page: Page, person: Window) -> No
     expect(page.locator("#sure-fault")).to_contain_text("everything that is here now is replaced")
 
 
-def test_health_shows_checks_and_settings_and_no_secret(page: Page, person: Window) -> None:
+def test_health_shows_checks_clients_and_settings_and_no_secret(
+    page: Page, person: Window, home: Installation, memory: Client
+) -> None:
+    assistant = home.serve()
+    about = {"name": "Clau<b>de", "version": "1.2"}
+    assistant.rpc(0, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=about)
+    memory.ask("ping")
+    assert home.status()["clients"] == ["Clau<b>de 1.2", "a program without a name"]
     person.open("/page/health")
+    expect(page.locator("dd bdi").filter(has_text="Clau<b>de 1.2")).to_be_visible()
+    assistant.close()
     person.check_accessible()
     expect(page.get_by_role("row").filter(has_text="http.port")).to_contain_text("environment")
     expect(page.get_by_text("all can be read")).to_be_visible()

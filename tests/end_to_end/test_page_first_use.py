@@ -37,8 +37,7 @@ def test_an_evening_with_the_page(page: Page, person: Window, store: Store, memo
     results = page.locator("#results article")
     expect(results).to_have_count(1)
     results.first.get_by_text("Why", exact=True).click()
-    expect(results.first.get_by_text("the parts add up to it")).to_be_visible()
-    expect(results.first.get_by_role("rowheader", name="meaning")).to_be_visible()
+    expect(results.first.get_by_text("Found because")).to_be_visible()
 
     # Its typo is mended, and it moves.
     results.first.get_by_role("link", name="The cooper").click()

@@ -92,12 +92,19 @@ def test_a_file_is_looked_at_and_then_imported(
     assert list((home.home / "imports").iterdir()) == []
 
 
-def test_a_file_that_is_none_is_refused_in_words(page: Page, person: Window, tmp_path: Path) -> None:
+def test_a_file_that_is_none_is_refused_in_words_and_goes(
+    page: Page, person: Window, tmp_path: Path, home: Installation
+) -> None:
     file = tmp_path / "picture.bin"
     file.write_bytes(bytes(range(256)) * 10)
     person.open("/page/import")
     page.get_by_label("Or choose one").set_input_files(file)
-    expect(page.get_by_role("alert").filter(has_not_text="lost").first).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="This file is not taken")).to_be_visible()
+    person.check_accessible()
+    page.get_by_role("button", name="Another file").click()
+    expect(page.get_by_text("is removed again")).to_be_visible()
+    expect(page.get_by_label("Or choose one")).to_be_visible()
+    assert list((home.home / "imports").iterdir()) == []
     person.open("/page/import?file=../http.token")
     expect(page.get_by_role("alert").first).to_contain_text("none that was sent here")
 

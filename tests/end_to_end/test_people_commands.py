@@ -53,6 +53,8 @@ def test_a_memory_is_stored_found_shown_and_changed(shared: Installation) -> Non
     assert reply["status"] == "OK"
     assert [result["memory_id"] for result in reply["results"]] == [memory_id]
     assert shared.command("search", "tea", "--scope", "Kitchen", "--tag", "nothing").stdout == ""
+    listed = [line.split("\t") for line in shared.command("scopes", "list").stdout.splitlines()]
+    assert [(count, len(rest)) for name, count, *rest in listed if name == "Kitchen"] == [("1", 3)]
 
     done = shared.command("edit", memory_id, "-", "--importance", "7", "--no-tags", input="Assam is\nmy tea\n")
     assert done.stdout == f"{memory_id} changed; revision 2\n"
@@ -114,7 +116,13 @@ def test_what_was_forgotten_comes_back(shared: Installation) -> None:
     assert json.loads(shared.command("forget", alone, "--yes", "--json").stdout)["memory_ids"] == [alone]
     assert json.loads(shared.command("undo", "--json").stdout)["restored"][0]["memory_id"] == alone
     assert len(json.loads(shared.command("undo", "--json").stdout)["restored"]) == 3
-    assert shared.command("undo").returncode == 1
+    elsewhere = remember(shared, "what an assistant forgot", "--scope", "Errands")
+    shared.call("delete_memory", target={"memory_id": elsewhere})
+    done = shared.command("undo")  # nothing of this terminal's: what others forgot is shown
+    assert (done.returncode, columns(done.stdout)[0][0]) == (1, elsewhere)
+    assert shared.command("undo", "--list").stdout == done.stdout
+    assert shared.command("undo", elsewhere).returncode == 0
+    assert shared.call("delete_memory", target={"memory_id": elsewhere}, forget_mode="hard")["deleted_count"] == 1
     assert shared.command("forget", "--scope", "Errands", "--yes").returncode == 0
     assert "4 memories of the scope" in shared.command("undo").stderr
 
@@ -128,6 +136,9 @@ def test_a_terminal_is_asked_and_shown_a_table(shared: Installation) -> None:
     assert code == 0
     assert memory_id in shown
     assert "\x1b[1;33mladder\x1b[0m" in shown  # the words of the question stand out
+    code, shown = on_a_terminal(shared, "serve", answer="\x04")
+    assert code == 0
+    assert "waiting for a client's requests" in shown
     for answer, expected in (("n\n", 2), ("\n", 2), ("y\n", 0)):
         code, shown = on_a_terminal(shared, "forget", memory_id, answer=answer)
         assert "The ladder is in the shed" in shown

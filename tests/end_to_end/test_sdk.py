@@ -20,7 +20,7 @@ from infinite_memory.sdk.errors import DeniedError, InvalidError, MissingError, 
 from tests.doc_blocks import blocks
 from tests.processes import ROOT, Installation, need_parts, until
 
-DOCUMENTS = (ROOT / "docs" / "sdk.md", ROOT / "docs" / "guides" / "langgraph.md")
+DOCUMENTS = tuple(ROOT / "docs" / name for name in ("start/python.md", "sdk.md", "guides/langgraph.md"))
 README = (ROOT / "README.md").read_text("utf-8")
 EXAMPLES = [
     block.text
@@ -64,7 +64,8 @@ def run(installation: Installation, code: str) -> str:
 
 
 @pytest.mark.parametrize("code", EXAMPLES, ids=lambda code: code.splitlines()[-1][:40])
-def test_each_example_of_the_documentation_runs(served: Installation, code: str) -> None:
+def test_each_example_of_the_documentation_runs_beside_the_others_and_twice(served: Installation, code: str) -> None:
+    run(served, code)
     run(served, code)
 
 
@@ -115,6 +116,13 @@ def test_a_memory_lives_from_its_first_word_to_its_last(memory: Memory) -> None:
     assert memory.delete(kept.memory_id).memory_ids == (kept.memory_id,)
     assert len(memory.list_memories(scope=name)) == 0
     assert memory.restore(kept.memory_id).content == "The key is in the drawer"
+    memory.add("something else", scope=f"{name} elsewhere")
+    moved = memory.move(kept.memory_id, f"{name} elsewhere")
+    assert (moved.outcome, moved.former_scope, moved.scope) == ("moved", name, f"{name} elsewhere")
+    assert memory.move(kept.memory_id, f"{name} elsewhere").outcome == "unchanged"
+    with pytest.raises(MissingError):
+        memory.move(kept.memory_id, f"{name} nowhere")
+    assert memory.get(kept.memory_id).content == "The key is in the drawer"
     assert memory.delete(kept.memory_id, hard=True).hard
     with pytest.raises(MissingError) as caught:
         memory.get(kept.memory_id)
@@ -152,7 +160,13 @@ def test_what_is_wrong_is_named(memory: Memory) -> None:
     for call, field in (
         (lambda: memory.add(" "), "content"),
         (lambda: memory.search("x", limit=0), "limit"),
-        (lambda: memory.recall("no time in here"), "time_query"),
+        (lambda: memory.recall("no time in here"), "when"),
+        (lambda: memory.recall(since="no time"), "since"),
+        (lambda: memory.search("x", until="2026-13-01"), "until"),
+        (lambda: memory.search("x", since="2026-02-01", until="2026-01-01"), "since"),
+        (lambda: memory.add("x", timestamp="soon"), "timestamp"),
+        (lambda: memory.search("x", filter={"min_importance": 11}), "filter.min_importance"),
+        (lambda: memory.list_memories(filter={"min_importance": 11}), "filter.min_importance"),
         (lambda: memory.add("x", user_id="u", memory_type="Odd"), "memory_type"),
         (lambda: memory.add("x", tags=["a" * 201]), "tags[0]"),
     ):
@@ -164,9 +178,21 @@ def test_what_is_wrong_is_named(memory: Memory) -> None:
     assert missing.value.code == "SCOPE_NOT_FOUND"
 
 
-def test_a_misspelt_key_of_a_filter_is_warned_of(memory: Memory) -> None:
-    memory.add("something")
-    assert any("tag_mode" in warning for warning in memory.search("something", filter={"tag_mode": "any"}).warnings)
+def test_what_a_filter_narrows_by(memory: Memory) -> None:
+    name, ada = f"Narrow {id(memory)}", f"narrow {id(memory)}"
+    memory.add("The pump is loud", scope=name, metadata={"speaker": "Sam", "room": 3}, timestamp="2026-03-02")
+    memory.add("The pump is quiet", scope=name, metadata={"speaker": "Ada"}, timestamp="2026-08-02")
+    spring = {"time_range": {"from": "2026-03-01", "to": "2026-03-31"}}
+    for narrowed in ({"speaker": "Sam"}, spring, {"time_query": "in March 2026"}):
+        for found in (
+            memory.search("pump", scope=name, filter=narrowed),
+            memory.list_memories(scope=name, filter=narrowed),
+        ):
+            assert ([one.content for one in found], found.warnings) == (["The pump is loud"], ())
+    memory.add("Asked for tea", user_id=ada, session_id="monday")
+    memory.add("Asked for coffee", user_id=ada, session_id="friday")
+    assert [one.content for one in memory.search("drink", user_id=ada, session_id="monday")] == ["Asked for tea"]
+    assert [one.content for one in memory.list_memories(user_id=ada, session_id="friday")] == ["Asked for coffee"]
 
 
 def test_many_threads_share_a_memory(memory: Memory) -> None:
@@ -259,7 +285,7 @@ def test_what_would_widen_a_search_is_refused(served: Installation) -> None:
     with Memory("ada", home=served.home) as memory:
         for beside in ({"tags": ["work"]}, {"when": "last week"}, {"filter": {"source": "mail"}}):
             with pytest.raises(InvalidError) as raised:
-                memory.search("tea", agent_id="cook", **beside)  # type: ignore[arg-type]
+                memory.search("tea", agent_id="cook", **beside)
             assert raised.value.field == next(iter(beside))
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from infinite_memory.transports.http.mcp import SESSIONS_OF_TOKEN
 from infinite_memory.transports.http.server import RECHECK_S
 from tests.http_client import Api, make_token, owner, refused, serving
-from tests.processes import Installation, need_parts
+from tests.processes import Installation, need_parts, stopped
 
 BEGIN = {
     "jsonrpc": "2.0",
@@ -171,3 +172,51 @@ def test_the_daemons_own_file_is_read_again_when_a_user_removes_it(home: Install
     file.unlink()
     assert refused(old.ask("GET", "stats"))[0] == 401
     assert owner(home, api.web).get("stats")
+
+
+def test_a_token_that_opens_very_many_sessions_ends_its_own(home: Installation, api: Api) -> None:
+    accept = {"Accept": "application/json, text/event-stream"}
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+
+    def begin(token: Api) -> str:
+        answer = token.ask("POST", "/mcp", BEGIN, None, **accept)
+        assert answer.status_code == 200, answer.text
+        return answer.headers["mcp-session-id"]
+
+    def is_open(token: Api, session: str) -> bool:
+        about = accept | {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-06-18"}
+        status: int = token.ask("POST", "/mcp", ping, None, **about).status_code
+        assert status in (200, 404)
+        return status == 200
+
+    greedy, other = (make_token(home, api.web, "--name", name) for name in ("greedy", "other"))
+    kept, first, second = begin(other), begin(greedy), begin(greedy)
+    assert not is_open(other, first)  # the session of another token
+    assert is_open(greedy, first)  # and so the second is the one that was not used for longest
+    for _ in range(SESSIONS_OF_TOKEN - 1):
+        begin(greedy)
+    assert (is_open(greedy, first), is_open(greedy, second), is_open(other, kept)) == (True, False, True)
+
+
+def test_who_is_not_known_learns_nothing_of_a_database_that_is_away(tmp_path: Path) -> None:
+    need_parts()
+    environ = {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_MONGODB__TIMEOUT_S": "2"}
+    with Installation(tmp_path / "home", environ) as home, serving(home) as web:
+        bound = make_token(home, web, "--name", "narrow", "--scope", "Global")
+        assert bound.ask("GET", "memories").status_code == 200
+        stranger = Api(web, "im_000000000000_" + "a" * 43)
+        asked = [
+            lambda: stranger.ask("GET", "memories"),
+            lambda: stranger.ask("POST", "/mcp", BEGIN, None, Accept="application/json, text/event-stream"),
+            lambda: web.get("/api/v1/proof", params={"token_id": "0" * 12, "nonce": "0" * 64}),
+            lambda: bound.ask("GET", "memories"),
+        ]
+        mongod = home.mongod_pid()
+        assert mongod is not None
+        with stopped(mongod), ThreadPoolExecutor(len(asked)) as pool:
+            answers = list(pool.map(lambda ask: ask(), asked))
+        for answer in answers:
+            assert answer.status_code == 503
+            assert answer.json()["error"]["code"] == "STORE_UNAVAILABLE"
+            assert str(home.home) not in answer.text
+            assert "mongod" not in answer.text.casefold()

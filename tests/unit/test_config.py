@@ -9,6 +9,7 @@ import pytest
 
 from infinite_memory.config import Config, known_settings, load_config
 from infinite_memory.errors import ConfigError
+from infinite_memory.models import MAX_MEMORY_TAGS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,6 +60,7 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
         ("daemon.idle_exit_s", "inf", "a number"),
         ("limits.tags", "1.5", "a whole number"),
         ("limits.tags", "0", "at least 1"),
+        ("limits.tags", str(MAX_MEMORY_TAGS + 1), f"at most {MAX_MEMORY_TAGS}"),
         ("limits.metadata_depth", "91", "at most 90"),
         ("log.level", "LOUD", "one of DEBUG, INFO, WARNING, ERROR"),
         ("daemon.transport", "pigeon", "one of unix, tcp"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -40,6 +41,14 @@ def test_every_request_stands_on_one_page_of_the_reference_with_an_example() -> 
     assert sorted(listed) == sorted(TABLE.names())
     shown = {one["request"]["action"] for one in json.loads(reference.EXAMPLES.read_text("utf-8"))}
     assert shown == set(TABLE.names())
+
+
+def test_a_variable_in_a_sentence_is_a_variable() -> None:
+    pages = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
+    named = [
+        (page.name, word) for page in pages for word in re.findall(r"(?<!`)`\$([^`]*)`(?!`)", page.read_text("utf-8"))
+    ]
+    assert [one for one in named if not re.fullmatch(r"[A-Z_]+|[\d.]+", one[1])] == []
 
 
 def test_the_settings_file_is_made_from_the_settings() -> None:
@@ -85,3 +94,15 @@ def test_every_request_tells_what_it_is_for_and_what_its_fields_are() -> None:
         for field in command.fields:
             assert field.about, f"{command.name}.{field.name}"
             assert field.schema() is not None
+
+
+def test_the_page_about_monitoring_names_every_metric_and_no_event_that_is_not_logged() -> None:
+    page = (ROOT / "docs" / "guides" / "monitoring.md").read_text("utf-8")
+    source = (ROOT / "infinite_memory" / "transports" / "http" / "api" / "metrics.py").read_text("utf-8")
+    names = set(re.findall(r'"(infinite_memory_[a-z_]+)"', source))
+    assert len(names) > 10
+    assert {name for name in names if name not in page} == set()
+    events = re.findall(r"^\| `([a-z_]+)`(?:, `([a-z_]+)`)?", page.partition("## Events")[2], re.MULTILINE)
+    code = "".join(file.read_text("utf-8") for file in (ROOT / "infinite_memory").rglob("*.py"))
+    assert [event for pair in events for event in pair if event and f'"event": "{event}"' not in code] == []
+    assert len(events) > 8

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from infinite_memory.errors import ConfigError
+from infinite_memory.models import MAX_MEMORY_TAGS
 from infinite_memory.settings import LimitsSettings
 
 QUERY_CHARS = 1000
@@ -35,7 +36,7 @@ class MemoryServerLimits:
         highest = _count(environ, "SEARCH_MAX_LIMIT", defaults.max_limit)
         return cls(
             _count(environ, "MAX_CONTENT_LENGTH", defaults.content_chars),
-            _count(environ, "MAX_TAGS_COUNT", defaults.tags),
+            _count(environ, "MAX_TAGS_COUNT", defaults.tags, MAX_MEMORY_TAGS),
             min(_count(environ, "SEARCH_DEFAULT_LIMIT", defaults.default_limit), highest),
             highest,
             environ.get("MCP_PROTOCOL_VERSION") or defaults.protocol_version,
@@ -48,10 +49,12 @@ class MemoryServerLimits:
         )
 
 
-def _count(environ: Mapping[str, str], name: str, default: int) -> int:
+def _count(environ: Mapping[str, str], name: str, default: int, most: int = 999_999_999) -> int:
     text = environ.get(name, "").strip()
     if not text:
         return default
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise ConfigError(f"environment: {name} = {text!r} is not a whole number of at least 1")
+    if int(text) > most:
+        raise ConfigError(f"environment: {name} = {text!r} is more than {most}")
     return int(text)

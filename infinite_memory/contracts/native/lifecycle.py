@@ -11,7 +11,8 @@ from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.field_types import ChoiceField, FlagField, NameField, TextField
 from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.native.table import TABLE, CommandContext
-from infinite_memory.errors import InvalidRequestError, without_surrogates
+from infinite_memory.contracts.session import ClientSession
+from infinite_memory.errors import ConfigError, InvalidRequestError, without_surrogates
 from infinite_memory.store.copies import RestoreMode
 from infinite_memory.transfer.export import ExportFormat
 from infinite_memory.transfer.formats import FORMATS, Refused
@@ -28,6 +29,19 @@ _ALLOW_UNLOCKED = FlagField(
 )
 
 
+def _check_lock(session: ClientSession) -> None:
+    """Refuse a backup that would be locked otherwise than the client's settings say, or not at all.
+
+    Raises:
+        ConfigError: they name another key than the daemon began with.
+    """
+    if session.is_lock_ignored:
+        raise ConfigError(
+            "backup.key_file or backup.passphrase_file was set after the daemon began, so its backups would be locked with another "
+            "key, or with none; restart the daemon (infinite-memory daemon stop), then try again"
+        )
+
+
 @TABLE.command(
     "backup_memory",
     FlagField(name="scheduled", about="Count it as a scheduled one, and remove scheduled ones that are too old", default=False),
@@ -35,6 +49,7 @@ _ALLOW_UNLOCKED = FlagField(
 )  # fmt: skip
 async def backup_memory(call: CommandContext) -> Reply:
     """Write everything into one backup file, and read it back before saying so. Earlier backups are never overwritten."""
+    _check_lock(call.session)
     backups = (await call.administration()).open_backups()
     if not call.fields.flag("scheduled"):
         return serialize_backup(await backups.create(progress=call.progress))
@@ -77,6 +92,7 @@ async def verify_backup(call: CommandContext) -> Reply:
 async def restore_backup(call: CommandContext) -> Reply:
     """Restore a backup, all of it or nothing. Into an empty memory it needs no mode; over existing memories say replace or
     merge. With dry_run it only tells what would be restored, replaced and removed. Use it only when the user asks for it."""
+    _check_lock(call.session)  # it opens the file, and locks what it saves of before
     fields = call.fields
     wish = Wish(
         fields["mode"],

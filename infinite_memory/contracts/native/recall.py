@@ -142,17 +142,29 @@ async def search_by_scope(call: CommandContext) -> Reply:
     "list_memories",
     ObjectField(name="filter", about="What a memory must be to be listed", fields=FILTER_FIELDS),
     read_scope("The same as filter.scope"),
+    FlagField(name="forgotten", about="Those that were softly forgotten instead, latest first; only a scope narrows them", default=False),
     limit(50), CURSOR, NOW, TIMEZONE,
     title="List memories", read_only=True, idempotent=True,
 )  # fmt: skip
 async def list_memories(call: CommandContext) -> Reply:
-    """List memories, newest first, page by page, with any filter."""
+    """List memories, newest first, page by page, with any filter; or what was forgotten and can be brought back."""
     return add_time_frame(call, serialize_results(call, await list_newest(call)))
 
 
 async def list_newest(call: CommandContext) -> SearchResults:
-    """List what passes the filter of a `list_memories` request, newest first."""
+    """List what passes the filter of a `list_memories` request, newest first, or what was forgotten.
+
+    Raises:
+        InvalidRequestError: what was forgotten is asked for by more than its scope.
+    """
     where = await make_filter(call, call.fields.inner("filter"))
+    if call.fields.flag("forgotten"):
+        if where.rest != Filter():
+            raise InvalidRequestError("filter", "only its scope narrows what was forgotten")
+        page = await call.engine.forget.list_forgotten(
+            where, call.fields.integer("limit"), call.fields.find_text("cursor")
+        )
+        return make_page(page)
     page = await call.engine.memories.list_page(where, call.fields.integer("limit"), call.fields.find_text("cursor"))
     return make_page(page)
 

@@ -47,6 +47,8 @@ def serialize_memory(engine: Engine, memory: MemoryRecord) -> Json:
         reply["owners"] = dict(memory.owners)
         if memory.type is not None:
             reply["type"] = memory.type
+    if memory.deleted_at is not None:
+        reply["forgotten_at"] = format_instant(memory.deleted_at)
     if len(memory.occurrences) > 1:
         reply["occurrences"] = [format_instant(occurrence) for occurrence in memory.occurrences]
     return reply

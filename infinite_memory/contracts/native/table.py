@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from infinite_memory.contracts.base import Table
@@ -248,12 +248,20 @@ async def span_of_words(call: CommandContext, words: str, field: str) -> FoundTi
     return found
 
 
-async def find_time_words(question: str, now: dt.datetime, zone: ZoneInfo) -> tuple[str, str] | None:
-    """Return the words of time in a question, and what it says beside them; None where there are none, or it is long."""
+class TimeWords(NamedTuple):
+    """The words of time in a question, what they were read as, and what it says beside them."""
+
+    words: str
+    span: TimeRange
+    rest: str
+
+
+async def find_time_words(question: str, now: dt.datetime, zone: ZoneInfo) -> TimeWords | None:
+    """Return the time that a question holds; None where there is none, or it is long."""
     if len(question) > MAX_QUESTION_CHARS:
         return None
     found = await in_thread(lambda: find_time(question, now, zone))
-    return None if found is None else (found.words, found.rest)
+    return None if found is None else TimeWords(found.words, found.span, found.rest)
 
 
 def memory_id(fields: Fields) -> MemoryId:

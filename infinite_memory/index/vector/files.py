@@ -97,7 +97,7 @@ class FaissIndexFiles:
         except OSError as exc:
             raise SidecarDamagedError(f"the folder of sidecars cannot be read: {exc.strerror}") from exc
         if number is None:
-            raise SidecarDamagedError("no sidecar was saved yet")
+            raise SidecarDamagedError("no sidecar was saved yet", is_missing=True)
         folder = self._generations.path(number)
         header, files = read_header(folder, number, database, space, dim)
         metadata, vectors = _read(folder, files, dim)

@@ -10,13 +10,13 @@ version of Unicode folds otherwise. A restore derives them again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import bson
 from bson import ObjectId
 
 from infinite_memory.errors import BackupError
+from infinite_memory.models import MAX_MEMORY_TAGS
 from infinite_memory.store.copies import Chunk
 from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind, check_document, kind_of_collection
 from infinite_memory.store.document_fields import FIELDS
@@ -32,20 +32,6 @@ _MAX_DOCUMENT_BYTES = 16 << 20  # MongoDB's
 _MAX_LEVELS = 90  # MongoDB nests documents up to 100 deep
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreLimits:
-    """How large a memory of a backup may be: far above what requests may store unless the settings allow more."""
-
-    text_bytes: int = 8 << 20
-    tags: int = 1000
-
-    def with_settings(self, text_bytes: int, tags: int) -> RestoreLimits:
-        """Return limits that let pass what the settings let in."""
-        return RestoreLimits(max(self.text_bytes, text_bytes), max(self.tags, tags))
-
-
-_HARD_LIMITS = RestoreLimits()
-
 Document = dict[str, Any]
 
 
@@ -54,15 +40,12 @@ class BackupCheck:
 
     Args:
         schema_version: Of the documents.
-        limits: How large a memory may be.
         compares_derived: Whether derived values of memories are compared, too, so that they are derived again where they differ.
             Takes a third of the time, and refuses nothing.
     """
 
-    def __init__(
-        self, schema_version: int, limits: RestoreLimits = _HARD_LIMITS, *, compares_derived: bool = True
-    ) -> None:
-        self._limits, self._compares_derived = limits, compares_derived
+    def __init__(self, schema_version: int, *, compares_derived: bool = True) -> None:
+        self._compares_derived = compares_derived
         self._is_old = schema_version < schema.SCHEMA_VERSION
         self._scopes: dict[ObjectId, str] = {}
         self._scope_names: set[str] = set()
@@ -125,11 +108,8 @@ class BackupCheck:
         raise _refused(collection, document, fault.field, fault.expected)
 
     def _check_size(self, collection: str, document: Document, memory: Document) -> None:
-        limits, size = self._limits, len(memory["text"].encode())
-        if size > limits.text_bytes:
-            raise _refused(collection, document, "text", f"at most {limits.text_bytes:,} bytes (not {size:,})")
-        if (count := len(memory.get("tags", ()))) > limits.tags:
-            raise _refused(collection, document, "tags", f"at most {limits.tags:,} entries (not {count:,})")
+        if (count := len(memory.get("tags", ()))) > MAX_MEMORY_TAGS:
+            raise _refused(collection, document, "tags", f"at most {MAX_MEMORY_TAGS:,} entries (not {count:,})")
 
     def _check_together(self, collection: str, kind: DocumentKind, document: Document) -> None:
         """Check what MongoDB keeps unique."""
@@ -163,8 +143,8 @@ class Separation:
     A document that is not sound, which somebody else wrote or an earlier version let in, is not to make a whole backup useless.
     """
 
-    def __init__(self, limits: RestoreLimits = _HARD_LIMITS) -> None:
-        self._check = BackupCheck(schema.SCHEMA_VERSION, limits, compares_derived=False)
+    def __init__(self) -> None:
+        self._check = BackupCheck(schema.SCHEMA_VERSION, compares_derived=False)
         self.set_aside = 0
 
     def separate(self, chunk: Chunk) -> list[Chunk]:

@@ -88,7 +88,7 @@ async def _compact_collection(connection: Connection, name: str) -> int | None:
 
 
 async def _sizes(database: Database) -> AsyncIterator[tuple[str, _Size]]:
-    for name in sorted(await database.list_collection_names()):
+    for name in sorted(await database.list_collection_names(filter={"type": "collection"})):
         if name in schema.ALL or name.startswith(schema.PREFIX):
             yield name, await _size(database, name)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import itertools
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -25,10 +26,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import bson
 from bson import ObjectId
+from pymongo import DESCENDING
 
 from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.models import IndexBatch, MemoryId, MemoryRecord, ScopeId
-from infinite_memory.store.base import UNKNOWN_REVISION, Located, Version
+from infinite_memory.store.base import UNKNOWN_REVISION, Deletion, Located, Version
 from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind
 from infinite_memory.store.document_fields import is_int
 from infinite_memory.store.mongo import mapping, row_documents, schema
@@ -119,6 +121,23 @@ class MemoryReader:
         for part in await _gather(look, await self._scopes.ids() if scope_ids is None else scope_ids):
             hidden |= part
         return hidden
+
+    async def list_deleted(
+        self, scope_ids: Collection[ScopeId] | None, limit: int, before: Deletion | None
+    ) -> list[Deletion]:
+        query: Document = {"live": False, "deleted_at": {"$type": "date"}}
+        if before is not None:
+            at, last_id = before.deleted_at, ObjectId(before.memory_id)
+            query["$or"] = [{"deleted_at": {"$lt": at}}, {"deleted_at": at, "_id": {"$lt": last_id}}]
+
+        async def look(scope_id: ScopeId) -> list[Deletion]:
+            async with self._connection.operation(factor=4) as database:
+                found = get_collection(database, scope_id).find(query, {"_id": 1, "deleted_at": 1})
+                latest = found.sort([("deleted_at", DESCENDING), ("_id", DESCENDING)]).limit(limit)
+                return [Deletion(one["deleted_at"], MemoryId(str(one["_id"])), scope_id) async for one in latest]
+
+        parts = await _gather(look, await self._scopes.ids() if scope_ids is None else scope_ids)
+        return sorted(itertools.chain.from_iterable(parts), reverse=True)[:limit]
 
     # reading everything
 

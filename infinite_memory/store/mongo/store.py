@@ -26,6 +26,7 @@ from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.store.base import (
     Change,
     ChangeKind,
+    Deletion,
     Links,
     Located,
     RevisionPage,
@@ -262,6 +263,11 @@ class MongoStore(Store):
         self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None, *, pruned: bool | None = None
     ) -> dict[MemoryId, ScopeId]:
         return await self._reader.deleted_ids(scope_ids, before, pruned=pruned)
+
+    async def list_deleted(
+        self, scope_ids: Collection[ScopeId] | None, limit: int, before: Deletion | None = None
+    ) -> list[Deletion]:
+        return await self._reader.list_deleted(scope_ids, limit, before)
 
     async def get_revisions(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
         return await revisions.get_revisions(self._connection, self.set_aside, memory_id, before)

@@ -12,7 +12,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from infinite_memory.errors import InvalidRequestError
-from infinite_memory.transfer.formats import chatgpt, claude, csv, memory_servers, native, notes, sqlite_service
+from infinite_memory.transfer.formats import (
+    chatgpt,
+    claude,
+    csv,
+    json_lines,
+    memory_servers,
+    native,
+    notes,
+    sqlite_service,
+)
 from infinite_memory.transfer.formats.archives import open_archive
 from infinite_memory.transfer.formats.caps import Budget
 from infinite_memory.transfer.formats.reading import Head, Reading, read_head
@@ -68,13 +77,16 @@ FORMATS = (
     Format("mem0", "JSON of Mem0: a list, `results` or `memories`", lambda _, head: memory_servers.is_mem0(head), memory_servers.read_mem0),
     Format("server-memory", "`memory.jsonl` of the MCP reference server memory, or its graph as JSON",
            lambda _, head: memory_servers.is_graph(head), memory_servers.read_graph),
-    Format("csv", "a CSV or TSV table, ours or any with a column text or content",
+    Format("csv", "a CSV or TSV table, ours or any with a column text, content or memory",
            lambda file, head: csv.is_table(file.suffix, head), csv.read_table),
     Format("markdown", "our own export, Markdown: a file or a folder", lambda _, head: native.is_markdown(head), native.read_markdown),
     Format("basic-memory", "Markdown folder of basic-memory, also zipped",
            lambda file, head: notes.is_basic_memory(file.suffix, head), notes.read_note, "notes"),
     Format("notes", "vault of Obsidian, or any Markdown notes: a folder, a zip or a file",
            lambda file, head: notes.is_note(file.suffix, head), notes.read_note, "notes"),
+    # Last: among notes, an object with a text is a file of some other program's.
+    Format("json-lines", "JSON Lines of your own, or a list: objects with a text or content",
+           lambda _, head: json_lines.is_lines(head), json_lines.read_lines),
 )  # fmt: skip
 
 
@@ -165,7 +177,7 @@ def _form_of(file: SourceFile, name: str | None, source: Source) -> tuple[Format
     if name is not None and not head.fault:
         return None, f"is not in the form {name}"
     if file.suffix in csv.SUFFIXES and head.text is not None and not head.fault:
-        return None, "has no one column named text or content in its first line"
+        return None, "has no one column named text, content or memory in its first line"
     return None, head.fault or _OTHER
 
 

@@ -63,7 +63,7 @@ def read_table(reading: Reading) -> Iterator[Entry]:
     first = rows.first_line()
     head = _head(first)
     if head is None:
-        yield reading.refused("line 1", "names no one column text or content")
+        yield reading.refused("line 1", "names no one column text, content or memory")
         return
     delimiter, columns = head
     for number, row, fault in rows.read(delimiter):
@@ -139,11 +139,12 @@ def _head(text: str) -> tuple[str, list[str]] | None:
         [columns] = csv.reader([first], delimiter=delimiter)
     except (ValueError, csv.Error):
         return None
-    named = [_field_of(column) or column.strip() for column in columns]
+    named = [field_of(column) or column.strip() for column in columns]
     return (delimiter, named) if "text" in named and len(set(named)) == len(named) else None
 
 
-def _field_of(column: str) -> str | None:
+def field_of(column: str) -> str | None:
+    """Return our field that a column's name stands for; None for one of its own."""
     return NAMES.get(column.strip().casefold().replace(" ", "_"))
 
 

@@ -13,7 +13,7 @@ import itertools
 import logging
 import socket
 import uuid
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Self
 
@@ -26,7 +26,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp.types import JSONRPCMessage, RequestParams
+from mcp.types import JSONRPCMessage, JSONRPCResponse, RequestParams
 from mcp_types import jsonrpc_message_adapter, server_notification_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.middleware.cors import CORSMiddleware
@@ -50,8 +50,10 @@ log = logging.getLogger(__name__)
 Open = Callable[[], RpcContract]
 
 SESSIONS = 1000  # open at once, for each contract
+SESSIONS_OF_TOKEN = 100  # of them; the one that was not used for longest gives way to a new one
 WRITES_S = 20.0  # how long writes under way may take once the server closes
 EVENTS = 1000  # kept of each session for a client that lost its stream
+EVENT_CHARS = 4_000_000  # of text in them, but for the last one
 SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
 
 
@@ -113,7 +115,10 @@ class ContractOverHttp:
     def __init__(self, open_rpc: Open, security: TransportSecuritySettings, *, idle_s: float) -> None:
         self._open, self._security, self._idle_s = open_rpc, security, idle_s
         self._guard = TransportSecurityMiddleware(security)
-        self._transports: dict[str, StreamableHTTPServerTransport] = {}
+        self._transports: OrderedDict[str, StreamableHTTPServerTransport] = (
+            OrderedDict()
+        )  # the last one used at the end
+        self._token_ids: dict[str, str] = {}  # by session: the token that opened it
         self._tasks: set[asyncio.Task[None]] = set()
         self._finishing = Finishing()
         self._modern = StreamableHTTPSessionManager(
@@ -146,31 +151,45 @@ class ContractOverHttp:
         """Judge host, origin and content type before the body is read; None lets the request through."""
         return await self._guard.validate_request(Request(scope), is_post=scope["method"] == "POST")
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+    async def handle(self, scope: Scope, receive: Receive, send: Send, token_id: str) -> None:
+        """Answer a request of a token; the session of another one is not found."""
         headers = Request(scope).headers
         version, session = headers.get(VERSION_HEADER), headers.get(SESSION_HEADER)
         if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
             await self._modern.handle_request(scope, receive, send)
         elif session is None:
-            await self._begin(scope, receive, send)
-        elif transport := self._transports.get(session):
+            await self._begin(scope, receive, send, token_id)
+        elif (transport := self._transports.get(session)) and self._token_ids[session] == token_id:
+            self._transports.move_to_end(session)
             await transport.handle_request(scope, receive, send)
             if transport.is_terminated:  # the client ended it
-                self._transports.pop(session, None)
+                self._remove(session)
         else:
             await _refusal(404, "Session not found")(scope, receive, send)
 
-    async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _remove(self, session: str) -> StreamableHTTPServerTransport | None:
+        self._token_ids.pop(session, None)
+        return self._transports.pop(session, None)
+
+    async def _make_room(self, token_id: str) -> None:
+        """End a session where there are too many: of the token that opens one, or of the one that has most."""
+        counts = Counter(self._token_ids.values())
+        if counts[token_id] < SESSIONS_OF_TOKEN:
+            if len(self._transports) < SESSIONS:
+                return
+            token_id = counts.most_common(1)[0][0]
+        oldest = next(one for one in self._transports if self._token_ids[one] == token_id)
+        if (transport := self._remove(oldest)) is not None:
+            await transport.terminate()
+
+    async def _begin(self, scope: Scope, receive: Receive, send: Send, token_id: str) -> None:
         """Open a session for the request that asks for one; it stays only if that is answered well."""
-        if len(self._transports) >= SESSIONS:
-            await _refusal(503, "Too many open sessions")(scope, receive, send)
-            return
+        await self._make_room(token_id)
         name = uuid.uuid4().hex
         transport = StreamableHTTPServerTransport(
             mcp_session_id=name, event_store=RecentEvents(), security_settings=self._security, idle_timeout=self._idle_s
         )
-        self._transports[name] = transport
+        self._transports[name], self._token_ids[name] = transport, token_id
         connected = asyncio.Event()
         task = asyncio.create_task(self._run(name, transport, connected), name="http session")
         self._tasks.add(task)
@@ -188,7 +207,7 @@ class ContractOverHttp:
             await transport.handle_request(scope, receive, watch)
         finally:
             if not 0 < status < 400:
-                self._transports.pop(name, None)
+                self._remove(name)
                 await transport.terminate()
 
     async def _run(self, name: str, transport: StreamableHTTPServerTransport, connected: asyncio.Event) -> None:
@@ -213,7 +232,7 @@ class ContractOverHttp:
             log.exception("an HTTP session failed", extra={"event": "http_session_failed"})
         finally:
             connected.set()
-            self._transports.pop(name, None)
+            self._remove(name)
             if not transport.is_terminated:
                 await transport.terminate()
             try:
@@ -260,13 +279,17 @@ class RecentEvents(EventStore):
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._kept: OrderedDict[str, tuple[str, JSONRPCMessage | None]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[str, JSONRPCMessage | None, int]] = OrderedDict()
+        self._chars = 0
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         name = str(next(self._numbers))
-        self._kept[name] = (stream_id, message)
-        if len(self._kept) > EVENTS:
-            self._kept.popitem(last=False)
+        chars = 0 if message is None else count_chars(message)
+        self._kept[name] = (stream_id, message, chars)
+        self._chars += chars
+        while len(self._kept) > EVENTS or (self._chars > EVENT_CHARS and len(self._kept) > 1):
+            _, (_, _, gone) = self._kept.popitem(last=False)
+            self._chars -= gone
         return name
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
@@ -275,10 +298,25 @@ class RecentEvents(EventStore):
         stream = self._kept[last_event_id][0]
         later = itertools.dropwhile(lambda name: name != last_event_id, list(self._kept))
         for name in list(later)[1:]:
-            at, message = self._kept.get(name, ("", None))
+            at, message, _ = self._kept.get(name, ("", None, 0))
             if at == stream and message is not None:
                 await send_callback(EventMessage(message, name))
         return stream
+
+
+def count_chars(message: JSONRPCMessage) -> int:
+    """Return how many characters the texts of a message have, names of fields among them."""
+    content = message.result if isinstance(message, JSONRPCResponse) else getattr(message, "params", None)
+    chars, rest = 0, [content]
+    while rest:
+        match rest.pop():
+            case str() as text:
+                chars += len(text)
+            case dict() as fields:
+                rest += (*fields, *fields.values())
+            case list() as items:
+                rest += items
+    return chars
 
 
 def _modern_server(open_rpc: Open, finishing: Finishing) -> Server[Any]:

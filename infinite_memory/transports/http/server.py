@@ -316,11 +316,12 @@ class HttpServer:
             stays_open = LISTEN in body_sent
         # Streams and answers to the server's own questions take no place: what waits for them holds one.
         async with self._gate.turn(grant) if is_request and not stays_open else contextlib.nullcontext():
-            await self._while_admitted(token, route, scope, receive, send, stays_open=stays_open)
+            await self._while_admitted(token, grant, route, scope, receive, send, stays_open=stays_open)
 
     async def _while_admitted(
-        self, token: str, route: ContractOverHttp, scope: Scope, receive: Receive, send: Send, *, stays_open: bool
-    ) -> None:
+        self, token: str, grant: TokenPermissions, route: ContractOverHttp, scope: Scope, receive: Receive, send: Send,
+        *, stays_open: bool,
+    ) -> None:  # fmt: skip
         """Carry a request out, a long stream too, for as long as its token opens; a stream ends with the server."""
         assert self._gate is not None
         is_begun = False
@@ -330,7 +331,7 @@ class HttpServer:
             is_begun = True
             await send(message)
 
-        task = asyncio.create_task(route.handle(scope, receive, watch), name="mcp over http")
+        task = asyncio.create_task(route.handle(scope, receive, watch, grant.token_id), name="mcp over http")
         ends: set[asyncio.Future[Any]] = {task, *([asyncio.ensure_future(self._stopping.wait())] if stays_open else [])}
         try:
             while not await self._is_over(ends):

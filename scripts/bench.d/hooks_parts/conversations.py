@@ -34,7 +34,7 @@ class Turn:
 class Question:
     """A question and the ids of the turns that answer it.
 
-    ``half`` is 0 for the half of a set to which the rule of `infinite_memory.hooks.relevance` was fitted, 1 for the other.
+    ``half`` parts a set in two, to see how much its figures vary.
     """
 
     text: str

@@ -54,19 +54,36 @@ class Yield:
         )
 
 
-def by_hook(memory: Installation, questions: Sequence[Question], turn_ids: Mapping[str, str], tokens: int) -> Yield:
-    """Ask by the message that the hook sends, each question in a session of its own; what a start gives is left out."""
-    found, sessions = Yield(), Sessions(memory.home)
+def merged(parts: Mapping[int, Yield]) -> Yield:
+    """Add up what the halves of some questions brought."""
+    whole = Yield()
+    for one in parts.values():
+        for name in ("prompts", "with_any", "with_evidence", "lines", "right_lines", "others"):
+            setattr(whole, name, getattr(whole, name) + getattr(one, name))
+    return whole
+
+
+def by_hook(
+    memory: Installation, questions: Sequence[Question], turn_ids: Mapping[str, str], tokens: int
+) -> dict[int, Yield]:
+    """Ask by the message that the hook sends, each question in a session of its own; what a start gives is left out.
+
+    Returns:
+        What each half of the questions brought.
+    """
+    halves: dict[int, Yield] = {}
+    sessions = Sessions(memory.home)
     for question in questions:
         session_id = str(uuid.uuid4())
         text = _ask(memory, question, session_id, tokens)
         ids = iter(sessions.recalled(session_id).memory_ids if text else ())
         shown = [line for line in text.split("\n") if line.startswith("- [")]
         lines = [[turn_ids.get(next(ids), "") for _ in range(2 if " [answer] " in line else 1)] for line in shown]
+        found = halves.setdefault(question.half, Yield())
         found.add(lines, question.relevant)
         wrong = [line for line, turns in zip(shown, lines, strict=True) if question.relevant.isdisjoint(turns)]
         found.others += [f"{question.text}\n    {line}" for line in wrong]
-    return found
+    return halves
 
 
 def _ask(memory: Installation, question: Question, session_id: str, tokens: int) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from infinite_memory.engine import forget
+from infinite_memory.engine.types import ScopedFilter
+from infinite_memory.engine.visibility import ANYBODYS, Visibility
 from infinite_memory.models import MemoryId
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Open
@@ -41,6 +43,37 @@ def test_removing_a_tag_for_good_takes_what_archived_scopes_hide(open_memory: Op
             assert set(gone["memory_ids"]) == {hidden, forgotten, live}
             await memory.ok("restore_memory", scope="Old")
             assert (await memory.ask("get_memory", memory_id=hidden))["error_code"] == "NOT_FOUND"
+
+    run(work())
+
+
+def test_what_was_forgotten_is_listed_latest_first_page_by_page(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            ids = [await memory.store(f"Number {n}", "Work" if n % 2 else "Home", tags=["n"]) for n in range(6)]
+            for one in ids[:5]:
+                await memory.ok("delete_memory", target={"memory_id": one})
+            first = await memory.ok("list_memories", forgotten=True, scope="ALL", limit=3)
+            assert [one["memory_id"] for one in first["results"]] == ids[4:1:-1]
+            assert first["total"] == 5
+            assert "forgotten_at" in first["results"][0]
+            rest = await memory.ok("list_memories", forgotten=True, scope="ALL", limit=3, cursor=first["next_cursor"])
+            assert [one["memory_id"] for one in rest["results"]] == [ids[1], ids[0]]
+            assert rest["next_cursor"] is None
+            work = await memory.ok("list_memories", forgotten=True, scope="Work")
+            assert [one["memory_id"] for one in work["results"]] == [ids[3], ids[1]]
+            narrow = await memory.ask("list_memories", forgotten=True, filter={"tags": ["n"]})
+            assert narrow["error"] == "filter: only its scope narrows what was forgotten"
+            wrong = await memory.ask("list_memories", forgotten=True, cursor="1-2")
+            assert wrong["error"].startswith("cursor: ")
+            bearer = memory.engine.restricted(
+                Visibility(scope_ids=((await memory.engine.scopes.get("Home")).scope_id,), owners=ANYBODYS)
+            )
+            seen = await bearer.forget.list_forgotten(ScopedFilter(), 1)
+            assert [one.memory_id for one in seen.memories] == [ids[4]]
+            assert (seen.total, seen.next_cursor is None) == (3, False)
+            await memory.ok("restore_memory", memory_id=ids[4])
+            assert (await memory.ok("list_memories", forgotten=True, scope="ALL"))["total"] == 4
 
     run(work())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from collections.abc import AsyncGenerator
 
@@ -22,6 +23,29 @@ async def found(memory: Memory, query: str, mode: Mode = Mode.HYBRID) -> tuple[l
     """Ask, and give texts and note."""
     answer = await memory.engine.recall.search(query, EVERYWHERE, 5, mode=mode)
     return [match.memory.text for match in answer.matches], answer.note
+
+
+def test_an_index_that_is_damaged_is_a_warning_and_the_first_one_is_none(
+    open_memory: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as memory:
+            await memory.store("tea")
+            assert levels() == {"INFO"}
+            sidecars = memory.app.home.sidecars
+        caplog.clear()
+        for header in sidecars.glob("generation-*/header.json"):
+            header.write_text("{}")
+        async with open_memory("one", shared) as memory:
+            await memory.services.index.sidecar()
+            assert levels() == {"WARNING"}
+
+    def levels() -> set[str]:
+        return {record.levelname for record in caplog.records if vars(record).get("event") == "sidecar_rebuilt"}
+
+    caplog.set_level(logging.INFO, "infinite_memory")
+    run(work())
 
 
 def test_words_answer_while_a_lost_sidecar_is_rebuilt(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,3 +152,78 @@ def test_what_is_pruned_and_purged_stays_in_the_digest(open_memory: Open) -> Non
             assert await is_there(memory, digest)
 
     run(work())
+
+
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+def test_what_quotes_a_scope_that_is_forgotten_says_nothing_of_it_in_another_scope(
+    open_memory: Open, mode: str
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, digest = await quoted(memory)
+            other, unconcerned = await quoted(memory, scope="Home", session="s2")
+            text = f"{SECRET}\nThe tea is in the tin."
+            about = {"conversation_id": "s1", "tags": ["summary"], "source": "summary", "sources": [turn]}
+            summary = await memory.store(text, "Work", **about)
+            for memory_id in (digest, summary):
+                await memory.engine.memories.move(MemoryId(memory_id), "Home")
+            await memory.ok("delete_memory", target={"scope": "Work"}, forget_mode=mode)
+            assert not await is_there(memory, turn)
+            assert not await is_there(memory, digest)
+            left = await memory.ok("get_memory", memory_id=summary)
+            assert left["memory"]["text"] == "The tea is in the tin."
+            assert await is_there(memory, other)
+            assert await is_there(memory, unconcerned)
+
+    run(work())
+
+
+def test_a_summary_of_very_many_short_lines_holds_nobody_up(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            about = {"conversation_id": "s1"}
+            lines = 100_000
+            summary = await memory.store("a\n" * 2 * lines + "end", tags=["summary"], source="summary", **about)
+            turn = await memory.store("a\n" * lines + "b", **about)
+            await memory.ok("delete_memory", target={"memory_id": turn})  # `run` fails where the loop is held
+            assert await is_there(memory, summary)
+
+    run(work())
+
+
+@pytest.mark.parametrize("named", [{"sources": ["000000000000000000000000"]}, {}])
+@pytest.mark.parametrize("written", [{"written_by": "small"}, {}])
+def test_forgetting_in_one_scope_leaves_the_summaries_of_another_as_they_are(
+    open_memory: Open, named: dict[str, Any], written: dict[str, str]
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            text = "The tea is in the tin.\nyes"
+            about = {"conversation_id": "s1", "tags": ["summary"], "source": "summary", **named, **written}
+            summary = await memory.store(text, "Private", **about)
+            other = await memory.store("yes", "Mine", conversation_id="s1")
+            for mode in ("soft", "hard"):
+                await memory.ok("delete_memory", target={"memory_id": other}, forget_mode=mode)
+            left = await memory.ok("get_memory", memory_id=summary)
+            assert (left["memory"]["text"], left["memory"]["revision"]) == (text, 1)
+
+    run(work())
+
+
+def test_a_scope_that_comes_back_beside_itself_is_forgotten_in_its_summaries_too(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, _ = await quoted(memory)
+            about = {"conversation_id": "s1", "tags": ["summary"], "source": "summary", "sources": [turn]}
+            await memory.store(f"{SECRET}\nThe tea is in the tin.", "Work", **about)
+            made = await memory.ok("backup_memory")
+            await memory.ok("restore_backup", file=made["backup_file"], scope="Work", as_scope="Copy")
+            copied = (await memory.ok("search_by_scope", scope="Copy"))["results"]
+            assert len(copied) == 2  # the digest is in the scope that it is of
+            [copy] = [one["memory_id"] for one in copied if one["text"] == SECRET]
+            await memory.ok("delete_memory", target={"memory_id": copy}, forget_mode="hard")
+            [left] = (await memory.ok("search_by_scope", scope="Copy"))["results"]
+            assert left["text"] == "The tea is in the tin."
+            assert len((await memory.ok("search_by_scope", scope="Work"))["results"]) == 3
+
+    run(work())

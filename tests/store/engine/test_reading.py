@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from infinite_memory.bootstrap import Application, new_session
 from infinite_memory.config import load_config
 from infinite_memory.paths import Home
@@ -82,5 +84,35 @@ def test_what_is_made_or_chosen_says_so(open_memory: Open) -> None:
         async with open_memory() as memory:
             assert (await memory.ok("create_memory_scope", scope_name="Work"))["outcome"] == "created"
             assert (await memory.ok("set_active_scope", scope="work"))["outcome"] == "active"
+
+    run(work())
+
+
+def test_texts_that_fill_a_reply_are_told_in_several(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("infinite_memory.engine.access.FIRST_READ", 2)
+    monkeypatch.setattr("infinite_memory.engine.access.PAGE_CHARS", 16_000)
+    count, chars = 40, 1_000
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            ids = [await memory.store(f"pear number {number} ".ljust(chars, "x")) for number in range(count)]
+            small = await memory.store("apple")
+            listed: list[str] = []
+            cursor: dict[str, str] = {}
+            while True:
+                page = await memory.ok("list_memories", limit=1000, **cursor)
+                assert page["total"] == count + 1
+                assert sum(len(one["text"]) for one in page["results"]) < 17_000
+                listed += [one["memory_id"] for one in page["results"]]
+                if page["next_cursor"] is None:
+                    break
+                cursor = {"cursor": page["next_cursor"]}
+            assert listed == [small, *reversed(ids)]
+            found = await memory.ok("retrieve_memory", query="pear", mode="text", top_k=1000)
+            assert len(found["results"]) == 16
+            assert "the best 16 only: their texts fill a reply" in found["note"]
+            few = await memory.ok("retrieve_memory", query="pear", mode="text", top_k=5)
+            assert len(few["results"]) == 5
+            assert "note" not in few
 
     run(work())

@@ -7,8 +7,11 @@ import dataclasses
 import datetime as dt
 from collections import Counter
 
+import pytest
+
 from infinite_memory.engine.types import ForgetMode, ForgetTarget, MemoryUpdate, NewMemory, ScopedFilter
 from infinite_memory.engine.upsert import UpsertOutcome
+from infinite_memory.errors import LimitExceededError
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Open
 
@@ -98,5 +101,24 @@ def test_what_was_forgotten_is_there_again_once_it_is_saved(open_memory: Open) -
                 assert (again.outcome, again.kept.memory.memory_id) == (outcome, first.memory_id)
                 listing = await memory.engine.memories.list_page(ScopedFilter(("Global",)), 10)
                 assert [one.memory_id for one in listing.memories] == [first.memory_id]
+
+    run(work())
+
+
+def test_tags_that_come_together_are_bounded_and_what_is_there_stays(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("infinite_memory.engine.records.MAX_MEMORY_TAGS", 3)
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.engine.memories.upsert(dataclasses.replace(TEA, tags=("a", "b")))
+            full = await memory.engine.memories.upsert(dataclasses.replace(TEA, tags=("c",)))
+            with pytest.raises(LimitExceededError, match="tags: 4 tags of one memory is more than the limit of 3"):
+                await memory.engine.memories.upsert(dataclasses.replace(TEA, tags=("d",)))
+            left = await memory.engine.memories.get(full.kept.memory.memory_id)
+            assert (left.tags, left.revision) == (("a", "b", "c"), 2)
+            fewer = await memory.engine.memories.update(left.memory_id, MemoryUpdate(tags=("a",)))
+            assert fewer.memory.tags == ("a",)
 
     run(work())

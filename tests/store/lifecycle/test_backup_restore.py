@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from infinite_memory.backup.archive import BackupWriter
 from infinite_memory.backup.archive_format import Part
-from infinite_memory.models import Fact, FactId, Link, MemoryId
+from infinite_memory.models import MAX_MEMORY_TAGS, Fact, FactId, Link, MemoryId
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Json, Memory, Open, staged_names
 
@@ -437,5 +437,20 @@ def test_what_was_removed_for_good_is_in_no_backup_and_no_export(open_memory: Op
             text = Path(written["path"]).read_text("utf-8")
             assert "bystander" in text
             assert "KX-4471" not in text
+
+    run(work())
+
+
+def test_the_largest_that_can_be_stored_comes_back(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory(flags={"limits.tags": str(MAX_MEMORY_TAGS)}) as memory:
+            tags = [f"t{number}" for number in range(MAX_MEMORY_TAGS)]
+            one = await memory.store("tea", tags=tags)
+            backup = await memory.ok("backup_memory")
+            assert "note" not in backup
+            await memory.ok("delete_memory", target={"memory_id": one}, forget_mode="hard")
+            await memory.ok("restore_backup", file=backup["backup_file"], mode="merge")
+            [found] = (await memory.ok("search_by_tag", tag=tags[-1]))["results"]
+            assert len(found["tags"]) == MAX_MEMORY_TAGS
 
     run(work())

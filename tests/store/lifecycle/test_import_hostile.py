@@ -56,7 +56,7 @@ REFUSED = [
     (as_json("a.json", {"memories": "many"}), "no form"),
     (as_json("a.json", 5), "no form"),
     (as_bytes("empty.jsonl", b""), "is empty"),
-    (as_bytes("a.csv", b"note,when\ntea,2024\n"), "no one column named text or content in its first line"),
+    (as_bytes("a.csv", b"note,when\ntea,2024\n"), "no one column named text, content or memory in its first line"),
 ]
 
 

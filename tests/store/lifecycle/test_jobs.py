@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import re
 from pathlib import Path
 
 from infinite_memory.jobs.runner import Jobs
+from infinite_memory.transports.http.api.metrics import Metrics
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -41,6 +43,11 @@ async def settled(memory: Memory) -> None:
     if jobs._looking is not None:
         await jobs._looking
     await jobs.run_due()
+
+
+async def figures(memory: Memory) -> str:
+    """Give what `/metrics` tells."""
+    return (await Metrics(lambda: memory.engine, memory.app.administration).text()).decode()
 
 
 async def backups(memory: Memory) -> list[str]:
@@ -122,12 +129,44 @@ def test_a_failing_job_is_told_and_stops_no_other(open_memory: Open) -> None:
             by_name = {job["name"]: job for job in jobs_of(memory).status()}
             assert by_name["tidy"]["last_ok"] == "2026-11-25T05:00:00.000Z"
             assert by_name["backup"]["next_run"] == "2026-11-26T03:00:00.000Z"
+            assert 'infinite_memory_job_failed{job="backup"} 1.0' in await figures(memory)
             folder.unlink()
             await jobs_of(memory).run_due()
             assert await backups(memory) == []  # an hour later, not at once
             clock.set("2026-11-25T06:00:00Z")
             await jobs_of(memory).run_due()
             assert len(await backups(memory)) == 1
+            assert "failing_jobs" not in (await memory.ok("get_memory_stats"))["stats"]
+            told, at = await figures(memory), f"{clock.now.timestamp():.0f}"
+            assert 'infinite_memory_job_failed{job="backup"} 0.0' in told
+            seconds = re.search(r"^infinite_memory_last_backup_timestamp_seconds (.*)$", told, re.MULTILINE)
+            assert seconds is not None
+            assert float(seconds[1]) == float(at)
+            assert "infinite_memory_mongodb_up 1.0" in told
+            assert "infinite_memory_set_aside 0.0" in told
+            assert "infinite_memory_free_disk_bytes" in told
+
+    run(work())
+
+
+def test_a_restart_keeps_when_a_job_ran_and_a_later_backup_ends_its_failure(open_memory: Open, tmp_path: Path) -> None:
+    clock, folder = Clock("2026-11-25T02:50:00Z"), tmp_path / "no folder"
+    folder.touch()
+    flags = BACKUPS | {"backup.folder": str(folder)}
+
+    async def work() -> None:
+        async with open_memory(flags=flags, clock=clock) as memory:
+            await settled(memory)
+            clock.set("2026-11-25T05:00:00Z")
+            await jobs_of(memory).run_due()
+        clock.set("2026-11-25T05:10:00Z")
+        async with open_memory(flags=flags, clock=clock) as memory:
+            await settled(memory)
+            [failed] = [job for job in jobs_of(memory).status() if job["name"] == "backup"]
+            assert failed["last_run"] == "2026-11-25T05:10:00.000Z"  # tried again at once
+            folder.unlink()
+            clock.set("2026-11-25T05:20:00Z")
+            await memory.ok("backup_memory")
             assert "failing_jobs" not in (await memory.ok("get_memory_stats"))["stats"]
 
     run(work())

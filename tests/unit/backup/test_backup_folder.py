@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infinite_memory.backup.folder import atomic_write, find_backup, list_names
+from infinite_memory.backup.folder import atomic_write, find_backup, find_newest, list_names
 from infinite_memory.errors import BackupError, BackupNotFoundError
 
 
@@ -64,3 +64,11 @@ def test_a_backup_that_is_not_there_is_not_found(tmp_path: Path, name: str) -> N
 def test_a_backup_is_found_by_name_and_by_path(tmp_path: Path) -> None:
     file = write(tmp_path, b"x")
     assert find_backup(tmp_path, "x.dump") == find_backup(tmp_path / "elsewhere", str(file)) == file
+
+
+def test_the_newest_is_the_latest_by_name_and_no_other_file(tmp_path: Path) -> None:
+    with pytest.raises(BackupNotFoundError, match="no backup in the folder"):
+        find_newest(tmp_path)
+    for name in ("backup_2026-11-29T10-00-00Z-2.dump", "backup_2026-11-29T10-00-00Z.dump", "renamed.dump"):
+        (tmp_path / name).touch()
+    assert find_newest(tmp_path).name == "backup_2026-11-29T10-00-00Z-2.dump"

@@ -57,6 +57,7 @@ def test_the_marketplace_holds_the_plugin_in_its_own_folder() -> None:
 def test_what_is_written_names_this_installation_and_this_home(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["connect", "claude-code", "--plugin", "--scope", "Work"]) == 0
     folder = user / ".claude" / "infinite-memory"
+    assert f"claude plugin marketplace add {folder}\n" in capsys.readouterr().out
     settings = read(user / ".claude" / "settings.json")
     assert settings["extraKnownMarketplaces"]["infinite-memory"]["source"] == {
         "source": "directory",

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from infinite_memory.cli import main
-from infinite_memory.cli.connect import CLIENTS, find_target, uvx_command
+from infinite_memory.cli.client_files import CLIENTS, find_target
+from infinite_memory.cli.connect import uvx_command
 
 USER = Path("/home/ada")
 TOML = '# mine\n[mcp_servers.files]\ncommand = "x"\n'
@@ -56,6 +57,17 @@ def test_the_environment_may_move_a_place() -> None:
     assert find_target("vscode", {"VSCODE_PORTABLE": "/p"}, "linux", USER).file == Path("/p/user-data/User/mcp.json")
     assert find_target("vscode", {"VSCODE_APPDATA": "/a"}, "win32", USER).file == Path("/a/Code/User/mcp.json")
     assert find_target("vscode", {"XDG_CONFIG_HOME": ""}, "linux", USER).file == USER / ".config/Code/User/mcp.json"
+
+
+def test_who_takes_it_out_is_told_what_to_undo_and_not_what_to_do(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["connect", "claude-desktop"]) == 0
+    assert "add to Settings, Profile" in capsys.readouterr().out
+    assert main(["connect", "claude-desktop", "--remove"]) == 0
+    said = capsys.readouterr().out
+    assert "take them out again" in said
+    assert "add to Settings" not in said
 
 
 @pytest.mark.parametrize("client", CLIENTS)

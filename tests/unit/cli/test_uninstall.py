@@ -8,7 +8,8 @@ import pytest
 
 from infinite_memory.backup.archive_format import MAGIC
 from infinite_memory.cli import main
-from infinite_memory.cli.connect import CLIENTS, find_target
+from infinite_memory.cli.client_files import CLIENTS, find_target
+from infinite_memory.transfer.import_folders import UPLOADS
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +67,20 @@ def test_memories_are_deleted_only_when_asked_twice(user: Path, capsys: pytest.C
     assert not (user / "memory").exists()
 
 
+@pytest.mark.parametrize("flags", [[], ["--delete-data", "--yes"]])
+def test_what_lies_outside_the_home_is_named_always(
+    user: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], flags: list[str]
+) -> None:
+    (user / "elsewhere").mkdir()
+    (user / "elsewhere" / "backup_2026-11-29T03-00-00Z.dump").touch()
+    monkeypatch.setenv("INFINITE_MEMORY_MONGODB__URI", "mongodb://db1.example/")
+    monkeypatch.setenv("INFINITE_MEMORY_BACKUP__FOLDER", str(user / "elsewhere"))
+    assert main(["uninstall", *flags]) == 0
+    told = capsys.readouterr().out
+    assert "memories and tokens stay on the server that mongodb.uri names" in told
+    assert f"backups stay in {user / 'elsewhere'}" in told
+
+
 def test_a_folder_that_is_no_memory_is_never_deleted(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (user / "letters").mkdir()
     (user / "letters" / "one.txt").write_text("dear Ada")
@@ -100,8 +115,10 @@ def test_other_files_in_the_home_stay_and_are_listed_beforehand(user: Path, caps
         "backups/letters.zip",
         "backups/other.dump",
         "hooks/post-commit",
+        "imports/mine.csv",
     ]
     own = [
+        f"imports/{UPLOADS}/notes.txt",
         "config.toml", "daemon.lock", "http.token", "forgotten.json", "logs/infinite-memory.log.1", "logs/mongod.log",
         "backups/backup_2023-05-15T10-00-00Z.dump", "hooks/spool/1.json", "hooks/control.json", "sidecars/text/text-00000001",
     ]  # fmt: skip

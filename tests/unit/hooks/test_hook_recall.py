@@ -28,7 +28,7 @@ def make_memory(number: int, text: str) -> MemoryRecord:
 def written(texts: list[str], tokens: int) -> tuple[str, Recalled]:
     asking, recalled = Asking("s", ("p",), tokens, NOW, ZoneInfo("UTC")), Recalled("s")
     memories = [make_memory(number, text) for number, text in enumerate(texts)]
-    lines: list[recalling.Line] = [((one,), recalling._line(one, asking, one.text)) for one in memories]
+    lines: list[recalling.Line] = [((one,), recalling._line((one,), asking)) for one in memories]
     return recalling._written(lines, asking, recalled), recalled
 
 
@@ -69,7 +69,7 @@ def test_no_value_of_a_memory_leaves_its_line_or_the_frame(field: str) -> None:
     asking, recalled = Asking("s", ("p",), 1500, NOW, ZoneInfo("UTC")), Recalled("s")
     memory = dataclasses.replace(make_memory(1, "tea"), **{field: FORGED})
     lines: list[recalling.Line] = [
-        ((memory,), recalling._line(memory, asking, memory.text, answer)) for answer in (None, memory)
+        ((memory,), recalling._line(memories, asking)) for memories in ((memory,), (memory, memory))
     ]
     lines += recalling._last_sessions([dataclasses.replace(memory, conversation_id="other", type="turn")], [], asking)
     text = recalling._written(lines, asking, recalled)

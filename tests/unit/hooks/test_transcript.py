@@ -55,6 +55,27 @@ def test_a_rollout_of_codex_is_read_by_what_it_tells_its_user(session: HookSessi
     ]
 
 
+def test_a_rollout_that_holds_completed_items_is_read_and_one_with_both_forms_once(session: HookSession) -> None:
+    """As version 0.171 of Codex writes it, with paged histories; seen by running it."""
+    at, turn = "2026-11-20T09:00:00.000Z", "01a227a0-fd74-7ac3-959e-4af4eee69d50"
+    items = [
+        {"type": "UserMessage", "id": "u", "content": [{"type": "text", "text": "Where do we deploy?", "text_elements": []}]},
+        {"type": "Reasoning", "id": "r", "content": [{"type": "Text", "text": "hm"}]},
+        {"type": "AgentMessage", "id": "a", "content": [{"type": "Text", "text": "To Frankfurt."}]},
+        {"type": "AgentMessage", "id": "b", "content": "no list"},
+    ]  # fmt: skip
+    session.begin_codex()
+    for item in items:
+        payload = {"type": "item_completed", "thread_id": session.session_id, "turn_id": turn, "item": item}
+        session.write({"timestamp": at, "ordinal": 8, "type": "event_msg", "payload": payload})
+    whole = [("user", "Where do we deploy?"), ("assistant", "To Frankfurt.")]
+    assert said(session) == whole
+    session.say_in_codex("Where do we deploy?", "To Frankfurt.", turn=turn)
+    turns = read_chunk(session.transcript, 0).turns
+    assert len({one.key for one in turns}) == 2
+    assert [(one.speaker, one.text) for one in turns] == whole * 2
+
+
 @pytest.mark.parametrize(
     ("speaker", "content", "more"),
     [

@@ -230,7 +230,7 @@ def test_forms_become_values_and_what_a_newer_server_adds_is_left_out() -> None:
 
 
 def test_home_and_url_exclude_each_other() -> None:
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(InvalidError, match="not both"):
         Memory(home="/tmp", url="http://localhost")
 
 

@@ -73,7 +73,7 @@ class RestApp:
         self, backend: Backend, gate: Authenticator, built: Callable[[], Engine | None], *, body_bytes: int
     ) -> None:
         self._gate, self._body_bytes = gate, body_bytes
-        self._metrics = Metrics(built)
+        self._metrics = Metrics(built, backend.administration)
         self.finishing = Finishing()
         self.api = make_api(backend, self._metrics, self.finishing)
 

@@ -12,7 +12,7 @@ import contextlib
 import hmac
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from limits import RateLimitItem, parse
@@ -21,7 +21,7 @@ from limits.strategies import MovingWindowRateLimiter
 
 from infinite_memory import proofs
 from infinite_memory.clock import Clock, system_clock
-from infinite_memory.errors import AuthenticationError, RateLimitError
+from infinite_memory.errors import AuthenticationError, InfiniteMemoryError, RateLimitError, StoreUnavailableError
 from infinite_memory.file_work import set_owner
 from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.transports.http.api.tokens import OWNER, TokenPermissions, hash_token, parse_token_id
@@ -91,7 +91,8 @@ class Authenticator:
         if token_id == OWNER:
             key = proofs.derive_key(self._owner_token())
         else:
-            key = (None if self._hashes is None else await self._hashes.find(token_id)) or self._decoy
+            with _concealing():
+                key = (None if self._hashes is None else await self._hashes.find(token_id)) or self._decoy
         return proofs.sign(key, proofs.BY_HTTP, address, nonce)
 
     def forget(self) -> None:
@@ -137,6 +138,10 @@ class Authenticator:
             yield take
 
     async def _known(self, token: str) -> TokenPermissions | None:
+        with _concealing():
+            return await self._find(token)
+
+    async def _find(self, token: str) -> TokenPermissions | None:
         if hmac.compare_digest(token.encode(), self._owner_token().encode()):
             return TokenPermissions(OWNER)
         token_id = parse_token_id(token)
@@ -157,6 +162,15 @@ class Authenticator:
         if self._rate is None or self._limiter.hit(self._rate, key):
             return
         raise RateLimitError(max(0.0, self._limiter.get_window_stats(self._rate, key).reset_time - time.time()))
+
+
+@contextlib.contextmanager
+def _concealing() -> Iterator[None]:
+    """Tell who is not known yet that tokens cannot be looked up, and not why: that names folders, servers and versions."""
+    try:
+        yield
+    except InfiniteMemoryError as exc:
+        raise StoreUnavailableError("tokens cannot be looked up at the moment: the database cannot be used") from exc
 
 
 @dataclass(slots=True)

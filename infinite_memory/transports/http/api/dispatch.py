@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infinite_memory.contracts.fields import Json, ignored_fields, refuse_unknown
-from infinite_memory.errors import ForbiddenError, InfiniteMemoryError, InvalidRequestError, ScopeNotFoundError
+from infinite_memory.errors import (
+    ForbiddenError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    ScopeNotFoundError,
+    StoreUnavailableError,
+)
 from infinite_memory.loop_watchdog import running
 from infinite_memory.transports.http.api.backend import ApiRequest, Backend
 from infinite_memory.transports.http.api.errors import INTERNAL, failure, internal_form
@@ -50,12 +56,16 @@ async def answer(
 
 
 async def _run(route: Route, request: ApiRequest) -> tuple[int, Json]:
-    """Run a route; who does not see everything is told no names of other scopes."""
+    """Run a route; who does not see everything is told no names of other scopes, and not where the database is that cannot be used."""
     try:
         return await route.run(request)
     except ScopeNotFoundError as exc:
         if request.is_narrow and exc.nearest:
             raise ScopeNotFoundError(exc.name) from exc
+        raise
+    except StoreUnavailableError as exc:
+        if request.is_narrow:
+            raise StoreUnavailableError("the database cannot be used at the moment; try again in a moment") from exc
         raise
 
 

@@ -12,18 +12,25 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from infinite_memory import __version__
+from infinite_memory.contracts.session import OpenAdministration
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.stats import State
+from infinite_memory.jobs.administration import ServiceState
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """One server's figures. *built* gives the engine, None while it is being built."""
+    """One server's figures.
 
-    def __init__(self, built: Callable[[], Engine | None]) -> None:
-        self._built = built
+    Args:
+        built: Gives the engine, None while it is being built.
+        administration: Gives what knows of backups and jobs; without it nothing is told of them.
+    """
+
+    def __init__(self, built: Callable[[], Engine | None], administration: OpenAdministration | None = None) -> None:
+        self._built, self._administration = built, administration
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._memory = _Memory()
@@ -44,6 +51,9 @@ class Metrics:
         """Write all figures in Prometheus's text format."""
         engine = self._built()
         self._memory.state = await engine.stats.state() if engine is not None else None
+        self._memory.service = None
+        if engine is not None and self._administration is not None:
+            self._memory.service = await (await self._administration()).service_state()
         return generate_latest(self._registry)
 
 
@@ -52,6 +62,7 @@ class _Memory(Collector):
 
     def __init__(self) -> None:
         self.state: State | None = None
+        self.service: ServiceState | None = None
 
     def describe(self) -> Iterator[Metric]:
         return iter(())  # asked for at registration, when there is no engine yet
@@ -68,3 +79,24 @@ class _Memory(Collector):
         if state is not None and count is not None:
             yield GaugeMetricFamily("infinite_memory_memories", "Live memories in the index", count)
             yield GaugeMetricFamily("infinite_memory_pending", "Memories not yet embedded", state.pending)
+        if self.service is not None:
+            yield from _collect_service(self.service)
+
+
+def _collect_service(service: ServiceState) -> Iterator[Metric]:
+    up = float(service.is_database_up)
+    yield GaugeMetricFamily("infinite_memory_mongodb_up", "1 when MongoDB answers within two seconds", up)
+    yield GaugeMetricFamily("infinite_memory_free_disk_bytes", "Free space on the disk of the home", service.free_bytes)
+    yield GaugeMetricFamily("infinite_memory_set_aside", "Documents that cannot be read", service.set_aside)
+    if service.last_backup_at is not None:
+        at = service.last_backup_at.timestamp()
+        yield GaugeMetricFamily("infinite_memory_last_backup_timestamp_seconds", "When the last backup was made", at)
+    failed = GaugeMetricFamily("infinite_memory_job_failed", "1 when a job's last run failed", labels=["job"])
+    succeeded = GaugeMetricFamily(
+        "infinite_memory_job_last_success_timestamp_seconds", "When a job last did what it should", labels=["job"]
+    )
+    for job in service.jobs:
+        failed.add_metric([job.name], float(job.failure is not None))
+        if job.last_ok_at is not None:
+            succeeded.add_metric([job.name], job.last_ok_at.timestamp())
+    yield from (failed, succeeded)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from infinite_memory.contracts.agentmem.server import AgentMemServer
@@ -91,10 +91,17 @@ def _united(*fields: tuple[Field, ...]) -> tuple[Field, ...]:
     return tuple(found.values())
 
 
+_FORGET_SCOPE = "Where tag and query look; alone only with user_id, for that user's memories in it"
+
+
 def _target() -> tuple[Field, ...]:
     [target] = [one for one in _native("delete_memory") if one.name == "target"]
     assert isinstance(target, ObjectField)
-    return tuple(one for one in target.fields if one.name != "memory_id")
+    return tuple(
+        replace(one, about=_FORGET_SCOPE) if one.name == "scope" else one
+        for one in target.fields
+        if one.name != "memory_id"
+    )
 
 
 _OPTIONAL_QUERY = tuple(

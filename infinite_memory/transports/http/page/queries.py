@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from infinite_memory.contracts.native.contract import NativeContract
 from infinite_memory.contracts.native.serializers import serialize_memory
-from infinite_memory.contracts.native.table import find_time_words
+from infinite_memory.contracts.native.table import TimeWords, find_time_words
 from infinite_memory.contracts.session import no_progress
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.engine import Engine
@@ -166,8 +166,8 @@ class Queries:
             years += [memory.occurred_at.astimezone(self.zone).year for memory in page.memories]
         return (years[0], years[1]) if len(years) == 2 else None
 
-    async def find_time_words(self, question: str) -> tuple[str, str] | None:
-        """Return the words of time in a question and what it says beside them; None where there are none."""
+    async def find_time_words(self, question: str) -> TimeWords | None:
+        """Return the time in a question and what it says beside it; None where there is none."""
         return await find_time_words(question, (await self.engine()).now(), self.zone)
 
     async def read_all(self, memory_ids: Sequence[str]) -> list[Json]:

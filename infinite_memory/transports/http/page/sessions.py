@@ -27,12 +27,14 @@ MAX_UNDO = 20
 
 @dataclass(slots=True)
 class Undo:
-    """What one click did and another undoes: memories forgotten, or moved out of ``back_to`` (a scope's id), or a scope archived."""
+    """What one click did and another undoes: memories forgotten, or moved out of ``back_to`` (a scope's id), or a scope archived, or
+    one memory changed from ``revision`` on."""
 
     text: str
     memory_ids: tuple[str, ...] = ()
     scope: str | None = None
     back_to: Any = None
+    revision: int | None = None
 
 
 @dataclass(slots=True)
@@ -45,7 +47,9 @@ class Session:
     message: str | None = None
     undo: dict[str, Undo] = field(default_factory=dict)
     offered: str | None = None
+    searched: str | None = None  # the address of the last search, to go back to
     secret_once: str | None = None
+    verified: dict[str, str] = field(default_factory=dict)  # backups, with the instant when this login found them whole
     tasks: dict[str, Any] = field(default_factory=dict)
     duplicates: tuple[str, list[list[str]]] | None = None
     seen_at: float = 0.0

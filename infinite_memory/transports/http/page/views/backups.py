@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from starlette.responses import Response
 
+from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
 from infinite_memory.transports.http.page import work
@@ -57,6 +59,7 @@ async def verify(visit: Visit) -> Response:
 
     async def run(progress: Progress) -> str:
         whole = await visit.queries.run("verify_backup", {"file": file}, progress)
+        visit.session.verified[file] = format_instant(dt.datetime.now(dt.UTC))
         return f"{whole['backup_file']} is whole: {whole['counts'].get('memories', 0):,} memories."
 
     return visit.go(work.begin(visit.session, visit.app.finishing, f"Verifying {file}", LIST, run))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+from pathlib import Path
 from typing import Any
 
 from starlette.responses import Response
@@ -11,10 +11,9 @@ from starlette.responses import Response
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
 from infinite_memory.transfer.formats import FORMATS
-from infinite_memory.transfer.import_folders import ImportFolders
 from infinite_memory.transports.http.page import work
 from infinite_memory.transports.http.page.routing import Visit, page
-from infinite_memory.transports.http.page.uploads import to_file_name
+from infinite_memory.transports.http.page.uploads import get_folder, remove_upload, to_file_name
 
 Json = dict[str, Any]
 
@@ -45,14 +44,22 @@ async def import_file(visit: Visit) -> Response:
 
     async def run(progress: Progress) -> str:
         done = await visit.queries.run("import_memory", request, progress)
-        with contextlib.suppress(OSError):
-            await asyncio.to_thread(path.unlink)
-        return f"{done['added']:,} memories added, {done['present']:,} were here already, {done['skipped']:,} left out."
+        await asyncio.to_thread(remove_upload, path)
+        why = "; ".join(f"{count:,} {reason}" for reason, count in done.get("skipped_reasons", {}).items())
+        left_out = f"{done['skipped']:,} left out" + (f": {why}" if why else "")
+        return f"{done['added']:,} memories added, {done['present']:,} were here already, {left_out}."
 
     return visit.go(work.begin(visit.session, visit.app.finishing, f"Importing {path.name}", ADDRESS, run))
 
 
-def _path(visit: Visit) -> Any:
+@page("POST", "/page/import/discard", again=show_import)
+async def discard(visit: Visit) -> Response:
+    """Remove a file that was sent and is not to be imported."""
+    await asyncio.to_thread(remove_upload, _path(visit))
+    return visit.go(ADDRESS, "The file that was sent here is removed again.")
+
+
+def _path(visit: Visit) -> Path:
     """Return where the file lies that the form names.
 
     Raises:
@@ -61,8 +68,7 @@ def _path(visit: Visit) -> Any:
     name = visit.text("file")
     if not name or to_file_name(name) != name:
         raise InvalidRequestError("file", "is none that was sent here")
-    folders = ImportFolders.of(visit.app.services.config.import_.folders, visit.app.services.home)
-    return folders.folders[0] / name
+    return get_folder(visit.app) / name
 
 
 def _request(visit: Visit) -> Json:

@@ -1,4 +1,4 @@
-"""One memory: what it says and said, where it is tied to others, and the forms that change, move and forget it."""
+"""One memory: what it says and said, where it is tied to others, and the forms that change and move it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, MemoryChangedError
+from infinite_memory.errors import InvalidRequestError, MemoryChangedError
 from infinite_memory.transports.http.api.routes import Whose
 from infinite_memory.transports.http.page.routing import Visit, page
 from infinite_memory.transports.http.page.sessions import Undo
@@ -32,7 +32,7 @@ def address(memory_id: str, beside: str = "") -> str:
 @page("GET", "/page/memories/{memory_id}", whose=Whose.ANY)
 async def show_memory(visit: Visit) -> Response:
     """Show a memory with its history and what is around it."""
-    reply = await _read(visit)
+    reply = await read_memory(visit)
     memory, versions = reply["memory"], reply["revisions"]
     if "before" not in visit.query:
         versions = [*versions, memory]
@@ -50,7 +50,7 @@ async def show_memory(visit: Visit) -> Response:
 
 async def show_edit(visit: Visit) -> Response:
     """Show the form that changes a memory; what was typed stays where something was wrong with it."""
-    memory = (await _read(visit))["memory"]
+    memory = (await read_memory(visit))["memory"]
     fields = {name: memory.get(name) for name in FIELDS}
     values = {"content": memory["text"], "tags": ", ".join(memory["tags"])} | {
         name: "" if value is None else str(value) for name, value in fields.items()
@@ -68,7 +68,7 @@ async def edit(visit: Visit) -> Response:
     Raises:
         InvalidRequestError: a field is wrong, or it was changed meanwhile.
     """
-    memory = (await _read(visit))["memory"]
+    memory = (await read_memory(visit))["memory"]
     if visit.form.get("revision") != str(memory["revision"]):
         raise _changed_meanwhile(visit, memory)
     changes: Json = {}
@@ -84,8 +84,60 @@ async def edit(visit: Visit) -> Response:
         try:
             await visit.queries.run("update_memory", changes, expected_revision=memory["revision"])
         except MemoryChangedError:  # between the reading above and now
-            raise _changed_meanwhile(visit, (await _read(visit))["memory"]) from None
+            raise _changed_meanwhile(visit, (await read_memory(visit))["memory"]) from None
+        visit.session.offer_undo(Undo("", memory_ids=(memory["memory_id"],), revision=memory["revision"]))
     return visit.go(address(memory["memory_id"]), "Saved." if changes else "Nothing was changed.")
+
+
+@page("POST", "/page/memories/{memory_id}/version", whose=Whose.ANY)
+async def bring_back_version(visit: Visit) -> Response:
+    """Make a memory say again what an earlier version said; that is a change like any other, and can be undone as well.
+
+    Raises:
+        InvalidRequestError: there is no such version.
+        MemoryChangedError: it was changed at this very moment.
+    """
+    memory_id, number = visit.params["memory_id"], visit.text("revision")
+    former = await restore_version(visit, memory_id, number)
+    if former is None:
+        return visit.go(address(memory_id), "It says that already; nothing was changed.")
+    visit.session.offer_undo(Undo("", memory_ids=(memory_id,), revision=former))
+    return visit.go(address(memory_id), f"It says what version {number} said.")
+
+
+async def restore_version(visit: Visit, memory_id: str, number: str, *, last: bool = False) -> int | None:
+    """Give a memory text, tags and fields of an earlier version; its scope stays.
+
+    Args:
+        last: The version has to be the last but one: nobody changed the memory since.
+
+    Returns:
+        The memory's revision until now; None where nothing differs.
+
+    Raises:
+        InvalidRequestError: there is no such version, or it is not the last but one.
+        MemoryChangedError: it was changed at this very moment.
+    """
+    if not number.isdecimal() or len(number) > 9:
+        raise InvalidRequestError("revision", "is the number of no version")
+    reply = await visit.queries.run("get_memory", {"memory_id": memory_id, "before_revision": int(number) + 1})
+    memory, old = reply["memory"], next(iter(reply["revisions"][-1:]), None)
+    if old is None or old["revision"] != int(number):
+        raise InvalidRequestError("revision", f"there is no version {number} of it")
+    if last and memory["revision"] != old["revision"] + 1:
+        raise InvalidRequestError("", "it was changed again since; its history has every version to bring back")
+    changes: Json = {} if old["text"] == memory["text"] else {"content": old["text"]}
+    if old["tags"] != memory["tags"]:
+        changes["tags"] = old["tags"]
+    metadata = {name: old[name] for name in FIELDS if name in old and old[name] != memory.get(name)}
+    before, now = old.get("metadata", {}), memory.get("metadata", {})
+    metadata |= {name: before.get(name) for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
+    if metadata:
+        changes["metadata"] = metadata
+    if not changes:
+        return None
+    await visit.queries.run("update_memory", {"memory_id": memory_id} | changes, expected_revision=memory["revision"])
+    return int(memory["revision"])
 
 
 def _changed_meanwhile(visit: Visit, memory: Json) -> InvalidRequestError:
@@ -124,7 +176,7 @@ def _sent_by_line(value: str) -> str:
 
 async def show_move(visit: Visit) -> Response:
     """Show where a memory can be moved to."""
-    memory = (await _read(visit))["memory"]
+    memory = (await read_memory(visit))["memory"]
     scopes = [name for name in await visit.queries.scope_names() if name != memory["scope"]]
     return visit.render("move.html", memory=memory, scopes=scopes)
 
@@ -152,95 +204,12 @@ async def move(visit: Visit) -> Response:
     return visit.go(address(memory_id), f"Moved to {moved.scope.name}.{same}")
 
 
-async def show_forget(visit: Visit) -> Response:
-    """Show what would be forgotten."""
-    reply = await _read(visit)
-    memory = reply["memory"]
-    revisions = len(reply["revisions"]) + reply.get("older_revisions", 0)
-    links = await visit.queries.find_links(memory["memory_id"])
-    return visit.render("forget.html", memory=memory, revisions=revisions, links=len(links))
-
-
-page("GET", "/page/memories/{memory_id}/forget", whose=Whose.ANY, writes=True)(show_forget)
-
-
-@page("POST", "/page/memories/{memory_id}/forget", whose=Whose.ANY, again=show_forget)
-async def forget(visit: Visit) -> Response:
-    """Forget a memory, softly unless the form says for good."""
-    memory = (await _read(visit))["memory"]
-    hard = visit.text("mode") == "hard"
-    if hard and visit.text("sure") != "yes":
-        raise InvalidRequestError("sure", "tick the box: what is removed for good cannot be brought back")
-    target = {"memory_id": memory["memory_id"]}
-    await visit.queries.run("delete_memory", {"target": target, "forget_mode": "hard" if hard else "soft"})
-    if not hard:
-        visit.session.offer_undo(Undo("1 memory", memory_ids=(memory["memory_id"],)))
-    return visit.go("/", "The memory was removed for good." if hard else "The memory is forgotten.")
-
-
-async def show_forget_many(visit: Visit) -> Response:
-    """Show what a tag, a scope or words would forget."""
-    target = {name: visit.text(name) for name in ("tag", "scope", "query") if visit.text(name)}
-    found: Json | None = None
-    if visit.problem is None and target and set(target) != {"scope"}:
-        try:
-            found = await visit.queries.run("delete_memory", {"target": target, "dry_run": True})
-        except InfiniteMemoryError as exc:
-            visit.problem = exc
-    if set(target) == {"scope"}:
-        visit.problem = InvalidRequestError("scope", "names a whole scope: give a tag or words too, or use Scopes")
-    scopes = await visit.queries.scope_names()
-    return visit.render("forget_many.html", scopes=scopes, asked={"tag": "", "scope": "", "query": ""} | target, found=found,
-                        status=200 if not visit.form else None)  # fmt: skip
-
-
-page("GET", "/page/forget", whose=Whose.ANY, writes=True)(show_forget_many)
-
-
-@page("POST", "/page/forget", whose=Whose.ANY, again=show_forget_many)
-async def forget_many(visit: Visit) -> Response:
-    """Forget softly the very memories that were shown.
+async def read_memory(visit: Visit) -> Json:
+    """Return the memory that an address names, with its earlier versions.
 
     Raises:
-        InvalidRequestError: none is named.
+        MemoryNotFoundError: there is none, or it is not seen.
     """
-    named = [line for line in visit.form.get("memory_id", "").split("\n") if line]
-    if not named:
-        raise InvalidRequestError("tag", "nothing matches; nothing was changed")
-    gone: list[str] = []
-    for memory_id in named:
-        gone += (await visit.queries.run("delete_memory", {"target": {"memory_id": memory_id}}))["memory_ids"]
-    visit.session.offer_undo(Undo(f"{len(gone)} memories", memory_ids=tuple(gone)))
-    return visit.go("/", f"{len(gone)} memories are forgotten.")
-
-
-@page("POST", "/page/undo", whose=Whose.ANY)
-async def undo(visit: Visit) -> Response:
-    """Bring back what one click forgot, or moved.
-
-    Raises:
-        InvalidRequestError: it was brought back already, or is another login's.
-    """
-    entry = visit.session.undo.pop(visit.text("key"), None)
-    if entry is None:
-        raise InvalidRequestError("", "this was undone already")
-    if entry.scope is not None:
-        await visit.queries.run("restore_memory", {"scope": entry.scope})
-        return visit.go("/page/scopes", f"The scope {entry.scope} is back.")
-    try:
-        for memory_id in entry.memory_ids:
-            if entry.back_to is not None:
-                moved = await visit.queries.move_back(memory_id, entry.back_to)
-                return visit.go(address(memory_id), f"It is in {moved.scope.name} again.")
-            await visit.queries.run("restore_memory", {"memory_id": memory_id})
-    except InfiniteMemoryError:
-        visit.session.undo[visit.text("key")] = entry
-        raise
-    only = entry.memory_ids[0] if len(entry.memory_ids) == 1 else None
-    return visit.go("/" if only is None else address(only), f"Brought back: {entry.text}.")
-
-
-async def _read(visit: Visit) -> Json:
     page = {"before_revision": before} if (before := visit.text("before")) else {}
     return await visit.queries.run("get_memory", {"memory_id": visit.params["memory_id"]} | page)
 

@@ -15,6 +15,7 @@ from infinite_memory.transports.http.page.sessions import Undo
 Json = dict[str, Any]
 
 LIST = "/page/scopes"
+SHOWN = 10  # memories of a look at what would move
 ALWAYS_THERE = "Global"
 
 
@@ -46,15 +47,17 @@ async def show_scope(visit: Visit) -> Response:
     if row is None:
         raise InvalidRequestError("", "there is no such scope")
     into, others = visit.text("into"), [one["scope_name"] for one in rows if one is not row and not one["archived"]]
-    merging = None
+    merging, moving = None, []
     if visit.problem is None and into:
         try:
             merging = await visit.queries.run("merge_memory_scopes", {"scope": name, "into": into, "dry_run": True})
+            moving = (await visit.queries.run("list_memories", {"scope": name, "limit": SHOWN}))["results"]
         except InfiniteMemoryError as exc:
             visit.problem = exc
     deleting = await visit.queries.count_scope(name)
     return visit.render(
-        "scope.html", row=row, others=others, into=into, merging=merging, deleting=deleting, status=None if visit.form else 200,
+        "scope.html", row=row, others=others, into=into, merging=merging, moving=moving, deleting=deleting,
+        status=None if visit.form else 200,
         is_always_there=name == ALWAYS_THERE,
     )  # fmt: skip
 

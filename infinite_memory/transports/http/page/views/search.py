@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import calendar
+import datetime as dt
 import re
 import urllib.parse
 from collections.abc import Iterable
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
 from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.models import TimeRange
 from infinite_memory.transports.http.api.routes import Whose
 from infinite_memory.transports.http.page.routing import Visit, page
 
@@ -20,7 +24,9 @@ Segment = tuple[str, bool]
 MODES = ("hybrid", "semantic", "text", "fuzzy")
 STEP = 20  # results of a page
 MAX_RESULTS = 200
+CANDIDATES = 5  # memories among which one is picked by its words
 MAX_CHARS = 40_000  # of all texts of a page
+A_DAY = dt.timedelta(days=1)
 PARTS = (
     ("meaning", "meaning"),
     ("words", "words"),
@@ -28,6 +34,16 @@ PARTS = (
     ("exact_phrase", "exact phrase"),
     ("conversation", "conversation"),
 )
+
+
+_SAYS = {
+    "meaning": "it is near in meaning",
+    "words": "it has words of the question",
+    "tag": "the question names one of its tags",
+    "exact_phrase": "it says the question letter for letter",
+    "conversation": "its conversation is about the question",
+}
+"""What stands for a part of a score that is more than nothing."""
 
 
 @page("GET", "/", whose=Whose.ANY)
@@ -47,7 +63,7 @@ async def show_results(visit: Visit) -> Response:
 async def show_why(visit: Visit) -> Response:
     """Show where one memory stands in a search, and what kept it out."""
     request = _request(visit) | {"query": visit.text("q"), "top_k": STEP, "explain": True}
-    explained, above, problem = None, [], None
+    explained, above, candidates, problem = None, [], [], None
     if visit.text("id") and visit.text("q"):
         try:
             reply = await visit.queries.run("retrieve_memory", request | {"explain_id": visit.text("id")})
@@ -55,22 +71,33 @@ async def show_why(visit: Visit) -> Response:
             above = [one for one in reply["results"] if one["memory_id"] in explained.get("above", ())]
         except InfiniteMemoryError as exc:
             problem = exc
+    elif visit.text("which") and visit.text("q"):
+        wanted = {"query": visit.text("which"), "filter": {"scope": "ALL"}, "top_k": CANDIDATES}
+        candidates = [
+            one | {"address": _address(visit, "/page/why", {"id": one["memory_id"], "which": ""})}
+            for one in (await visit.queries.run("retrieve_memory", wanted))["results"]
+        ]
     visit.problem = problem
     parts = to_parts(explained["explain"]) if explained and "explain" in explained else None
     scopes = await visit.queries.scope_names()
     return visit.render(
-        "why.html", scopes=scopes, modes=MODES, asked=_asked(visit), explained=explained, parts_of=parts, above=above, status=200
+        "why.html", scopes=scopes, modes=MODES, asked=_asked(visit), explained=explained, parts_of=parts, above=above,
+        candidates=candidates, status=200,
     )  # fmt: skip
 
 
 async def find(visit: Visit) -> Json:
     """Return what a form finds, or what is wrong with it, for a template."""
+    visit.session.searched = _address(visit, "/", {})
     found: Json = {"results": [], "note": None, "time_frame": None, "scopes_searched": [], "total": None, "more": None,
-                   "timed": None}  # fmt: skip
+                   "timed": None, "other_year": None}  # fmt: skip
     try:
         if visit.text("q"):
-            return found | await _recall(visit)
-        return found | await _list(visit)
+            found |= await _recall(visit)
+        else:
+            found |= await _list(visit)
+        if not found["results"]:
+            found["other_year"] = await _find_other_year(visit, found["time_frame"])
     except InfiniteMemoryError as exc:
         visit.problem = exc
     return found
@@ -95,8 +122,43 @@ async def _find_time(visit: Visit) -> Json | None:
     """Return the words of time that the question itself has, and the address that narrows it by them; None where time is set."""
     if visit.text("time") or (found := await visit.queries.find_time_words(visit.text("q"))) is None:
         return None
-    words, rest = found
-    return {"words": words, "address": _address(visit, "/", {"time": words, "q": rest})}
+    return {
+        "words": found.words,
+        "read_as": _name_days(found.span, visit.queries.zone),
+        "address": _address(visit, "/", {"time": found.words, "q": found.rest}),
+    }
+
+
+def _name_days(span: TimeRange, zone: ZoneInfo) -> str | None:
+    """Name a stretch of time in words that are read as it again: a month, a day, or the first day and the last; None where it is open."""
+    if span.start is None or span.end is None:
+        return None
+    start, last = span.start.astimezone(zone), span.end.astimezone(zone) - dt.timedelta(milliseconds=1)
+    if start.day == 1 and (start.year, start.month) == (last.year, last.month) and (last + A_DAY).day == 1:
+        return f"{calendar.month_name[start.month]} {start.year}"
+    return f"{start:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if start.date() != last.date() else "")
+
+
+async def _find_other_year(visit: Visit, frame: Json | None) -> Json | None:
+    """Where nothing is of the time that was read, return the same days of the year after or before, if something is of those."""
+    if frame is None or re.search(r"\d{4}", visit.text("time")):
+        return None
+    request = _request(visit)
+    for years in (1, -1):
+        try:
+            ends = [_in_year(dt.datetime.fromisoformat(frame[end]), years) for end in ("from", "to")]
+        except (TypeError, ValueError):  # an open end, or a 29 February
+            continue
+        days = _name_days(TimeRange(*ends), visit.queries.zone)
+        filter_ = request["filter"] | {"time_query": days}
+        total = (await visit.queries.run("list_memories", {"filter": filter_, "limit": 1}))["total"]
+        if total:
+            return {"days": days, "count": total, "address": _address(visit, "/", {"time": days})}
+    return None
+
+
+def _in_year(instant: dt.datetime, years: int) -> dt.datetime:
+    return instant.replace(year=instant.year + years)
 
 
 async def _list(visit: Visit) -> Json:
@@ -135,7 +197,7 @@ def _request(visit: Visit) -> Json:
 
 
 def _asked(visit: Visit) -> Json:
-    names = ("q", "scope", "tags", "time", "speaker", "source", "mode", "min_confidence", "id", "cursor")
+    names = ("q", "scope", "tags", "time", "speaker", "source", "mode", "min_confidence", "id", "which", "cursor")
     return {name: visit.text(name) for name in names}
 
 
@@ -154,7 +216,8 @@ def to_parts(explain: Json) -> Json:
     rows = [(label, explain[name]) for name, label in PARTS]
     words = sorted(explain.get("by_word", {}).items(), key=lambda pair: -pair[1])
     beside = [(name.replace("_", " "), explain[name]) for name in ("rank", "cosine", "rerank_score") if name in explain]
-    return {"score": explain["score"], "rows": rows, "words": words, "beside": beside}
+    return {"score": explain["score"], "rows": rows, "words": words, "beside": beside, "says": [
+        says for name, says in _SAYS.items() if explain.get(name, 0) > 0]}  # fmt: skip
 
 
 def _with_parts(result: Json) -> Json:

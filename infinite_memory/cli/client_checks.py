@@ -1,0 +1,54 @@
+"""What `doctor` says of MCP clients: which have this memory among their servers, and whether what they start is there.
+
+It reads the files that `connect` writes, and changes nothing. What a client does with its file nobody but the client knows.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from infinite_memory.cli.client_files import CLIENTS, Target, find_target
+from infinite_memory.cli.config_edit import find_entry
+
+NAME = "infinite-memory"
+Found = Callable[[str, str | None, str], None]
+"""Takes the name of a check, what is wrong or None, and what is said where nothing is."""
+
+
+def check_clients(environ: Mapping[str, str], user: Path, found: Found) -> None:
+    """Say of each client whose settings are here whether it starts this memory; one line where none does."""
+    told = [_check(client, find_target(client, environ, sys.platform, user), found) for client in CLIENTS]
+    if not any(told):
+        says = "none has this memory among its servers (extensions are not seen): `infinite-memory connect CLIENT` enters it"
+        found("clients", None, says)
+
+
+def _check(client: str, target: Target, found: Found) -> bool:
+    """Say how one client stands; True if it has an entry, or a file that is not understood."""
+    try:
+        entry = find_entry(target.file.read_bytes().decode("utf-8-sig"), target.key, NAME, is_toml=target.is_toml)
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as exc:
+        found(f"server {client}", f"{target.file} is not understood: {exc}", "")
+        return True
+    if entry is None:
+        return False
+    problem = _find_problem(entry)
+    wrong = None if problem is None else f"{target.file}: {problem}; `infinite-memory connect {client}` puts that right"
+    found(f"server {client}", wrong, f"entered in {target.file}; where it shows no tools, restart {target.title}")
+    return True
+
+
+def _find_problem(entry: Any) -> str | None:
+    """Return what keeps an entry from starting; None where nothing is seen."""
+    command = entry.get("command") if isinstance(entry, dict) else None
+    if not isinstance(command, str):
+        return "the entry names no command"
+    is_there = os.access(command, os.X_OK) if Path(command).is_absolute() else shutil.which(command) is not None
+    return None if is_there else f"it starts {command}, which is not there"

@@ -1,0 +1,110 @@
+"""What `doctor` says of a memory that runs as a service: its backups, its nightly jobs, its HTTP port, and its database.
+
+A backup that cannot be made, and a port that is taken, stop nobody from remembering; so nothing else of the daemon fails, and these
+lines are where they show.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infinite_memory.errors import BackupError
+from infinite_memory.paths import Home
+
+if TYPE_CHECKING:
+    from infinite_memory.config import Config
+
+Json = dict[str, Any]
+Found = Callable[[str, str | None, str], None]
+MAX_AGE = dt.timedelta(days=2)  # of the last backup, where the daemon has run for that long
+BACKUP = "backup"
+
+
+def check_backups(settings: Config, home: Home, stats: Json, status: Json, found: Found) -> None:
+    """Look whether backups are made, can be written, and are locked as the settings say; and whether another job fails.
+
+    Args:
+        stats: What `get_memory_stats` told; empty where it told nothing.
+        status: The daemon's, likewise.
+    """
+    folder = Path(settings.backup.folder).expanduser().absolute() if settings.backup.folder else home.backups
+    failing = {job["job"]: job["failure"] for job in stats.get("failing_jobs", ())}
+    faults = [
+        *_find_lock_faults(settings, stats),
+        *_find_folder_faults(folder),
+        *([f"the last one failed: {failing.pop(BACKUP)}"] if BACKUP in failing else []),
+        *_find_age_faults(settings, stats, status),
+    ]
+    last = stats.get("last_backup") or "none yet"
+    found("backups", "; ".join(faults) or None, f"last: {last}, {_describe_lock(settings)}, in {folder}")
+    if stats:
+        others = "; ".join(f"{name} failed: {failure}" for name, failure in failing.items())
+        found("jobs", others or None, "none failed")
+
+
+def check_http(settings: Config, status: Json, found: Found) -> None:
+    """Look whether HTTP is served where the settings ask for it."""
+    http = status.get("http")
+    if http is None and settings.http.port is None:
+        return
+    if http is None:
+        found("http", f"http.port = {settings.http.port} was set after the daemon began; restart it", "")
+    else:
+        found("http", describe_http_fault(status), str(http.get("url")))
+
+
+def describe_http_fault(status: Json) -> str | None:
+    """Say why HTTP is not served though it was asked for; None where it is, or was not."""
+    error = (status.get("http") or {}).get("error")
+    return None if error is None else f"there is no HTTP: {error}"
+
+
+def describe_database(settings: Config, home: Home, stats: Json) -> str:
+    """Describe the database that works, as far as it told."""
+    server = stats.get("mongodb")
+    said = "works" if server is None else f"works: version {server['version']}, {server['deployment']}"
+    unused = home.path / "mongodb"
+    if settings.mongodb.uri and unused.is_dir():
+        said += f"; {unused} holds what was stored before mongodb.uri was set, and is not used"
+    return said
+
+
+def _find_lock_faults(settings: Config, stats: Json) -> list[str]:
+    from infinite_memory.backup.encryption import find_secret
+
+    try:
+        find_secret(settings.backup)
+    except BackupError as exc:
+        return [f"{exc} ({settings.backup.key_file or settings.backup.passphrase_file})"]
+    names = ("backup.key_file", "backup.passphrase_file", "backup.folder")
+    others = [note for note in stats.get("ignored_settings", ()) if note.startswith(names)]
+    file = settings.backup.key_file or settings.backup.passphrase_file
+    if file is not None and os.name == "posix" and (mode := Path(file).expanduser().stat().st_mode & 0o777) & 0o077:
+        others.append(f"{file} is open to others (mode {mode:o}); chmod 600 it")
+    return others
+
+
+def _find_folder_faults(folder: Path) -> list[str]:
+    """Say why nothing can be written into the folder, which is made when it is missing."""
+    existing = folder
+    while not os.access(existing, os.F_OK) and existing != existing.parent:
+        existing = existing.parent
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        return []
+    return [f"{folder} cannot be written to"]
+
+
+def _find_age_faults(settings: Config, stats: Json, status: Json) -> list[str]:
+    last = stats.get("last_backup")
+    if last is None or not settings.backup.time or status.get("uptime_s", 0) < MAX_AGE.total_seconds():
+        return []  # what is missed is made up soon after a start
+    age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(last)
+    return [f"the last one is {age.days} days old"] if age > MAX_AGE else []
+
+
+def _describe_lock(settings: Config) -> str:
+    return "locked" if settings.backup.key_file or settings.backup.passphrase_file else "not locked"

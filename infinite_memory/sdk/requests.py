@@ -1,0 +1,158 @@
+"""How arguments of the SDK become the fields of a request, and what is refused before anything is sent.
+
+A key of a filter that is misspelt, or a scope beside a user, would find, or forget, more than was asked for. The HTTP API ignores such
+fields with a warning, for its callers may be of another version; a program that calls the SDK has the two from one package.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from infinite_memory.sdk.errors import InvalidError
+
+Instant = dt.datetime | dt.date | str
+"""A datetime (without a zone it is read in the user's), a date (the whole local day), or a text in RFC 3339."""
+
+FILTER_KEYS = (
+    "scope", "tags", "tags_mode", "time_range", "time_query", "source", "type", "speaker", "conversation_id", "min_importance",
+    "min_confidence",
+)  # fmt: skip
+"""What *filter* may hold, as `filter` of `retrieve_memory` has it; a test compares both."""
+
+USER_TYPES = (
+    "Episodic", "Semantic", "Procedural", "Factual", "Core", "Working", "Resource", "Knowledge", "Contextual",
+)  # fmt: skip
+"""The types that a user's memory may have, those of the AgentMem contract; a test compares both."""
+
+TIME_NAMES = {"time_query": "when", "range.from": "since", "range.to": "until", "range": "since"}
+"""The arguments that fields about times are made of."""
+
+_INVALID = "INVALID_REQUEST"
+
+
+def refuse(field: str, why: str) -> NoReturn:
+    """Raise the error of an argument that is wrong."""
+    raise InvalidError(f"{field}: {why}", code=_INVALID, field=field)
+
+
+class Narrowed(NamedTuple):
+    """The keys of a filter, and the argument that each of them is made of."""
+
+    keys: dict[str, Any]
+    names: dict[str, str]
+
+
+def narrow(
+    filter: Mapping[str, Any] | None,
+    tags: Sequence[str] | str | None,
+    session_id: str | None = None,
+    memory_type: str | None = None,
+) -> Narrowed:
+    """Put what narrows a search or a listing together.
+
+    Raises:
+        InvalidError: *filter* has a key that there is none of.
+    """
+    keys = to_object("filter", filter) or {}
+    for key in keys:
+        if key not in FILTER_KEYS:
+            refuse(
+                f"filter.{key}",
+                f"is not a key of filter; there are: {', '.join(FILTER_KEYS)}. Other metadata is kept, and not filtered by",
+            )
+    names = {key: f"filter.{key}" for key in keys}
+    named = {"tags": to_tags(tags) or None, "type": memory_type, "conversation_id": session_id}
+    arguments = {"tags": "tags", "type": "memory_type", "conversation_id": "session_id"}
+    for key, value in named.items():
+        if value is not None:
+            keys[key], names[key] = value, arguments[key]
+    return Narrowed(keys, names)
+
+
+def to_user_type(memory_type: str | None) -> str | None:
+    """Return the type of a user's memory as it is written.
+
+    Raises:
+        InvalidError: there is none of that name, and nothing could be found.
+    """
+    if memory_type is None:
+        return None
+    for name in USER_TYPES:
+        if isinstance(memory_type, str) and name.casefold() == memory_type.casefold():
+            return name
+    refuse("memory_type", f"{memory_type!r} is not one of {', '.join(USER_TYPES)}")
+
+
+def to_tags(tags: Sequence[str] | str | None) -> list[str] | str:
+    """Write tags: a sequence, or a text with commas, which the memory takes apart."""
+    if isinstance(tags, str):
+        return tags
+    try:
+        return list(tags or ())
+    except TypeError:
+        refuse("tags", f"{tags!r} is neither a sequence of texts nor a text")
+
+
+def to_object(name: str, value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Write an object; None stays None."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        refuse(name, f"{type(value).__name__} is not a mapping")
+    return dict(value)
+
+
+def to_range(since: Instant | None, until: Instant | None) -> dict[str, str] | None:
+    """Write a stretch of time, both ends inside; None where it has no end."""
+    ends = {"from": to_instant("since", since), "to": to_instant("until", until)}
+    return {name: end for name, end in ends.items() if end is not None} or None
+
+
+def to_instant(name: str, instant: Instant | None) -> str | None:
+    """Write an instant; None stays None."""
+    if instant is None or isinstance(instant, str):
+        return instant
+    if isinstance(instant, dt.date):
+        return instant.isoformat()
+    refuse(name, f"{type(instant).__name__} is not a datetime, a date or a text")
+
+
+def to_json(fields: Mapping[str, Any]) -> str:
+    """Write fields as JSON.
+
+    Raises:
+        InvalidError: one of them holds what JSON does not know; names it by its path.
+    """
+    try:
+        return json.dumps(fields, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        path, value = _find_foreign(fields, "")
+        refuse(
+            path,
+            f"this {type(value).__name__} cannot be written as JSON; give a text, a finite number, a list or an object",
+        )
+
+
+def _find_foreign(value: Any, path: str) -> tuple[str, Any]:
+    """Find the first part of *value* that cannot be written as JSON, the innermost that fails."""
+    parts: list[tuple[str, Any]] = []
+    if isinstance(value, Mapping):
+        parts = [(f"{path}.{key}" if path else str(key), part) for key, part in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(f"{path}[{number}]", part) for number, part in enumerate(value)]
+    for inner, part in parts:
+        try:
+            json.dumps(part, allow_nan=False)
+        except RecursionError:
+            return inner, part
+        except (TypeError, ValueError) as exc:
+            return (inner, part) if "Circular" in str(exc) else _find_foreign(part, inner)
+    return path, value
+
+
+def to_forget_mode(hard: bool) -> str:
+    """Return how far forgetting goes, in the word of a request."""
+    return "hard" if hard else "soft"

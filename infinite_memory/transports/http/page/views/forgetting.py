@@ -1,0 +1,133 @@
+"""Forgetting: one memory, or what has a tag or says something; undo, and what was forgotten and can be brought back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.page.routing import Visit, page
+from infinite_memory.transports.http.page.sessions import Undo
+from infinite_memory.transports.http.page.views.memory import address, read_memory, restore_version
+
+Json = dict[str, Any]
+
+FORGOTTEN = "/page/forgotten"
+NEWEST = 50  # memories whose tags are offered
+STEP = 50  # forgotten memories of a page
+
+
+async def show_forget(visit: Visit) -> Response:
+    """Show what would be forgotten."""
+    reply = await read_memory(visit)
+    memory = reply["memory"]
+    revisions = len(reply["revisions"]) + reply.get("older_revisions", 0)
+    links = await visit.queries.find_links(memory["memory_id"])
+    return visit.render("forget.html", memory=memory, revisions=revisions, links=len(links))
+
+
+page("GET", "/page/memories/{memory_id}/forget", whose=Whose.ANY, writes=True)(show_forget)
+
+
+@page("POST", "/page/memories/{memory_id}/forget", whose=Whose.ANY, again=show_forget)
+async def forget(visit: Visit) -> Response:
+    """Forget a memory, softly unless the form says for good."""
+    memory = (await read_memory(visit))["memory"]
+    hard = visit.text("mode") == "hard"
+    if hard and visit.text("sure") != "yes":
+        raise InvalidRequestError("sure", "tick the box: what is removed for good cannot be brought back")
+    target = {"memory_id": memory["memory_id"]}
+    await visit.queries.run("delete_memory", {"target": target, "forget_mode": "hard" if hard else "soft"})
+    if not hard:
+        visit.session.offer_undo(Undo("1 memory", memory_ids=(memory["memory_id"],)))
+    return visit.go("/", "The memory was removed for good." if hard else "The memory is forgotten.")
+
+
+async def show_forget_many(visit: Visit) -> Response:
+    """Show what a tag, a scope or words would forget."""
+    target = {name: visit.text(name) for name in ("tag", "scope", "query") if visit.text(name)}
+    found: Json | None = None
+    if visit.problem is None and target and set(target) != {"scope"}:
+        try:
+            found = await visit.queries.run("delete_memory", {"target": target, "dry_run": True})
+        except InfiniteMemoryError as exc:
+            visit.problem = exc
+    if set(target) == {"scope"}:
+        visit.problem = InvalidRequestError("scope", "names a whole scope: give a tag or words too, or use Scopes")
+    scopes = await visit.queries.scope_names()
+    newest = (await visit.queries.run("list_memories", {"scope": "ALL", "limit": NEWEST}))["results"]
+    tags = dict.fromkeys(tag for one in newest for tag in one["tags"])
+    asked = {"tag": "", "scope": "", "query": ""} | target
+    return visit.render(
+        "forget_many.html", scopes=scopes, tags=tags, asked=asked, found=found, status=200 if not visit.form else None
+    )
+
+
+page("GET", "/page/forget", whose=Whose.ANY, writes=True)(show_forget_many)
+
+
+@page("POST", "/page/forget", whose=Whose.ANY, again=show_forget_many)
+async def forget_many(visit: Visit) -> Response:
+    """Forget softly the very memories that were shown.
+
+    Raises:
+        InvalidRequestError: none is named.
+    """
+    named = [line for line in visit.form.get("memory_id", "").split("\n") if line]
+    if not named:
+        raise InvalidRequestError("tag", "nothing matches; nothing was changed")
+    gone: list[str] = []
+    for memory_id in named:
+        gone += (await visit.queries.run("delete_memory", {"target": {"memory_id": memory_id}}))["memory_ids"]
+    visit.session.offer_undo(Undo(f"{len(gone)} memories", memory_ids=tuple(gone)))
+    return visit.go("/", f"{len(gone)} memories are forgotten.")
+
+
+@page("POST", "/page/undo", whose=Whose.ANY)
+async def undo(visit: Visit) -> Response:
+    """Bring back what one click forgot, moved or changed.
+
+    Raises:
+        InvalidRequestError: it was brought back already, or is another login's.
+    """
+    entry = visit.session.undo.pop(visit.text("key"), None)
+    if entry is None:
+        raise InvalidRequestError("", "this was undone already")
+    if entry.scope is not None:
+        await visit.queries.run("restore_memory", {"scope": entry.scope})
+        return visit.go("/page/scopes", f"The scope {entry.scope} is back.")
+    try:
+        for memory_id in entry.memory_ids:
+            if entry.revision is not None:
+                await restore_version(visit, memory_id, str(entry.revision), last=True)
+                return visit.go(address(memory_id), "It says again what it said before.")
+            if entry.back_to is not None:
+                moved = await visit.queries.move_back(memory_id, entry.back_to)
+                return visit.go(address(memory_id), f"It is in {moved.scope.name} again.")
+            await visit.queries.run("restore_memory", {"memory_id": memory_id})
+    except InfiniteMemoryError:
+        visit.session.undo[visit.text("key")] = entry
+        raise
+    only = entry.memory_ids[0] if len(entry.memory_ids) == 1 else None
+    return visit.go("/" if only is None else address(only), f"Brought back: {entry.text}.")
+
+
+@page("GET", FORGOTTEN, whose=Whose.ANY)
+async def show_forgotten(visit: Visit) -> Response:
+    """List what was forgotten, latest first, whoever forgot it."""
+    cursor = {"cursor": visit.text("cursor")} if visit.text("cursor") else {}
+    listed = await visit.queries.run("list_memories", {"scope": "ALL", "forgotten": True, "limit": STEP} | cursor)
+    more = listed["next_cursor"]
+    return visit.render(
+        "forgotten.html", rows=listed["results"], total=listed["total"], zone=visit.queries.zone,
+        more=more and f"{FORGOTTEN}?cursor={more}",
+    )  # fmt: skip
+
+
+@page("POST", "/page/forgotten/restore", whose=Whose.ANY)
+async def bring_back(visit: Visit) -> Response:
+    """Bring one forgotten memory back."""
+    restored = await visit.queries.run("restore_memory", {"memory_id": visit.text("memory_id")})
+    return visit.go(address(restored["memory_id"]), "Brought back: 1 memory.")

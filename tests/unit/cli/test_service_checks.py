@@ -1,0 +1,77 @@
+"""`doctor` about a memory that runs as a service: what keeps a backup from being made, a port that is taken, a server's database."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infinite_memory.cli.service_checks import check_backups, check_http, describe_database
+from infinite_memory.config import load_config
+from infinite_memory.paths import Home
+
+Json = dict[str, Any]
+
+
+def look(tmp_path: Path, flags: dict[str, str], stats: Json, status: Json) -> dict[str, str | None]:
+    """Give the fault of each check, None where there is none."""
+    faults: dict[str, str | None] = {}
+    settings, home = load_config(tmp_path / "no file", {}, flags), Home(tmp_path, explicit=True)
+
+    def found(name: str, fault: str | None, good: str) -> None:
+        faults[name] = fault
+
+    check_backups(settings, home, stats, status, found)
+    check_http(settings, status, found)
+    return faults
+
+
+def test_backups_that_can_be_made_are_well(tmp_path: Path) -> None:
+    assert look(tmp_path, {}, {"last_backup": None}, {}) == {"backups": None, "jobs": None}
+
+
+def test_what_keeps_a_backup_from_being_made_is_said(tmp_path: Path) -> None:
+    phrase, no_folder = tmp_path / "phrase", tmp_path / "file"
+    flags = {"backup.passphrase_file": str(phrase), "backup.folder": str(no_folder / "backups")}
+    no_folder.touch()
+    stats = {
+        "last_backup": "2026-11-20T03:00:00.000Z",
+        "failing_jobs": [{"job": "backup", "failure": "no room"}, {"job": "tidy", "failure": "no rights"}],
+    }
+    told = look(tmp_path, flags, stats, {"uptime_s": dt.timedelta(days=3).total_seconds()})
+    said = str(told["backups"])
+    assert f"(backup.passphrase_file) cannot be read: No such file or directory ({phrase})" in said
+    assert "file/backups cannot be written to" in said
+    assert "the last one failed: no room" in said
+    assert "days old" in said
+    assert told["jobs"] == "tidy failed: no rights"
+    phrase.write_text("a secret of many words")
+    phrase.chmod(0o644)
+    stats = {"ignored_settings": ["backup.passphrase_file = 'x' is ignored, the daemon runs with None"]}
+    said = str(look(tmp_path, {"backup.passphrase_file": str(phrase)}, stats, {})["backups"])
+    assert "is ignored, the daemon runs with None" in said
+    assert "open to others (mode 644)" in said
+
+
+def test_a_backup_is_not_called_old_by_a_daemon_that_has_just_begun(tmp_path: Path) -> None:
+    assert look(tmp_path, {}, {"last_backup": "2020-01-01T03:00:00.000Z"}, {"uptime_s": 60})["backups"] is None
+
+
+@pytest.mark.parametrize(
+    ("http", "fault"),
+    [(None, "restart it"), ({"error": "port 8765 is in use"}, "port 8765 is in use"), ({"url": "http://x"}, None)],
+)
+def test_http_that_is_not_served_is_a_fault(tmp_path: Path, http: Json | None, fault: str | None) -> None:
+    told = look(tmp_path, {"http.port": "8765"}, {}, {} if http is None else {"http": http})
+    assert (fault in str(told["http"])) if fault else (told["http"] is None)
+
+
+def test_the_database_is_described_and_what_is_not_used_any_more(tmp_path: Path) -> None:
+    (tmp_path / "mongodb").mkdir()
+    settings = load_config(tmp_path / "no file", {}, {"mongodb.uri": "mongodb://db1.example/"})
+    stats = {"mongodb": {"version": "8.0.4", "deployment": "replica set"}}
+    said = describe_database(settings, Home(tmp_path, explicit=True), stats)
+    assert said.startswith("works: version 8.0.4, replica set; ")
+    assert said.endswith("mongodb holds what was stored before mongodb.uri was set, and is not used")
