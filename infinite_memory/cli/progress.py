@@ -17,6 +17,7 @@ Progress = Callable[[int, int], None]
 
 FIRST_LINE_S = 3.0  # what is done sooner needs no word
 NEXT_LINE_S = 5.0
+_BAR = "{desc} {bar} {n_fmt}/{total_fmt} {elapsed}"
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
@@ -66,14 +67,14 @@ class Lines:
 
 @contextlib.contextmanager
 def _bar(what: str, stream: TextIO) -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from tqdm import tqdm
 
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(file=raw(stream)), transient=True) as bar:
-        task = bar.add_task(what, total=None)
+    with tqdm(desc=what, file=raw(stream), leave=False, bar_format=_BAR, dynamic_ncols=True) as bar:
 
         def progress(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total or None)
+            bar.total = total or None
+            bar.update(done - bar.n)
+            if done == total:
+                bar.refresh()
 
         yield progress

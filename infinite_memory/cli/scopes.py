@@ -12,8 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from infinite_memory.cli import daemon_requests, tables
-from infinite_memory.cli.terminal import in_one_line, raw
+from infinite_memory.cli import daemon_requests, tables, terminal_table
+from infinite_memory.cli.terminal import in_one_line
+from infinite_memory.cli.terminal_table import Cell, Column
 from infinite_memory.errors import escaped
 
 Json = dict[str, Any]
@@ -169,17 +170,18 @@ def _print_lines(rows: list[Json]) -> None:
 
 
 def _print_table(rows: list[Json]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("scope", "memories", "since", "description")
-    table.columns[1].justify = "right"
-    for row in rows:  # as plain text: a scope's name may hold what looks like markup
-        name = Text(in_one_line(row["scope_name"]), style="dim" if row["archived"] else "")
+    columns = [
+        Column("scope"),
+        Column("memories", is_number=True),
+        Column("since"),
+        Column("description", flexible=True),
+    ]
+    cells: list[list[Cell]] = []
+    for row in rows:
+        name = (in_one_line(row["scope_name"]), "dim" if row["archived"] else "")
         about = "archived" if row["archived"] else escaped(row.get("description", ""))
-        table.add_row(name, f"{row['memories']:,}", row.get("created_at", "")[:10], Text(about))
-    Console(file=raw(sys.stdout)).print(table)
+        cells.append([[name], f"{row['memories']:,}", row.get("created_at", "")[:10], about])
+    terminal_table.write_table(columns, cells)
 
 
 def run(options: argparse.Namespace) -> int:

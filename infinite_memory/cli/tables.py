@@ -1,7 +1,6 @@
 """How memories are shown: a table with colours on a terminal, in a pipe one line each with tabs between its columns.
 
-Standard library until something is drawn on a terminal. Whatever is stored passes `in_one_line` or `escaped` first, for what rich draws
-goes past the stream that escapes.
+Whatever is stored passes `in_one_line` or `escaped` first, for what is drawn goes past the stream that escapes.
 """
 
 from __future__ import annotations
@@ -10,7 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from infinite_memory.cli.terminal import in_one_line, raw
+from infinite_memory.cli import terminal_table
+from infinite_memory.cli.terminal import in_one_line
+from infinite_memory.cli.terminal_table import Cell, Column, Span
 from infinite_memory.errors import escaped
 
 Json = dict[str, Any]
@@ -51,33 +52,26 @@ def _columns(memory: Json) -> tuple[object, ...]:
 
 
 def _print_table(memories: Sequence[Json], words: str) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     ranked = any("confidence" in memory for memory in memories)
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    if ranked:
-        table.add_column("sure", justify="right", no_wrap=True)
-    table.add_column("day", no_wrap=True)
-    table.add_column("text", overflow="fold", ratio=1)
-    table.add_column("scope, tags", overflow="fold", max_width=20)
-    table.add_column("id", no_wrap=True, style="dim")
+    columns = [
+        Column("day"),
+        Column("text", flexible=True),
+        Column("scope, tags", max_width=20),
+        Column("id", "dim"),
+    ]
+    standing_out = [word for word in words.split() if len(word) > 2]
+    rows: list[list[Cell]] = []
     for memory in memories:
-        text = Text(shorten(in_one_line(memory.get("excerpt") or memory["text"])))
-        text.highlight_words(
-            [word for word in words.split() if len(word) > 2], style="bold yellow", case_sensitive=False
-        )
+        text = shorten(in_one_line(memory.get("excerpt") or memory["text"]))
         scope, tags = in_one_line(memory.get("scope") or ""), in_one_line(", ".join(memory.get("tags", ())))
-        row = [
-            Text(_day(memory.get("timestamp"))),
-            text,
-            Text.assemble((scope, "cyan"), "\n" if scope and tags else "", (tags, "magenta")),
-            Text(in_one_line(memory["memory_id"])),
+        row: list[Cell] = [
+            _day(memory.get("timestamp")),
+            terminal_table.highlighted(text, standing_out),
+            [(scope, "cyan"), ("\n" if scope and tags else "", ""), (tags, "magenta")],
+            in_one_line(memory["memory_id"]),
         ]
-        table.add_row(*([_confidence(memory), *row] if ranked else row))
-    Console(file=raw(sys.stdout)).print(table)
+        rows.append([[_confidence(memory)], *row] if ranked else row)
+    terminal_table.write_table([Column("sure", is_number=True), *columns] if ranked else columns, rows)
 
 
 def _day(timestamp: str | None) -> str:
@@ -87,13 +81,11 @@ def _day(timestamp: str | None) -> str:
     return dt.datetime.fromisoformat(timestamp).astimezone().date().isoformat() if timestamp else ""
 
 
-def _confidence(memory: Json) -> Any:
-    from rich.text import Text
-
+def _confidence(memory: Json) -> Span:
     value = memory.get("confidence")
     if value is None:
-        return Text("")
-    return Text(f"{value:.2f}", style="green" if value >= SURE else "dim" if value < DOUBTFUL else "")
+        return "", ""
+    return f"{value:.2f}", "green" if value >= SURE else "dim" if value < DOUBTFUL else ""
 
 
 def shorten(text: str) -> str:
@@ -110,11 +102,7 @@ def print_fields(fields: Json, text: str = "") -> None:
         if text:
             print(f"\n{text}")
         return
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(file=raw(sys.stdout))
     for name, value in fields.items():
-        console.print(Text.assemble((f"{name:<{width}}", "cyan"), in_one_line(value)), soft_wrap=True)
+        terminal_table.write_line((f"{name:<{width}}", "cyan"), (in_one_line(value), ""))
     if text:
-        console.print(Text(f"\n{escaped(text)}"), soft_wrap=True)
+        terminal_table.write_line((f"\n{escaped(text)}", ""))

@@ -10,11 +10,10 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
-from infinite_memory.cli import daemon_requests, tables
-from infinite_memory.cli.terminal import in_one_line, raw
+from infinite_memory.cli import daemon_requests, tables, terminal_table
+from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import DaemonError, InfiniteMemoryError
 from infinite_memory.paths import find_home
 
@@ -33,7 +32,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print changes until the daemon goes or the user has seen enough."""
-    write = _print_json if options.json else _terminal_writer() if tables.is_terminal() else _print_line
+    write = _print_json if options.json else _draw if tables.is_terminal() else _print_line
     with_scope = options.in_scope.casefold() if options.in_scope else None
     for change in _changes(options):
         scope = change.get("memory", change).get("scope") or ""
@@ -88,21 +87,12 @@ def _columns(change: Json) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _terminal_writer() -> Any:
-    from rich.console import Console
-
-    return partial(_draw, Console(file=raw(sys.stdout)))
-
-
-def _draw(console: Any, change: Json) -> None:
-    from rich.text import Text
-
+def _draw(change: Json) -> None:
     event, memory_id, instant, scope, tags, text = (in_one_line(value) for value in _columns(change))
-    line = Text.assemble(
-        (f"{event:<10}", _STYLES.get(event, "")), f"{instant[:19].replace('T', ' '):<20}", (f"{scope}  ", "cyan"), text,
+    terminal_table.write_line(
+        (f"{event:<10}", _STYLES.get(event, "")), (f"{instant[:19].replace('T', ' '):<20}", ""), (f"{scope}  ", "cyan"), (text, ""),
         (f"  {tags}" if tags else "", "magenta"), (f"  {memory_id}", "dim"),
     )  # fmt: skip
-    console.print(line, soft_wrap=True)
 
 
 COMMANDS = {"tail": run}

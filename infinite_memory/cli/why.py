@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
-from infinite_memory.cli import daemon_requests, memories, tables
-from infinite_memory.cli.terminal import in_one_line, raw
+from infinite_memory.cli import daemon_requests, memories, tables, terminal_table
+from infinite_memory.cli.terminal import in_one_line
+from infinite_memory.cli.terminal_table import Column
 
 Json = dict[str, Any]
 
@@ -89,21 +89,17 @@ def _print_results(results: list[Json]) -> None:
         for result in results:
             print("\t".join(_columns(result)))
         return
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in ("score", "meaning", "words", "tag", "exact"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("each word", overflow="fold", style="magenta")
-    table.add_column("text", overflow="fold", ratio=1)
-    table.add_column("id", overflow="fold", style="dim")
+    columns = [Column(name, is_number=True) for name in ("score", "meaning", "words", "tag", "exact")]
+    columns += [
+        Column("each word", "magenta", max_width=24),
+        Column("text", flexible=True),
+        Column("id", "dim", max_width=12),
+    ]
+    rows = []
     for result in results:
         *parts, memory_id, text = _columns(result)
-        table.add_row(*map(Text, parts), Text(tables.shorten(text)), Text(memory_id))
-    Console(file=raw(sys.stdout)).print(table)
+        rows.append([*parts, tables.shorten(text), memory_id])
+    terminal_table.write_table(columns, rows)
 
 
 COMMANDS = {"why": run}

@@ -21,14 +21,10 @@ from infinite_memory.index.listing import batches, list_ids
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.base import Located, Store
-from infinite_memory.store.id_keys import IdKeys
+from infinite_memory.store.id_keys import DIGEST, KEY, SOURCES, IdKeys
 from infinite_memory.store.scope_cache import ScopeCache
 
-DIGEST = "digest"
-"""The type and tag of a digest; retention never prunes what bears both (`jobs.consolidation`)."""
-
-KEY = "digest_of"
-"""In the metadata of a digest: what its id is made of beside its text (`to_content`)."""
+__all__ = ["DIGEST", "KEY", "Listeners", "Quotations", "get_sources", "to_content"]
 
 BATCH = 100  # documents read at a time: each may be a megabyte
 MAX_CONVERSATIONS = 50  # are looked up one by one; of more all digests are looked at
@@ -134,5 +130,5 @@ def _is_digest(memory: MemoryRecord, keys: IdKeys) -> bool:
 
 def get_sources(digest: MemoryRecord) -> tuple[MemoryId, ...]:
     """Return the memories that a digest quotes; none of a memory that names none."""
-    named = digest.metadata.get("sources")
+    named = digest.metadata.get(SOURCES)
     return tuple(MemoryId(one) for one in named if isinstance(one, str)) if isinstance(named, list | tuple) else ()

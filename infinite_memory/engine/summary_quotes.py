@@ -11,6 +11,7 @@ where it stands in the scope of the turn and is seen.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -23,6 +24,7 @@ from infinite_memory.index.listing import batches, list_ids
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryRecord, content_hash, floor_to_millisecond
 from infinite_memory.store.base import Located, Store
+from infinite_memory.store.id_keys import SOURCES
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.text.offload import run_at_once_or_in_thread
 
@@ -32,10 +34,7 @@ SUMMARY = "summary"
 WRITTEN_BY = "written_by"
 """In the metadata of a summary: the model that wrote it; those of its own turns lack it."""
 
-SOURCES = "sources"
-"""In the metadata of a summary: the ids of the turns that it says; of those of a model all that it read, up to `MAX_SOURCES`."""
-
-MAX_SOURCES = 200
+MAX_SOURCES = 200  # a summary of a model names all that it read, if those are no more
 
 BATCH = 100  # memories read at a time: each may be a megabyte
 TRIES = 20  # of a summary that others edit at the same moment
@@ -83,16 +82,20 @@ class SummaryQuotes:
                     located = {memory.memory_id: memory.scope_id}
                     summary = (await self._store.fetch(located)).get(memory.memory_id)
 
-    def _says(self, summary: MemoryRecord, turn: MemoryRecord) -> bool:
-        """True if *summary* may say what *turn* does."""
+    def _said(self, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Return those of *turns* that *summary* may say."""
         named = summary.metadata.get(SOURCES)
         if isinstance(named, list | tuple):
-            return turn.memory_id in named
-        return summary.scope_id == turn.scope_id and self._access.allows(summary)
+            ids = {one for one in named if isinstance(one, str)}
+            return [turn for turn in turns if turn.memory_id in ids]
+        if not self._access.allows(summary):
+            return []
+        return [turn for turn in turns if turn.scope_id == summary.scope_id]
 
     async def _cut_one(self, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> None:
-        turns = [turn for turn in turns if self._says(summary, turn)]
+        turns = self._said(summary, turns)
         if not turns:
+            await asyncio.sleep(0)  # there may be very many of them
             return
         texts = [turn.text for turn in turns]
         text = await run_at_once_or_in_thread([summary.text, *texts], partial(without_turns, summary.text, texts))

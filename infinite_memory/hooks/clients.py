@@ -36,6 +36,7 @@ EVENTS: Mapping[str, Mapping[str, str]] = {
 FIELDS = ("session_id", "transcript_path", "cwd", "source", "trigger", "reason")
 FIELD_CHARS = 4096  # of a path or an id
 SAID_CHARS = 110_000  # of a text that the event itself holds; more than is stored of one (`capture`)
+_ADDED, _ADDED_ENDS = "<hook_context>", "</hook_context>"
 _SAID_IN_CURSOR = {"beforeSubmitPrompt": ("user", "prompt"), "afterAgentResponse": ("assistant", "text")}
 
 
@@ -55,7 +56,12 @@ def read_event(client: str, name: str, fields: Json) -> Json:
     if not fields.get("session_id") or not isinstance(fields["session_id"], str):
         raise ValueError("the event is no object with a session_id")
     event = {one: value for one in FIELDS if isinstance(value := fields.get(one), str) and len(value) <= FIELD_CHARS}
-    return event | ({"prompt": prompt} if isinstance(prompt := fields.get("prompt"), str) else {})
+    return event | ({"prompt": _typed(prompt)} if isinstance(prompt := fields.get("prompt"), str) else {})
+
+
+def _typed(prompt: str) -> str:
+    """Return a prompt without what hooks added at the session's start: Gemini CLI puts that before the first one, its tags escaped."""
+    return prompt.partition(_ADDED_ENDS)[2] if prompt.startswith(_ADDED) and _ADDED_ENDS in prompt else prompt
 
 
 def _of_cursor(name: str, fields: Json) -> Json:

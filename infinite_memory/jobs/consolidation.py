@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
-from infinite_memory.engine.quotations import DIGEST
-from infinite_memory.engine.summary_quotes import MAX_SOURCES, SOURCES, SUMMARY, WRITTEN_BY
+from infinite_memory.engine.summary_quotes import MAX_SOURCES, SUMMARY, WRITTEN_BY
 from infinite_memory.errors import EmbeddingError, StoreError
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role
 from infinite_memory.llm.factory import configured_model
@@ -33,6 +32,7 @@ from infinite_memory.models import (
     fold,
 )
 from infinite_memory.store.base import Store
+from infinite_memory.store.id_keys import DIGEST, SOURCES
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.text.equivalence import exact_key, say_the_same
 

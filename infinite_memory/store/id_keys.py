@@ -24,6 +24,15 @@ SECRET = "id_secret"
 
 _SECRET_BYTES = 32
 
+DIGEST = "digest"
+"""The type and tag of a digest, whose id is made so too; retention never prunes what bears both (`jobs.consolidation`)."""
+
+KEY = "digest_of"
+"""In the metadata of a digest: what its id is made of beside its text (`engine.quotations.to_content`)."""
+
+SOURCES = "sources"
+"""In the metadata of a digest or a summary: the ids of the memories that it quotes."""
+
 
 @dataclass(frozen=True, slots=True)
 class IdKeys:

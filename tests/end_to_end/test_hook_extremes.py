@@ -38,6 +38,8 @@ def test_a_transcript_of_half_a_gigabyte_is_read_and_holds_nobody_up(memory: Ins
     assert session.run(memory, "Stop") == ""
     assert memory.call("ping")["status"] == "OK"
     assert session.run(memory, "UserPromptSubmit", prompt="Which question was asked about the moon?") == ""
+    spool = memory.home / "hooks" / "spool"
+    until(lambda: not list(spool.glob("*.json")), "all of it is read", 600)
     texts = [one["text"] for one in wait_for(memory, session, 2 * EXCHANGES)]
     assert len(texts) == len(set(texts)) == 2 * EXCHANGES
 

@@ -22,7 +22,8 @@ from pymongo.errors import BulkWriteError, DocumentTooLarge, WriteError
 from infinite_memory.errors import BackupError, ScopeExistsError, ScopeNotFoundError, StoreUnavailableError
 from infinite_memory.models import fold
 from infinite_memory.store.copies import Chunk, Restore, Restored, RestoreMode, RestorePlan
-from infinite_memory.store.mongo import schema
+from infinite_memory.store.id_keys import DIGEST, KEY, SOURCES
+from infinite_memory.store.mongo import mapping, schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.driver_errors import translate
 from infinite_memory.store.mongo.links import from_document as link_from_document
@@ -158,20 +159,37 @@ class RestoreJob(Restore):
         for raw in split(data):
             memory_id = _id_of(raw)
             known = self._existing.get(memory_id)
-            if known is None:
+            if self._only:
+                document = bson.decode(raw)
+                if known is not None and _is_digest(document):
+                    self._skipped += (
+                        1  # its id says that it is one, so that it goes with what it quotes; a copy would stay
+                    )
+                    continue
+                self._added.add(memory_id)
+                kept.append(bson.encode(self._renamed(document)))
+            elif known is None:
                 self._added.add(memory_id)
                 kept.append(raw)
-            elif self._only:
-                document = bson.decode(raw)
-                document["_id"] = self._id_of.setdefault(memory_id, ObjectId())
-                self._added.add(memory_id)
-                kept.append(bson.encode(document))
             elif self._plan.mode is RestoreMode.MERGE:
                 self._skipped += 1
             else:
                 self._replaced += 1
                 kept.append(_risen(raw, known))
         await self._stage(schema.collection_name(scope_id), kept)
+
+    def _renamed(self, memory: Document) -> Document:
+        """Give a memory, and those that it quotes, the ids that they have in the new scope."""
+
+        def find(key: ObjectId) -> ObjectId:
+            return self._id_of.setdefault(key, ObjectId()) if key in self._existing else key
+
+        memory["_id"] = find(memory["_id"])
+        about = memory.get("metadata")
+        if isinstance(about, dict) and isinstance(quoted := about.get(SOURCES), list):
+            ids = (mapping.find_object_id(one) if isinstance(one, str) else None for one in quoted)
+            about[SOURCES] = [one if key is None else str(find(key)) for one, key in zip(quoted, ids, strict=True)]
+        return memory
 
     async def _take_belonging(self, chunk: Chunk) -> None:
         """Stage revisions, facts and links; beside what is there, only those of what is added."""
@@ -321,6 +339,11 @@ def _id_of(raw: bytes) -> ObjectId:
     if not isinstance(found, ObjectId):
         raise TypeError("a memory's id is no ObjectId")
     return found
+
+
+def _is_digest(memory: Document) -> bool:
+    about = memory.get("metadata")
+    return memory.get("type") == DIGEST and isinstance(about, dict) and KEY in about
 
 
 def _risen(raw: bytes, known: tuple[int, Any]) -> bytes:

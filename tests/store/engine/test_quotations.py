@@ -208,3 +208,22 @@ def test_forgetting_in_one_scope_leaves_the_summaries_of_another_as_they_are(
             assert (left["memory"]["text"], left["memory"]["revision"]) == (text, 1)
 
     run(work())
+
+
+def test_a_scope_that_comes_back_beside_itself_is_forgotten_in_its_summaries_too(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, _ = await quoted(memory)
+            about = {"conversation_id": "s1", "tags": ["summary"], "source": "summary", "sources": [turn]}
+            await memory.store(f"{SECRET}\nThe tea is in the tin.", "Work", **about)
+            made = await memory.ok("backup_memory")
+            await memory.ok("restore_backup", file=made["backup_file"], scope="Work", as_scope="Copy")
+            copied = (await memory.ok("search_by_scope", scope="Copy"))["results"]
+            assert len(copied) == 2  # the digest is in the scope that it is of
+            [copy] = [one["memory_id"] for one in copied if one["text"] == SECRET]
+            await memory.ok("delete_memory", target={"memory_id": copy}, forget_mode="hard")
+            [left] = (await memory.ok("search_by_scope", scope="Copy"))["results"]
+            assert left["text"] == "The tea is in the tin."
+            assert len((await memory.ok("search_by_scope", scope="Work"))["results"]) == 3
+
+    run(work())
