@@ -11,9 +11,9 @@ to the others orders those of a conversation alike. `scripts/bench order` fits a
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from infinite_memory.index.base import Neighbours
@@ -26,6 +26,9 @@ CONVERSATION = 0.3  # of the best other candidate of the conversation
 
 MAX_TURNS = 5000  # of a conversation: a longer one is about everything, and takes milliseconds to put in order
 SPEAKING = 50  # candidates nearest in meaning, and as many by words, speak for others, however many are looked at
+
+
+_BY_MEANING, _BY_WORDS, _BY_SCORE = (attrgetter(name, "memory_id") for name in ("meaning", "words", "score"))
 
 
 class Spoken(NamedTuple):
@@ -56,28 +59,22 @@ def find_evidence(candidates: Sequence[Spoken]) -> dict[MemoryId, Evidence]:
     """Return what their conversations say for *candidates*."""
     speaking = {
         one.memory_id: one
-        for by in (_by_meaning, _by_words)
-        for one in heapq.nlargest(SPEAKING, candidates, key=by)
+        for by in (_BY_MEANING, _BY_WORDS)
+        for one in sorted(candidates, key=by, reverse=True)[:SPEAKING]
     }  # fmt: skip
-    best: dict[str, list[tuple[float, MemoryId]]] = defaultdict(list)
-    for one in speaking.values():
-        best[one.turn.conversation] = heapq.nlargest(2, [*best[one.turn.conversation], (one.score, one.memory_id)])
+    best: dict[str, list[Spoken]] = defaultdict(list)
+    for one in sorted(speaking.values(), key=_BY_SCORE, reverse=True):
+        if len(first := best[one.turn.conversation]) < 2:
+            first.append(one)
 
     def words(memory_id: MemoryId | None) -> float:
         beside = speaking.get(memory_id) if memory_id is not None else None
         return beside.words if beside is not None and beside.is_short else 0.0
 
     def evidence(one: Spoken) -> Evidence:
-        others = (score for score, memory_id in best[one.turn.conversation] if memory_id != one.memory_id)
+        first = best[one.turn.conversation]
+        others = [other.score for other in first if other is not one]
         beside = (words(one.turn.before), words(one.turn.after)) if one.is_short else (0.0, 0.0)
-        return Evidence(*beside, next(others, 0.0))
+        return Evidence(*beside, others[0] if others else 0.0)
 
     return {one.memory_id: evidence(one) for one in candidates}
-
-
-def _by_meaning(one: Spoken) -> tuple[float, MemoryId]:
-    return one.meaning, one.memory_id
-
-
-def _by_words(one: Spoken) -> tuple[float, MemoryId]:
-    return one.words, one.memory_id
