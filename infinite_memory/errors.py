@@ -52,25 +52,26 @@ def truncated_repr(value: object) -> str:
     return written if len(written) <= _SHOWN else f"{written[:_SHOWN]}…"
 
 
+# These are compiled when first used (`re` keeps them): every hook imports this module, and few need them.
 # Controls but the line feed and the tab, the marks that turn the direction of text (Unicode's Bidi_Control), line separators, surrogates.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 # What no new name holds: of the above without NUL and the marks, with the line feed and the tab.
-_CONTROLS = re.compile("[\x01-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_CONTROLS = "[\x01-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 
 def escaped(text: str, *, line: bool = False) -> str:
     """Write *text* for a terminal, what is unprintable as ``\\u`` and four digits; with *line* line feeds and tabs as well."""
     if line:
         text = text.replace("\n", "\\n").replace("\t", "\\t")
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(_UNPRINTABLE, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = "[\ud800-\udfff]"
 
 
 def without_surrogates(text: str) -> str:
     """Return *text* with U+FFFD for each unpaired surrogate: neither UTF-8 nor BSON can hold one."""
-    return _SURROGATE.sub("\ufffd", text)
+    return re.sub(_SURROGATE, "\ufffd", text)
 
 
 class InfiniteMemoryError(Exception):
@@ -109,7 +110,7 @@ def check_printable(name: str, field: str) -> None:
     Raises:
         InvalidRequestError: it holds a control character or a line break.
     """
-    if _CONTROLS.search(name):
+    if re.search(_CONTROLS, name):
         raise InvalidRequestError(
             field, f"{truncated_repr(name)} holds a control character or a line break; a name has none"
         )

@@ -6,16 +6,18 @@ Exit codes: 0 all is well, 1 the request failed or something is wrong, 2 a usage
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from infinite_memory import __version__
-from infinite_memory.cli.terminal import printing_safely
 from infinite_memory.errors import ConfigError, InfiniteMemoryError
+
+if TYPE_CHECKING:
+    import argparse
 
 MODULES = {
     "serve": ("serve",),
@@ -51,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from infinite_memory.hooks.client import run  # nothing else is imported: an assistant waits for it
 
         return run(given[1:])
+    from infinite_memory.cli.terminal import printing_safely
+
     with printing_safely():
         return _main(arguments)
 
@@ -101,6 +105,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of all commands, or with *only* of that module's: `serve` starts without the modules of the others."""
+    import argparse
+
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--config", type=Path, metavar="FILE", help="settings file; default: config.toml in the home")
     common.add_argument(

@@ -94,3 +94,15 @@ def test_every_request_tells_what_it_is_for_and_what_its_fields_are() -> None:
         for field in command.fields:
             assert field.about, f"{command.name}.{field.name}"
             assert field.schema() is not None
+
+
+def test_the_page_about_monitoring_names_every_metric_and_no_event_that_is_not_logged() -> None:
+    page = (ROOT / "docs" / "guides" / "monitoring.md").read_text("utf-8")
+    source = (ROOT / "infinite_memory" / "transports" / "http" / "api" / "metrics.py").read_text("utf-8")
+    names = set(re.findall(r'"(infinite_memory_[a-z_]+)"', source))
+    assert len(names) > 10
+    assert {name for name in names if name not in page} == set()
+    events = re.findall(r"^\| `([a-z_]+)`(?:, `([a-z_]+)`)?", page.partition("## Events")[2], re.MULTILINE)
+    code = "".join(file.read_text("utf-8") for file in (ROOT / "infinite_memory").rglob("*.py"))
+    assert [event for pair in events for event in pair if event and f'"event": "{event}"' not in code] == []
+    assert len(events) > 8
