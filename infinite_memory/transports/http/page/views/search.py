@@ -27,7 +27,13 @@ MAX_RESULTS = 200
 CANDIDATES = 5  # memories among which one is picked by its words
 MAX_CHARS = 40_000  # of all texts of a page
 A_DAY = dt.timedelta(days=1)
-PARTS = (("meaning", "meaning"), ("words", "words"), ("tag", "tag"), ("exact_phrase", "exact phrase"))
+PARTS = (
+    ("meaning", "meaning"),
+    ("words", "words"),
+    ("tag", "tag"),
+    ("exact_phrase", "exact phrase"),
+    ("conversation", "conversation"),
+)
 
 
 _SAYS = {
@@ -35,6 +41,7 @@ _SAYS = {
     "words": "it has words of the question",
     "tag": "the question names one of its tags",
     "exact_phrase": "it says the question letter for letter",
+    "conversation": "its conversation is about the question",
 }
 """What stands for a part of a score that is more than nothing."""
 
