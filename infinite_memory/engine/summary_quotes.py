@@ -2,7 +2,7 @@
 
 A summary (`jobs.consolidation`) holds the most central turns of a conversation as they were said, a turn on lines of its own. Where one
 of them is forgotten or edited, its lines go from the summary in the same request, and nothing else of it: the other turns may be gone
-but for the summary. One that a model wrote says things in its own words, so it is hidden whole, as by soft forgetting.
+but for the summary. One that a model wrote says things in its own words, so it goes whole, as the turn does: hidden, or removed for good.
 
 Only what names the turn among its ``sources`` is touched, so that nobody who forgets a memory of their own changes what they do not see:
 ids cannot be chosen. A summary that names none (of an older version, or of a very long conversation that a model wrote of) is touched
