@@ -16,7 +16,9 @@ SCOPE = "ChatGPT"
 
 def run(*arguments: str) -> str:
     """Run the command and return what it prints; ends this program where it fails."""
-    done = subprocess.run(["infinite-memory", *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "infinite_memory", *arguments], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         sys.exit(done.stderr or done.stdout)
     return done.stdout

@@ -2,8 +2,8 @@
 
     python examples/langgraph_notes.py "note: the demo is on Tuesday" "when is the demo?"
 
-No language model takes part, so that it runs as it is; put yours into `answer`, with the notes in its prompt. Needs `langgraph` and
-"infinite-memory[langgraph]". The notes are in your memory: every assistant finds them in the scope LangGraph.
+No language model takes part, so that it runs as it is; put yours into `answer`, with the notes in its prompt. Needs
+`pip install langgraph "infinite-memory[langgraph]>=0.2"`. The notes are in your memory: every assistant finds them in the scope LangGraph.
 """
 
 import sys
@@ -15,6 +15,7 @@ from langgraph.store.base import BaseStore
 from infinite_memory.adapters.langgraph import InfiniteMemoryStore
 
 NOTES = ("notes", "me")
+SURE = 0.25  # of 1; what has nothing to do with the question is mostly below 0.15
 
 
 class State(TypedDict):
@@ -34,7 +35,8 @@ def note(state: State, *, store: BaseStore) -> dict[str, str]:
 
 def answer(state: State, *, store: BaseStore) -> dict[str, str]:
     hits = store.search(NOTES, query=state["said"], limit=1)
-    return {"answer": hits[0].value["text"] if hits else "I have no note about that."}
+    sure = [hit.value["text"] for hit in hits if hit.score >= SURE]
+    return {"answer": sure[0] if sure else "I have no note about that."}
 
 
 def build():

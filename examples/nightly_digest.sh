@@ -1,5 +1,5 @@
 #!/bin/sh
-# What was remembered on one day, as a text, and as a memory of its own in the scope Digests. For cron, shortly after midnight:
+# What was remembered on one day, or in a time in words ("last week"), as a text, and as a memory of its own in the scope Digests. For cron, shortly after midnight:
 #
 #     15 0 * * *  /path/to/examples/nightly_digest.sh yesterday | mail -s "Yesterday" me
 #
@@ -13,7 +13,10 @@ if [ -z "$texts" ]; then
     echo "Nothing was remembered $day."
     exit 0
 fi
-title="Digest of $(date -d "$day" +%F)"
+case $day in
+today | yesterday | ????-??-??) title="Digest of $(date -d "$day" +%F)" ;;
+*) title="Digest of $day, made $(date +%F)" ;; # a stretch of time in words has no one day
+esac
 printf '%s\n%s\n' "$title" "$texts"
 
 if infinite-memory recall today --about "$title" --scope Digests 2>/dev/null | grep -qF "$title"; then

@@ -16,7 +16,9 @@ PORT = sys.argv[1] if len(sys.argv) > 1 else "8765"
 
 def run(*arguments: str) -> str:
     """Run the command and return what it prints."""
-    return subprocess.run(["infinite-memory", *arguments], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [sys.executable, "-m", "infinite_memory", *arguments], check=True, capture_output=True, text=True
+    ).stdout
 
 
 def start() -> str:

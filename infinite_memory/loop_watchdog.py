@@ -41,9 +41,14 @@ class Hold:
 
 
 class LoopWatchdog:
-    """The record of one event loop. Used from that loop's thread."""
+    """The record of one event loop. Used from that loop's thread.
 
-    def __init__(self) -> None:
+    Args:
+        start_s: For so long what is held is no fault and no warning: the program imports and loads its parts.
+    """
+
+    def __init__(self, start_s: float = 0.0) -> None:
+        self._started_at = time.monotonic() + start_s
         self.holds: deque[Hold] = deque(maxlen=MAX_RECORDED)
         self.count = 0
         self.longest_s = 0.0
@@ -100,7 +105,8 @@ class LoopWatchdog:
         now = time.monotonic()
         if now >= self._next_log_at:
             self._next_log_at = now + LOG_EVERY_S
-            log.warning("the event loop was held for %s", hold, extra={"event": "loop_held"})
+            level = logging.WARNING if now >= self._started_at else logging.INFO
+            log.log(level, "the event loop was held for %s", hold, extra={"event": "loop_held"})
 
 
 class WatchedSelector(selectors.DefaultSelector):

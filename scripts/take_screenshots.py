@@ -25,7 +25,8 @@ MEMORIES = (
     ("The spare key is with the neighbour", "House", ["keys"], "2026-05-05T12:00:00Z"),
     ("The spare key is with the neighbour", "House", ["neighbour"], "2026-08-05T12:00:00Z"),
 )
-VIEWS = {"timeline": "/page/timeline?at=2026", "scopes": "/page/scopes", "duplicates": "/page/duplicates", "backups": "/page/backups",
+VIEWS = {"timeline": "/page/timeline?at=2026", "scopes": "/page/scopes",
+         "forgotten": "/page/forgotten", "duplicates": "/page/duplicates", "backups": "/page/backups",
          "health": "/page/health", "tokens": "/page/tokens", "import": "/page/import",
          "why": "/page/why?q=who+teaches+Ada+the+violin&tags=music&id={memory_id}"}  # fmt: skip
 PHONE = {"viewport": {"width": 390, "height": 760}}
@@ -43,6 +44,10 @@ def fill(memory: Client) -> str:
         for minute, text in enumerate(TALK)
     ]  # fmt: skip
     memory.ask("update_memory", memory_id=ids[2], content="Yellow it is, in June", tags=["kitchen"])
+    old = memory.ask("store_memory", content="The old phone number is 555 0147", scope="House", tags=["phone"])[
+        "memory_id"
+    ]
+    memory.ask("delete_memory", target={"memory_id": old})
     memory.ask("backup_memory")
     return str(ids[2])
 

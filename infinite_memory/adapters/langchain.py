@@ -18,10 +18,10 @@ class InfiniteMemoryRetriever(BaseRetriever):
     """Finds memories, best first, as documents.
 
     ``memory`` decides whose (a user, a scope, a URL); ``k`` is the most documents, which a call may name anew (``invoke(query, k=3)``);
-    ``search_kwargs`` goes to `Memory.search` as it is (``{"tags": ["tea"]}``).
+    ``search_kwargs`` goes to `Memory.search` as it is (``{"tags": ["tea"]}``). Another argument is an error.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     memory: Memory = Field(default_factory=Memory)
     k: int = 4

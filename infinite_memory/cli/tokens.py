@@ -52,6 +52,12 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run one of the actions."""
+    if options.what == "create" and options.users and options.scopes_bound:
+        print(
+            "infinite-memory tokens create: --user and --scope: a token is bound to users or to scopes; make two",
+            file=sys.stderr,
+        )
+        return 2
     reply = _ask(options)
     if reply["status"] != "OK":
         print(f"infinite-memory: {reply['error']}", file=sys.stderr)

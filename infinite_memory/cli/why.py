@@ -15,7 +15,7 @@ from infinite_memory.cli.terminal_table import Column
 
 Json = dict[str, Any]
 
-PARTS = ("score", "meaning", "words", "tag", "exact_phrase")
+PARTS = ("score", "meaning", "words", "tag", "exact_phrase", "conversation")
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -89,7 +89,7 @@ def _print_results(results: list[Json]) -> None:
         for result in results:
             print("\t".join(_columns(result)))
         return
-    columns = [Column(name, is_number=True) for name in ("score", "meaning", "words", "tag", "exact")]
+    columns = [Column(name, is_number=True) for name in ("score", "meaning", "words", "tag", "exact", "talk")]
     columns += [
         Column("each word", "magenta", max_width=24),
         Column("text", flexible=True),

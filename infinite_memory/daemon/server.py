@@ -27,7 +27,7 @@ from infinite_memory.daemon.process_signals import add_handler
 from infinite_memory.errors import DaemonError
 from infinite_memory.hooks.service import HookService
 from infinite_memory.logging_setup import bound_printed, open_log, reopen_log, show_crashes
-from infinite_memory.loop_watchdog import find_watchdog, run_watched
+from infinite_memory.loop_watchdog import LoopWatchdog, find_watchdog, run_watched
 from infinite_memory.paths import Home, unusable
 from infinite_memory.store import descriptors
 from infinite_memory.transports.lines import IN_FLIGHT_S
@@ -41,6 +41,7 @@ GREETING_S = 10.0  # a connection that says nothing is closed after this long
 STOP_S = 20.0  # how long requests under way may take once the daemon is asked to go
 WRITES_S = 60.0  # and the writes among them, which are not cut short: MongoDB may be recovering
 LOCK_WAIT_S = 30.0  # how long a new daemon waits for the one before it to finish
+START_S = 60.0  # what holds up the loop before is the start itself: imports, the model, the index
 IDLE_CHECK_S = 1.0  # how often it looks whether anybody is here, or can still come
 SWITCH_S = 0.001  # how long a thread keeps others from running; each step of a request beside a save may wait this long
 
@@ -263,7 +264,7 @@ def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
                 listening, address = ipc.listen(home.path, config.daemon.transport)
                 record = {"pid": os.getpid(), "version": __version__} | address
                 sys.setswitchinterval(SWITCH_S)
-                return run_watched(_run(config, home, listening, record))
+                return run_watched(_run(config, home, listening, record), LoopWatchdog(START_S))
         if time.monotonic() > end:
             raise DaemonError(f"another daemon runs for {home.path} (process {_pid(home)})")
         time.sleep(0.05)

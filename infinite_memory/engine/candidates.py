@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infinite_memory.engine.ranking import Candidate, discounted
+from infinite_memory.engine.turns import MAX_TURNS
 from infinite_memory.engine.types import Mode
-from infinite_memory.index.base import Hit, ParsedTextQuery, TextHit, TextIndex, VectorIndex
+from infinite_memory.index.base import Hit, Neighbours, ParsedTextQuery, TextHit, TextIndex, VectorIndex
 from infinite_memory.index.second_space import SecondQuestion
 from infinite_memory.models import Filter, MemoryId, TagsMode
 
@@ -31,7 +32,7 @@ SECOND_WINDOWS = 5  # of the second model to one of the first, which is what the
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where a search looks, and for what; None where it does not."""
+    """Where a search looks, and for what; None where it does not. With ``uses_turns`` turns of one conversation speak for each other."""
 
     sidecar: VectorIndex
     text: TextIndex | None
@@ -41,6 +42,7 @@ class Sources:
     narrow: Filter
     mode: Mode
     second: SecondQuestion | None = None
+    uses_turns: bool = False
 
     @property
     def has_meaning(self) -> bool:
@@ -90,7 +92,10 @@ def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tupl
     if sources.tag_keys and ids:
         bearing = Filter(memory_ids=frozenset(ids), tag_keys=sources.tag_keys, tags_mode=TagsMode.ANY)
         lifted = frozenset(sidecar.list_page(bearing, len(ids), None, newest_first=True).memory_ids)
-    return [meaning.candidate(one, worded.get(one), boosted=one in lifted) for one in ids], exhausted
+    turns = sidecar.neighbours(ids, MAX_TURNS) if sources.uses_turns else {}
+    return [
+        meaning.candidate(one, worded.get(one), boosted=one in lifted, turn=turns.get(one)) for one in ids
+    ], exhausted
 
 
 class Meaning:
@@ -151,13 +156,15 @@ class Meaning:
         cosine = to_first_scale(hit.score) if is_second else hit.score
         return Nearness(memory_id, cosine, hit.windows, is_second)
 
-    def candidate(self, memory_id: MemoryId, worded: TextHit | None, *, boosted: bool) -> Candidate:
+    def candidate(
+        self, memory_id: MemoryId, worded: TextHit | None, *, boosted: bool, turn: Neighbours | None
+    ) -> Candidate:
         """Return a candidate with what speaks for it."""
-        candidate = Candidate(memory_id, boosted=boosted)
+        candidate = Candidate(memory_id, boosted=boosted, turn=turn)
         if (near := self._nearness(memory_id)) is not None:
             comparable = -(-near.windows // SECOND_WINDOWS) if near.is_second else near.windows
             candidate.cosine, candidate.windows = discounted(near.cosine, comparable), near.windows
-            candidate.is_second = near.is_second
+            candidate.is_second, candidate.is_short = near.is_second, comparable <= 1
         if worded is not None:
             candidate.words, candidate.coverage = worded.score, worded.coverage
             candidate.exact_phrase = worded.exact_phrase

@@ -130,7 +130,8 @@ class Memories:
                 full = await self._store.fetch({memory_id: old.scope_id}, vectors=True)
                 new = dataclasses.replace(new, embedding=full[memory_id].embedding if memory_id in full else None)
             record, pending = await self._records.update(old, new)
-            quoting = await self._quotations.remove({memory_id: old.scope_id}) if new.text != old.text else []
+            is_edited = new.text != old.text
+            quoting = await self._quotations.remove({memory_id: old.scope_id}, hard=False) if is_edited else []
             try:
                 stored = await self._store.replace(record, revise=True)
             except (MemoryChangedError, MemoryNotFoundError):  # gone from this scope: it is looked for again

@@ -12,7 +12,7 @@ memory, and one that was edited is the user's own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 
 from infinite_memory.engine.summary_quotes import SUMMARY, SummaryQuotes
@@ -42,19 +42,23 @@ class Quotations:
         self._store, self._index, self._scopes, self._listeners = store, index, scopes, listeners
         self._summaries = summaries
 
-    async def remove(self, located: Located) -> list[MemoryRecord]:
-        """Remove the digests that quote one of *located*, and return them; `report` tells whoever made them. Summaries are cut.
+    async def remove(self, located: Located, *, hard: bool) -> list[MemoryRecord]:
+        """Remove the digests that quote one of *located*, hidden ones too, and return them; `report` tells whoever made them.
+
+        Summaries are cut; one of which nothing is left is hidden, or with *hard* removed for good.
 
         Raises:
             StoreError: they could not be read or removed; then nothing else must be either.
         """
-        await self._summaries.cut(located)
-        sidecar = await self._index.sidecar()
-        if not located or not await call(sidecar, lambda: sidecar.count(self._digests())):
+        if not located:
             return []
-        quoting: dict[MemoryId, MemoryRecord] = {}
         wanted = frozenset(located)
-        for ids in batches(await self._candidates(sidecar, located), BATCH):
+        hidden = [one async for one in self._hidden() if not wanted.isdisjoint(get_sources(one))]
+        await self._summaries.cut(located, [one for one in hidden if one.memory_id not in wanted], hard=hard)
+        quoting = {one.memory_id: one for one in await self.keep_digests(hidden)}
+        sidecar = await self._index.sidecar()
+        is_any_live = await call(sidecar, lambda: sidecar.count(self._digests()))
+        for ids in batches(await self._candidates(sidecar, located) if is_any_live else (), BATCH):
             found = await self._store.fetch(await call(sidecar, partial(sidecar.locate, ids)))
             digests = await self.keep_digests(found.values())
             quoting |= {one.memory_id: one for one in digests if not wanted.isdisjoint(get_sources(one))}
@@ -67,7 +71,7 @@ class Quotations:
         self._index.save_soon()
         return list(quoting.values())
 
-    async def remove_of_scope(self, scope_id: ScopeId) -> list[MemoryRecord]:
+    async def remove_of_scope(self, scope_id: ScopeId, *, hard: bool) -> list[MemoryRecord]:
         """Remove what quotes a memory of a scope that goes as a whole, and stands in another one, as `remove` does.
 
         Raises:
@@ -86,7 +90,11 @@ class Quotations:
             where = Filter(scope_ids=frozenset({scope_id}), conversation_id=conversation)
             quoted |= dict.fromkeys(await call(sidecar, partial(list_ids, sidecar, where)), scope_id)
             await asyncio.sleep(0)  # each is quick, and there may be very many
-        return await self.remove(quoted)
+        async for memory in self._hidden():
+            if memory.scope_id != scope_id:
+                places = await self._store.locate(get_sources(memory))
+                quoted |= {one: place for one, place in places.items() if place == scope_id}
+        return await self.remove(quoted, hard=hard)
 
     async def keep_digests(self, memories: Iterable[MemoryRecord]) -> list[MemoryRecord]:
         """Return those of *memories* that were stored as digests and not changed since."""
@@ -98,6 +106,13 @@ class Quotations:
         if removed:
             for listener in self._listeners:
                 listener(removed)
+
+    async def _hidden(self) -> AsyncIterator[MemoryRecord]:
+        """Read the softly forgotten memories that quote others."""
+        hidden = await self._store.hidden_quoting()
+        for ids in batches(hidden, BATCH):
+            for memory in (await self._store.fetch({one: hidden[one] for one in ids}, deleted=True)).values():
+                yield memory
 
     def _digests(self, conversation_id: str | None = None) -> Filter:
         every = frozenset(scope.scope_id for scope in self._scopes.all())  # those of archived scopes as well

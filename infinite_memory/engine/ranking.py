@@ -1,4 +1,5 @@
-"""Puts candidates in order: nearness in meaning and in words on one scale, and a lift for what the question names.
+"""Puts candidates in order: nearness in meaning and in words on one scale, and a lift for what the question names and for what their
+conversations say (`turns`).
 
 Why the parts are divided by their best and not spread between best and worst: the worst depends on how many
 candidates were looked at, the best does not; on two public sets pools of 30 and of everything then give the same
@@ -8,10 +9,13 @@ both sets.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from infinite_memory.engine.turns import Spoken, find_evidence
+from infinite_memory.index.base import Neighbours
 from infinite_memory.models import MemoryId
 
 MEANING_SHARE = 0.6  # of meaning against words in a hybrid recall; 0.5 to 0.7 are alike
@@ -28,6 +32,7 @@ class Candidate:
     """One memory that may answer, and what speaks for it.
 
     ``cosine`` is discounted for windows, and on the scale of the first space where it is of the second; None without a vector.
+    ``turn`` tells what was said beside it, where that is to count; ``is_short`` that it fits one window of the first model.
     """
 
     memory_id: MemoryId
@@ -38,6 +43,8 @@ class Candidate:
     exact_phrase: float = 0.0
     boosted: bool = False
     is_second: bool = False
+    turn: Neighbours | None = None
+    is_short: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +55,23 @@ class ScoreParts:
     words: float
     tag: float
     exact_phrase: float
+    conversation: float = 0.0
 
     @property
     def total(self) -> float:
         """The score itself."""
-        return round(self.meaning + self.words + self.tag + self.exact_phrase, 9)
+        return round(self.meaning + self.words + self.tag + self.exact_phrase + self.conversation, 9)
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What brings the candidates of one search to one scale: their best cosine and their best words, and what each kind weighs."""
+    """What brings the candidates of one search to one scale: their best cosine and their best words, what each kind weighs,
+    and what conversations add."""
 
     meaning_share: float
     cosine_unit: float
     words_unit: float
+    lifts: Mapping[MemoryId, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, candidates: Sequence[Candidate], meaning_share: float) -> Scale:
@@ -71,7 +81,19 @@ class Scale:
         words_unit = 0.0
         if best_words is not None and best_words.words > 0:
             words_unit = best_words.words * max(1.0, MIN_COVERAGE / max(best_words.coverage, 1e-6))
-        return cls(meaning_share, max(best_cosine, MIN_COSINE), words_unit)
+        scale = cls(meaning_share, max(best_cosine, MIN_COSINE), words_unit)
+        if not 0 < meaning_share < 1:
+            return scale
+        evidence = find_evidence(scale.to_spoken(candidates))
+        return dataclasses.replace(scale, lifts={one: found.lift for one, found in evidence.items()})
+
+    def to_spoken(self, candidates: Sequence[Candidate]) -> list[Spoken]:
+        """Return those of *candidates* that belong to a conversation, with what speaks for each alone."""
+        return [
+            Spoken(one.memory_id, one.turn, one.is_short, *self._near(one), sum(self._weighted(one)[:2]))
+            for one in candidates
+            if one.turn is not None
+        ]
 
     def parts(self, candidate: Candidate) -> ScoreParts:
         """Return the parts of a candidate's score."""
@@ -81,12 +103,23 @@ class Scale:
         """Return the sum of a candidate's parts."""
         return round(sum(self._weighted(candidate)), 9)
 
-    def _weighted(self, candidate: Candidate) -> tuple[float, float, float, float]:
+    def _near(self, candidate: Candidate) -> tuple[float, float]:
+        """Return how near a candidate is in meaning and in words, each as a share of the best."""
         meaning = max(0.0, candidate.cosine or 0.0) / self.cosine_unit
-        words = candidate.words / self.words_unit if self.words_unit else 0.0
+        return meaning, candidate.words / self.words_unit if self.words_unit else 0.0
+
+    def _weighted(self, candidate: Candidate) -> tuple[float, float, float, float, float]:
+        meaning, words = self._near(candidate)
         # A letter-for-letter match is of words: it counts wherever words do.
         letters = candidate.exact_phrase if self.meaning_share < 1 else 0.0
-        return self.meaning_share * meaning, (1 - self.meaning_share) * words, TAG_LIFT * candidate.boosted, letters
+        lift = self.lifts.get(candidate.memory_id, 0.0)
+        return (
+            self.meaning_share * meaning,
+            (1 - self.meaning_share) * words,
+            TAG_LIFT * candidate.boosted,
+            letters,
+            lift,
+        )
 
 
 def discounted(cosine: float, windows: int) -> float:

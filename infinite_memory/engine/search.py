@@ -132,8 +132,10 @@ class Searcher:
         second = None if vector is None else await self._second_question(asked.embedded, narrow, mode, notes)
         note = "; ".join(notes) or None
         reading = READ if vector is None else await self._embeddings.reading(asked.embedded)
+        # What else there is must not show, not even by the gaps that it leaves between turns (`seen`).
+        uses_turns = mode is Mode.HYBRID and vector is not None and wording is not None and seen is None
         return scopes, Search(
-            sidecar, text, vector, wording, asked.tag_keys, narrow, mode, second, note=note, reading=reading
+            sidecar, text, vector, wording, asked.tag_keys, narrow, mode, second, uses_turns, note=note, reading=reading
         )
 
     async def _second_question(self, text: str, narrow: Filter, mode: Mode, notes: list[str]) -> SecondQuestion | None:

@@ -2,7 +2,7 @@
 
 A summary (`jobs.consolidation`) holds the most central turns of a conversation as they were said, a turn on lines of its own. Where one
 of them is forgotten or edited, its lines go from the summary in the same request, and nothing else of it: the other turns may be gone
-but for the summary. One that a model wrote says things in its own words, so it is hidden whole, as by soft forgetting.
+but for the summary. One that a model wrote says things in its own words, so it goes whole, as the turn does: hidden, or removed for good.
 
 Only what names the turn among its ``sources`` is touched, so that nobody who forgets a memory of their own changes what they do not see:
 ids cannot be chosen. A summary that names none (of an older version, or of a very long conversation that a model wrote of) is touched
@@ -46,8 +46,13 @@ class SummaryQuotes:
     def __init__(self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock) -> None:
         self._access, self._store, self._index, self._scopes, self._clock = access, store, index, scopes, clock
 
-    async def cut(self, located: Located) -> None:
-        """Take the texts of *located* out of the summaries of their conversations.
+    async def cut(self, located: Located, hidden: Sequence[MemoryRecord], *, hard: bool) -> None:
+        """Take the texts of *located* out of the summaries of their conversations, and out of their earlier versions.
+
+        One of which nothing is left is hidden, or with *hard* removed for good.
+
+        Args:
+            hidden: Softly forgotten memories that name one of *located* as quoted.
 
         Raises:
             StoreError: they could not be read or written; then nothing else must be either.
@@ -55,32 +60,34 @@ class SummaryQuotes:
         every = frozenset(scope.scope_id for scope in self._scopes.all())
         where = Filter(scope_ids=every, tag_keys=frozenset({SUMMARY}))
         sidecar = await self._index.sidecar()
-        if not located or not await call(sidecar, lambda: sidecar.count(where)):
-            return
-        for batch in batches(located, BATCH):
+        is_any_live = await call(sidecar, lambda: sidecar.count(where))
+        for batch in batches(located if is_any_live or hidden else (), BATCH):
             turns = await self._store.fetch({one: located[one] for one in batch}, deleted=None)
+            said = [turn for turn in turns.values() if turn.source != SUMMARY]
+            await self._cut_all(hidden, said, hard=hard)
             by_conversation: dict[str, list[MemoryRecord]] = {}
-            for turn in turns.values():
-                if turn.conversation_id and turn.source != SUMMARY:
+            for turn in said if is_any_live else ():
+                if turn.conversation_id:
                     by_conversation.setdefault(turn.conversation_id, []).append(turn)
-            for conversation, said in by_conversation.items():
+            for conversation, turns_of_it in by_conversation.items():
                 narrow = dataclasses.replace(where, conversation_id=conversation)
                 for ids in batches(await call(sidecar, partial(list_ids, sidecar, narrow)), BATCH):
                     summaries = await self._store.fetch(await call(sidecar, partial(sidecar.locate, ids)))
-                    await self._cut_all([one for one in summaries.values() if one.memory_id not in located], said)
+                    kept = [one for one in summaries.values() if one.memory_id not in located]
+                    await self._cut_all(kept, turns_of_it, hard=hard)
 
-    async def _cut_all(self, summaries: Iterable[MemoryRecord], turns: Sequence[MemoryRecord]) -> None:
+    async def _cut_all(self, summaries: Iterable[MemoryRecord], turns: Sequence[MemoryRecord], *, hard: bool) -> None:
         for memory in summaries:
             summary: MemoryRecord | None = memory
             for _ in range(TRIES):
                 if summary is None or summary.source != SUMMARY:
                     break
                 try:
-                    await self._cut_one(summary, turns)
+                    await self._cut_one(summary, turns, hard=hard)
                     break
                 except MemoryChangedError:  # somebody edits it at this moment
                     located = {memory.memory_id: memory.scope_id}
-                    summary = (await self._store.fetch(located)).get(memory.memory_id)
+                    summary = (await self._store.fetch(located, deleted=None)).get(memory.memory_id)
 
     def _said(self, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Return those of *turns* that *summary* may say."""
@@ -92,7 +99,7 @@ class SummaryQuotes:
             return []
         return [turn for turn in turns if turn.scope_id == summary.scope_id]
 
-    async def _cut_one(self, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> None:
+    async def _cut_one(self, summary: MemoryRecord, turns: Sequence[MemoryRecord], *, hard: bool) -> None:
         turns = self._said(summary, turns)
         if not turns:
             await asyncio.sleep(0)  # there may be very many of them
@@ -101,17 +108,25 @@ class SummaryQuotes:
         text = await run_at_once_or_in_thread([summary.text, *texts], partial(without_turns, summary.text, texts))
         is_told = WRITTEN_BY in summary.metadata and any(turn.occurred_at <= summary.occurred_at for turn in turns)
         if is_told or not text:
-            await self._hide(summary)
+            await self._take_away(summary, hard=hard)
         elif text != summary.text:
             now = floor_to_millisecond(self._clock())
             hashed = await run_at_once_or_in_thread([text], partial(content_hash, text))
             changed = dataclasses.replace(summary, text=text, content_hash=hashed, embedding=None, updated_at=now)
-            await self._index.on_written([await self._store.replace(changed, revise=False)])
+            await self._store.remove_versions(summary.memory_id)
+            stored = await self._store.replace(changed, revise=False)
+            if stored.deleted_at is None:
+                await self._index.on_written([stored])
 
-    async def _hide(self, summary: MemoryRecord) -> None:
+    async def _take_away(self, summary: MemoryRecord, *, hard: bool) -> None:
         located = {summary.memory_id: summary.scope_id}
-        async with self._index.removing(located):
-            await self._store.soft_delete(located, floor_to_millisecond(self._clock()))
+        if hard:
+            async with self._index.removing(located):
+                await self._store.remove(located)
+            self._index.save_soon()
+        elif summary.deleted_at is None:
+            async with self._index.removing(located):
+                await self._store.soft_delete(located, floor_to_millisecond(self._clock()))
 
 
 def without_turns(text: str, turns: Iterable[str]) -> str:

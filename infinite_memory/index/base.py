@@ -11,7 +11,7 @@ import datetime as dt
 import enum
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from infinite_memory.models import Filter, IndexBatch, IndexRow, MemoryId, ScopeId
@@ -48,10 +48,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The memories said just before and just after one, in its conversation; None at either end."""
+    """The memories said just before and just after one, in its conversation; None at either end.
+
+    ``conversation`` tells the conversations of one index apart, and is nothing else.
+    """
 
     before: MemoryId | None
     after: MemoryId | None
+    conversation: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +161,11 @@ class VectorIndex(Protocol):
     def get_revisions(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, int]:
         """Return the revision at which memories are known; unknown ids are left out."""
 
-    def neighbours(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, Neighbours]:
-        """Return what was said before and after memories in their conversations; those without a conversation are left out."""
+    def neighbours(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> Mapping[MemoryId, Neighbours]:
+        """Return what was said before and after memories in their conversations.
+
+        Left out are those without a conversation, and those of one that has more than *max_turns* memories.
+        """
 
     def pending(self, limit: int) -> Sequence[MemoryId]:
         """List at most *limit* memories without a vector of the current space, oldest first."""

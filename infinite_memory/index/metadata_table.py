@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any
 
@@ -212,26 +212,35 @@ class MetadataTable:
         living: Slots = said[self._alive.values[said] & (scopes[said] == scopes[slot])]
         return living
 
-    def find_turns(self, memory_ids: Iterable[MemoryId]) -> tuple[set[MemoryId], Slots]:
-        """Return which of *memory_ids* are known, and the living slots of all their conversations, once each."""
-        asked = {memory_id: slot for memory_id in memory_ids if (slot := self.find(memory_id)) is not None}
-        slots = np.array(list(asked.values()), np.int64)
+    def find_turns(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> tuple[Slots, Slots]:
+        """Return the slots of those of *memory_ids* that are known, and the living slots of all their conversations, once each.
+
+        Conversations of more than *max_turns* are left out.
+        """
+        slots = np.array([slot for one in memory_ids if (slot := self.find(one)) is not None], np.int64)
         _, firsts = np.unique(self._conversations(slots), return_index=True)
         turns = [self._in_conversation(slot) for slot in slots[firsts].tolist()]
-        return set(asked), np.concatenate(turns) if turns else np.empty(0, np.int64)
+        short = [one for one in turns if max_turns is None or len(one) <= max_turns]
+        return slots, np.concatenate(short) if short else np.empty(0, np.int64)
 
-    def neighbours(self, asked: Set[MemoryId], slots: Slots) -> dict[MemoryId, Neighbours]:
+    def neighbours(self, asked: Slots, slots: Slots) -> dict[MemoryId, Neighbours]:
         """Return what was said before and after memories, of what `find_turns` returned; needs no lock."""
         order = tuple(self.column(name)[slots] for name in ("key", "occurred_ms", "conversation", "scope"))
         slots = slots[np.lexsort(order)]
-        ids, groups = to_ids(self.column("key")[slots]), self._conversations(slots).tolist()
-        neighbours: dict[MemoryId, Neighbours] = {}
-        for at, memory_id in enumerate(ids):
-            if memory_id in asked:
-                before = ids[at - 1] if at and groups[at - 1] == groups[at] else None
-                after = ids[at + 1] if at + 1 < len(ids) and groups[at + 1] == groups[at] else None
-                neighbours[memory_id] = Neighbours(before, after)
-        return neighbours
+        groups = self._conversations(slots)
+        places = np.flatnonzero(np.isin(slots, asked))
+        around = np.unique(np.concatenate([places - 1, places, places + 1]))
+        around = around[(around >= 0) & (around < len(slots))]
+        ids = dict(zip(around.tolist(), to_ids(self.column("key")[slots[around]]), strict=True))
+        named = dict(zip(around.tolist(), groups[around].tolist(), strict=True))
+
+        def beside(place: int, other: int) -> MemoryId | None:
+            return ids[other] if named.get(other) == named[place] else None
+
+        return {
+            ids[place]: Neighbours(beside(place, place - 1), beside(place, place + 1), str(named[place]))
+            for place in places.tolist()
+        }
 
     def _conversations(self, slots: Slots) -> NDArray[np.int64]:
         """Number the conversations of *slots*, over all scopes; -1 where there is none."""

@@ -50,7 +50,7 @@ class OfflineIndex:
         """Return the revisions of what was just written."""
         return {one: self._written[one].revision for one in memory_ids if one in self._written}
 
-    def neighbours(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, Neighbours]:
+    def neighbours(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> Mapping[MemoryId, Neighbours]:
         """Know of no conversation; what is written now is read again when the server answers."""
         return {}
 

@@ -251,6 +251,9 @@ class Store(Protocol):
             MemoryChangedError: it changed meanwhile; read it again.
         """
 
+    async def remove_versions(self, memory_id: MemoryId) -> None:
+        """Remove the earlier versions of a memory for good."""
+
     async def write_batch(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Add *new* memories and replace *changed* ones as `replace` with *revise* does: all of it or none, by one transaction.
 
@@ -318,6 +321,9 @@ class Store(Protocol):
         Args:
             pruned: Only those that were hidden as pruned, or only the others; None is both.
         """
+
+    async def hidden_quoting(self) -> dict[MemoryId, ScopeId]:
+        """List soft-deleted memories that name others as quoted (`id_keys.SOURCES`)."""
 
     async def list_deleted(
         self, scope_ids: Collection[ScopeId] | None, limit: int, before: Deletion | None = None

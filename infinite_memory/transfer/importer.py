@@ -3,7 +3,8 @@
 A memory gets the id that it had in our export, or one made from its origin's name for it. What has that id already, live or
 forgotten, is not touched; so importing twice adds nothing, and an import that was cut off is finished by doing it again.
 
-While one batch is written the next is embedded, so that the model never waits: an import goes at its speed.
+While one batch is written the next is embedded, so that the model never waits: an import goes at its speed. Texts of which one would take
+the model seconds are stored without a vector and embedded later.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
+from infinite_memory.engine.records import LONG_CHARS
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import (
     EmbeddingError,
@@ -318,9 +320,7 @@ class _Import:
     async def _keep(self, memories: list[MemoryRecord], read: int, progress: Progress | None) -> None:
         """Embed and store what is fresh of *read* entries; batches are embedded side by side and written one after the other."""
         if memories and not self._dry_run:
-            made: list[Embedding | None] = [None] * len(memories)
-            with contextlib.suppress(EmbeddingError):  # they are kept, and embedded later
-                made = list(await self._embeddings.embed_memories([embedded_text(one) for one in memories]))
+            made = await self._embed([embedded_text(one) for one in memories])
             whole = [dataclasses.replace(one, embedding=vectors) for one, vectors in zip(memories, made, strict=True)]
             async with self._writing:
                 await self._store.insert(whole)
@@ -329,6 +329,15 @@ class _Import:
         self._read += read
         if progress is not None:
             progress(self._read, 0)
+
+    async def _embed(self, texts: list[str]) -> list[Embedding | None]:
+        """Embed texts; long ones are embedded later, as those of `add` are, and all of them where the model fails."""
+        short = [text for text in texts if len(text) <= LONG_CHARS]
+        try:
+            made = iter(await self._embeddings.embed_memories(short) if short else [])
+        except EmbeddingError:
+            return [None] * len(texts)
+        return [next(made) if len(text) <= LONG_CHARS else None for text in texts]
 
 
 def _fault_of_scope(name: str) -> str | None:

@@ -46,7 +46,7 @@ def list_views(memory_id: str) -> dict[str, str]:
         "Memory, move": f"{one}/move", "Why": f"/page/why?q={question}&id={memory_id}", "Scopes": "/page/scopes",
         "Scope": "/page/scope?name=Orchard", "Duplicates": "/page/duplicates", "Backups and jobs": "/page/backups",
         "Health": "/page/health", "Tokens": "/page/tokens", "Import": "/page/import",
-        "Forget, by a tag": "/page/forget?tag=shelf:7&scope=Orchard",
+        "Forget, by a tag": "/page/forget?tag=shelf:7&scope=Orchard", "Forgotten": "/page/forgotten",
     }  # fmt: skip
 
 

@@ -6,7 +6,7 @@
 Printed for each size: wall clock (p50, p95) and CPU of an operation (daemon and client together, MongoDB's beside it, all on one
 core), the vector search alone with its recall@10 against an exact search, memory, how soon it is searchable after a start, how fast a
 lost sidecar comes back, the longest that others wait while it is saved; and in the end the growth from size to size, and what a
-thousand scopes cost beside one. `--report docs/performance.md` writes the page and its plot.
+thousand scopes cost beside one. Standard error says which step is under way. `--report docs/performance.md` writes the page and its plot.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
@@ -27,14 +28,24 @@ from scale_parts.operations import Asking  # noqa: E402
 from scale_parts.running import Cost, Running  # noqa: E402
 
 SCOPES = 1000
+BEGAN_AT = time.monotonic()
+
+
+def note(text: str) -> None:
+    """Say on standard error what is done now: each step takes minutes at a hundred thousand memories."""
+    print(f"{time.monotonic() - BEGAN_AT:6.0f} s  {text}", file=sys.stderr, flush=True)
 
 
 def measure_size(home: Path, corpus: Corpus, size: int, first: int, rounds: int) -> report.Size:
     """Grow the home from *first* to *size* memories and measure everything there."""
     made = report.Size(size)
+    note(f"{size:,} memories: storing")
     fill(home, corpus, first, size)
+    note(f"{size:,} memories: starts, saves and rebuilding")
     made.figures |= starting.measure(home, size)
+    note(f"{size:,} memories: vector search alone")
     made.found = list(vectors.measure(home, corpus, size))
+    note(f"{size:,} memories: operations")
     with Running(home, pinned=True) as running:
         running.until_searchable()
         for name, cost in Asking(size, rounds).run(running):
@@ -50,6 +61,7 @@ def measure_scopes(folder: Path, corpus: Corpus, size: int, rounds: int) -> dict
     """Ask ALL in a home of one scope and in one of a thousand."""
     costs: list[dict[str, Cost]] = []
     for scopes in (1, SCOPES):
+        note(f"{scopes:,} scopes")
         home = folder / f"scopes-{scopes}"
         fill(home, corpus, 0, size, scopes)
         with Running(home, pinned=True) as running:
@@ -74,6 +86,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.report and importlib.util.find_spec("matplotlib") is None:
         parser.error("--report draws a plot: install the extra first, pip install -e '.[bench]' (matplotlib)")
+    note("embedding 30,000 texts, unless the cache has them")
     corpus = Corpus(options.cache)
     folder = Path(tempfile.mkdtemp(prefix="scale-", dir=options.homes))
     sizes: list[report.Size] = []

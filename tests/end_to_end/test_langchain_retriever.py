@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
+from pydantic import ValidationError
 
 from infinite_memory import Memory
 from infinite_memory.adapters.langchain import InfiniteMemoryRetriever
@@ -61,3 +62,5 @@ def test_a_document_says_where_it_comes_from(kitchen: Memory) -> None:
 def test_what_a_search_takes_is_passed_on(kitchen: Memory) -> None:
     retriever = InfiniteMemoryRetriever(memory=kitchen, search_kwargs={"tags": ["none of them"]})
     assert asyncio.run(retriever.ainvoke("bread")) == []
+    with pytest.raises(ValidationError, match="min_confidence"):
+        InfiniteMemoryRetriever(memory=kitchen, min_confidence=0.9)

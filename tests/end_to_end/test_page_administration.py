@@ -91,7 +91,7 @@ def test_a_backup_is_made_verified_and_restored(page: Page, person: Window, stor
     page.get_by_role("link", name="Back", exact=True).click()
     expect(page.get_by_text("whole, verified")).to_be_visible()
     page.get_by_role("link", name="Restore").first.click()
-    expect(page.get_by_text("1 memory would be restored")).to_be_visible()
+    expect(page.get_by_text("1 memory would be restored").first).to_be_visible()
     person.check_accessible()
     assert memory.ask("get_memory", memory_id=memory_id)["status"] == "ERROR"
     page.get_by_role("button", name="Restore").click()

@@ -248,12 +248,16 @@ def test_removing_for_good_wants_to_be_sure(page: Page, person: Window, store: S
 def test_a_memory_of_last_march_is_found_by_words_of_time(page: Page, person: Window, store: Store) -> None:
     store("We planted the walnut", metadata={"timestamp": "2025-03-14T10:00:00Z"})
     store("We harvested the walnut", metadata={"timestamp": "2025-10-02T10:00:00Z"})
+    store("We watered the walnut", metadata={"timestamp": "2025-03-15"})  # a day alone
     page.get_by_text("Filter", exact=True).click()
     page.get_by_label("Time in words").fill("march 2025")
     results = page.locator("#results")
     expect(results.get_by_text("“march 2025” read as 2025-03-01 00:00")).to_be_visible()
     expect(results.get_by_text("We planted the walnut")).to_be_visible()
     expect(results.get_by_text("We harvested the walnut")).to_have_count(0)
+    expect(results.get_by_role("article").filter(has_text="watered").locator("time")).to_have_text(
+        re.compile("Mar 2025$")
+    )
     page.get_by_label("Time in words").fill("2025-03-14")
     expect(results.get_by_text("We planted the walnut")).to_be_visible()
     year = dt.datetime.now(dt.UTC).year

@@ -178,7 +178,7 @@ def test_every_view_fits_a_phone_and_the_dark(
     for options in ({"viewport": {"width": 320, "height": 640}}, {"color_scheme": "dark"}):
         with window(browser, person.url, storage_state=login[1], **options) as opened:
             for path in ("/", "/page/timeline", "/page/scopes", "/page/duplicates", "/page/backups", "/page/health",
-                         "/page/tokens", "/page/import", "/page/why?q=word", "/page/forget"):  # fmt: skip
+                         "/page/tokens", "/page/import", "/page/why?q=word", "/page/forget", "/page/forgotten"):  # fmt: skip
                 opened.open(path)
                 wide = opened.page.evaluate(
                     "document.documentElement.scrollWidth - document.documentElement.clientWidth"

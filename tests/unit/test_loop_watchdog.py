@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+
+import pytest
 
 from infinite_memory.loop_watchdog import MAX_HELD_S, LoopWatchdog, find_watchdog, run_watched, running
 
@@ -41,6 +44,15 @@ def test_a_command_that_takes_the_processor_in_its_last_turn_is_named() -> None:
 
     run_watched(work(), watchdog)
     assert [hold.commands for hold in watchdog.holds] == [("late_command",)]
+
+
+def test_what_holds_the_loop_up_while_the_program_starts_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "infinite_memory")
+    for start_s in (3600.0, 0.0):
+        watchdog = LoopWatchdog(start_s)
+        watchdog.turn_ended(MAX_HELD_S * 2, MAX_HELD_S * 2)
+        assert watchdog.count == 1
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
 
 
 def test_work_in_a_thread_and_waiting_hold_up_nobody() -> None:

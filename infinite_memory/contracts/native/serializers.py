@@ -66,7 +66,7 @@ def serialize_match(engine: Engine, match: Match) -> Json:
 
 
 def serialize_explanation(explanation: Explanation) -> Json:
-    """Write the parts of a score; ``meaning``, ``words``, ``tag`` and ``exact_phrase`` add up to ``score``."""
+    """Write the parts of a score; ``meaning``, ``words``, ``tag``, ``exact_phrase`` and ``conversation`` add up to ``score``."""
     parts = explanation.parts
     reply: Json = {
         "score": parts.total,
@@ -75,6 +75,7 @@ def serialize_explanation(explanation: Explanation) -> Json:
         "by_word": {word: round(part, 9) for word, part in explanation.by_word.items()},
         "tag": parts.tag,
         "exact_phrase": parts.exact_phrase,
+        "conversation": round(parts.conversation, 9),
         "rank": explanation.rank,
     }
     if explanation.cosine is not None:

@@ -243,18 +243,20 @@ class MilvusIndex:
         """Return the revision at which memories are known; unknown ids are left out."""
         return {one: known.revision for one, known in self._find(list(memory_ids)).items()}
 
-    def neighbours(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, Neighbours]:
-        """Return what was said before and after memories in their conversations."""
+    def neighbours(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> Mapping[MemoryId, Neighbours]:
+        """Return what was said before and after memories in their conversations; see `VectorIndex.neighbours`."""
         asked = {one: known for one, known in self._find(list(memory_ids)).items() if known.conversation}
         turns: dict[tuple[str, str], list[tuple[int, MemoryId]]] = defaultdict(list)
         for known in self._said({one.conversation for one in asked.values()}, {one.scope_id for one in asked.values()}):
             turns[known.scope_id, known.conversation].append((known.occurred_ms, known.memory_id))
         beside: dict[MemoryId, Neighbours] = {}
-        for conversation in turns.values():
+        for named, conversation in turns.items():
+            if max_turns is not None and len(conversation) > max_turns:
+                continue
             ordered = [None, *(one for _, one in sorted(conversation)), None]
             for before, memory_id, after in zip(ordered, ordered[1:], ordered[2:], strict=False):
                 if memory_id in asked:
-                    beside[memory_id] = Neighbours(before, after)
+                    beside[memory_id] = Neighbours(before, after, "/".join(named))
         return beside
 
     def _said(self, conversations: Iterable[str], scope_ids: Iterable[ScopeId]) -> Iterator[Known]:

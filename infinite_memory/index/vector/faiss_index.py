@@ -292,11 +292,11 @@ class FaissIndex:
         with self._lock:
             return int(np.count_nonzero(self._metadata.alive() & (self._metadata.column("windows") == 0)))
 
-    def neighbours(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, Neighbours]:
-        """Return what was said before and after memories in their conversations."""
+    def neighbours(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> Mapping[MemoryId, Neighbours]:
+        """Return what was said before and after memories in their conversations; see `VectorIndex.neighbours`."""
         with self._lock:
             metadata = self._metadata
-            asked, slots = metadata.find_turns(memory_ids)
+            asked, slots = metadata.find_turns(memory_ids, max_turns)
         return metadata.neighbours(asked, slots)
 
     def tags(self, start: int, limit: int) -> Sequence[str]:

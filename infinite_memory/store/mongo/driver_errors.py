@@ -53,7 +53,9 @@ def translate(exc: Exception, hint: str) -> InfiniteMemoryError:
     if code in _TOO_LARGE or isinstance(exc, _NOT_STORABLE):
         return InvalidRequestError("", f"MongoDB cannot hold this: {_short(exc)}")
     if code in _LOGIN_CODES:
-        return StoreError(f"MongoDB refused the login or the right to do this ({_short(exc)}); check mongodb.uri")
+        return StoreError(
+            f"MongoDB refused the login or the right to do this ({_short(exc)}); check mongodb.uri; it needs readWrite on its database"
+        )
     if code == _DISK_FULL:
         return StoreError(f"MongoDB's disk is full ({_short(exc)}); free some space")
     return StoreError(f"MongoDB failed: {_short(exc)}")
@@ -83,5 +85,6 @@ def _is_unavailable(exc: Exception) -> bool:
 def _short(exc: Exception) -> str:
     """Give the first sentence of a driver's message, which may go on for pages about its view of the servers."""
     text = redacted(" ".join(str(exc).split()))  # before it is cut: a part of a secret would not be known
-    text = text.split(", Timeout: ")[0].split(" (configured timeouts")[0].split(", full error: ")[0]
+    for beyond in (", Timeout: ", " (configured timeouts", ", full error: ", " to execute command "):
+        text = text.partition(beyond)[0]
     return text if len(text) <= 200 else text[:200] + "…"

@@ -33,6 +33,7 @@ from infinite_memory.models import IndexBatch, MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.base import UNKNOWN_REVISION, Deletion, Located, Version
 from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind
 from infinite_memory.store.document_fields import is_int
+from infinite_memory.store.id_keys import SOURCES
 from infinite_memory.store.mongo import mapping, row_documents, schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import Document
@@ -111,7 +112,12 @@ class MemoryReader:
             query["pruned"] = True if pruned else {"$ne": True}
         if before is not None:
             query["deleted_at"] = {"$lt": before}
+        return await self._list_ids(query, scope_ids)
 
+    async def hidden_quoting(self) -> dict[MemoryId, ScopeId]:
+        return await self._list_ids({"live": False, f"metadata.{SOURCES}": {"$exists": True}}, None)
+
+    async def _list_ids(self, query: Document, scope_ids: Collection[ScopeId] | None) -> dict[MemoryId, ScopeId]:
         async def look(scope_id: ScopeId) -> dict[MemoryId, ScopeId]:
             async with self._connection.operation(factor=4) as database:
                 found = get_collection(database, scope_id).find(query, {"_id": 1})

@@ -73,6 +73,10 @@ class MemoryWriter:
             await compare_and_swap(database, memory, mapping.to_document(after), revise=revise)
         return after
 
+    async def remove_versions(self, memory_id: MemoryId) -> None:
+        async with self._connection.operation() as database:
+            await database[schema.REVISIONS].delete_many({"memory_id": mapping.object_id(memory_id)})
+
     async def write_batch(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         if self.polled:
             return await self._write_or_undo(new, changed)

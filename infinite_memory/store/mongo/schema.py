@@ -31,6 +31,7 @@ from infinite_memory import __version__
 from infinite_memory.errors import SchemaTooNewError
 from infinite_memory.models import fold, tag_keys
 from infinite_memory.store.document_fields import DocumentKind, is_instant
+from infinite_memory.store.id_keys import SOURCES
 from infinite_memory.store.set_aside import SetAside
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
 
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 """Rises when `memory_indexes` change; scopes made before get the new ones when a store connects."""
 
 PREFIX = "mem_"
@@ -78,7 +79,8 @@ def memory_indexes(*, polled: bool) -> list[IndexModel]:
     """List the indexes of a scope's collection.
 
     The first answers counts and versions without reading a document, and pages through live memories in the order of ids. The
-    second names an agent's memories without reading one; memories of no agent cost it nothing.
+    second names an agent's memories without reading one; memories of no agent cost it nothing. The third names hidden memories by what
+    they quote; others cost it nothing.
     """
     agents = ("owners.agent_id", "owners.user_id", "live", "status", "_id")
     indexes = [
@@ -87,6 +89,11 @@ def memory_indexes(*, polled: bool) -> list[IndexModel]:
             [(agent, ASCENDING) for agent in agents],
             name="agents",
             partialFilterExpression={"owners.agent_id": {"$exists": True}},
+        ),
+        IndexModel(
+            [(f"metadata.{SOURCES}", ASCENDING)],
+            name="hidden_sources",
+            partialFilterExpression={"live": False, f"metadata.{SOURCES}": {"$exists": True}},
         ),
     ]
     if polled:

@@ -216,6 +216,9 @@ class MongoStore(Store):
     async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
         return await self._writer.replace(memory, revise=revise)
 
+    async def remove_versions(self, memory_id: MemoryId) -> None:
+        await self._writer.remove_versions(memory_id)
+
     async def write_batch(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         return await self._writer.write_batch(new, changed)
 
@@ -263,6 +266,9 @@ class MongoStore(Store):
         self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None, *, pruned: bool | None = None
     ) -> dict[MemoryId, ScopeId]:
         return await self._reader.deleted_ids(scope_ids, before, pruned=pruned)
+
+    async def hidden_quoting(self) -> dict[MemoryId, ScopeId]:
+        return await self._reader.hidden_quoting()
 
     async def list_deleted(
         self, scope_ids: Collection[ScopeId] | None, limit: int, before: Deletion | None = None

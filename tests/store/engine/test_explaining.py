@@ -16,7 +16,7 @@ from tests.store.lifecycle.conftest import Open
 
 __all__ = ["cross_encoder"]
 
-PARTS = ("meaning", "words", "tag", "exact_phrase")
+PARTS = ("meaning", "words", "tag", "exact_phrase", "conversation")
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "text", "fuzzy"])
@@ -54,6 +54,25 @@ def test_words_are_named_as_they_were_asked_for(open_memory: Open) -> None:
             assert set(first["by_word"]) == {"growing", "tomatoes", "rosa"}
             assert first["tag"] > 0  # the question names the tag
             assert reply["results"][1]["explain"]["tag"] == 0
+
+    run(work())
+
+
+def test_an_answer_is_found_by_what_was_said_before_it(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            talk = ["Where did you go on your holiday in June?", "To Brest, with the whole family.", "Lovely!"]
+            stored = [
+                await memory.store(text, tags=["session:1"], timestamp=f"2026-07-01T10:00:0{number}Z")
+                for number, text in enumerate(talk)
+            ]
+            alone = await memory.store("To Brest, with the whole family, says the letter.")
+            for mode, counts in (("hybrid", True), ("semantic", False), ("text", False)):
+                query = "where did they go on holiday in June"
+                reply = await memory.ok("retrieve_memory", query=query, mode=mode, top_k=10, explain=True)
+                told = {result["memory_id"]: result["explain"]["conversation"] for result in reply["results"]}
+                assert (told.get(stored[1], 0) > 0) is counts
+                assert told.get(alone, 0) == 0
 
     run(work())
 

@@ -227,3 +227,56 @@ def test_a_scope_that_comes_back_beside_itself_is_forgotten_in_its_summaries_too
             assert len((await memory.ok("search_by_scope", scope="Work"))["results"]) == 3
 
     run(work())
+
+
+async def summed_up(memory: Memory, turn: str, text: str) -> str:
+    """Store a summary that says a turn; returns its id."""
+    about = {"conversation_id": "s1", "tags": ["summary"], "source": "summary", "sources": [turn]}
+    return await memory.store(text, "Work", **about)
+
+
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+@pytest.mark.parametrize("written", [{}, {"written_by": "small"}])
+def test_a_summary_of_which_nothing_is_left_goes_as_its_turn_does(
+    open_memory: Open, mode: str, written: dict[str, str]
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, _ = await quoted(memory)
+            summary = await summed_up(memory, turn, SECRET)
+            await memory.ok("update_memory", memory_id=summary, metadata=written | {"seen": True})
+            await memory.ok("delete_memory", target={"memory_id": turn}, forget_mode=mode)
+            assert not await is_there(memory, summary)
+            back = await memory.ask("restore_memory", memory_id=summary)
+            assert back["status"] == ("OK" if mode == "soft" else "ERROR")
+
+    run(work())
+
+
+def test_what_was_forgotten_is_in_no_earlier_version_of_a_summary(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, _ = await quoted(memory)
+            summary = await summed_up(memory, turn, f"{SECRET}\nThe tea is in the tin.")
+            await memory.ok("update_memory", memory_id=summary, tags=["summary", "kept"])
+            await memory.ok("delete_memory", target={"memory_id": turn})
+            told = await memory.ok("get_memory", memory_id=summary)
+            assert told["memory"]["text"] == "The tea is in the tin."
+            assert SECRET not in str(told)
+
+    run(work())
+
+
+def test_what_is_hidden_says_nothing_forgotten_when_it_comes_back(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, digest = await quoted(memory)
+            summary = await summed_up(memory, turn, f"{SECRET}\nThe tea is in the tin.")
+            for hidden in (digest, summary):
+                await memory.ok("delete_memory", target={"memory_id": hidden})
+            await memory.ok("delete_memory", target={"memory_id": turn}, forget_mode="hard")
+            back = await memory.ok("restore_memory", memory_id=summary)
+            assert back["memory"]["text"] == "The tea is in the tin."
+            assert (await memory.ask("restore_memory", memory_id=digest))["error_code"] == "NOT_FOUND"
+
+    run(work())

@@ -339,7 +339,8 @@ def test_a_configured_model_writes_the_summary(open_memory: Open) -> None:
                 assert len(await texts(memory)) == 13
                 await memory.ok("delete_memory", target={"query": "saying 3"}, forget_mode="hard")
                 assert (await memory.ok("search_by_tag", tag="summary"))["results"] == []
-                await memory.ok("restore_memory", memory_id=summary["memory_id"])
+                gone = await memory.ask("restore_memory", memory_id=summary["memory_id"])
+                assert gone["error_code"] == "NOT_FOUND"
 
     run(work())
 

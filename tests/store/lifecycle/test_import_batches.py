@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from infinite_memory.engine.records import LONG_CHARS
 from infinite_memory.errors import StoreUnavailableError
 from infinite_memory.models import MemoryRecord
 from infinite_memory.transfer.entry_reader import BATCH
@@ -71,6 +72,26 @@ def test_a_large_import_is_whole_and_tells_how_far_it_is(open_memory: Open, tmp_
             assert await memory.services.index.count_pending() == 0
             reply = await memory.ok("retrieve_memory", query="shelf 333 holds a jar", scope="Cellar", top_k=3)
             assert reply["results"][0]["text"].startswith("shelf 333 ")
+
+    run(work())
+
+
+def test_a_long_text_is_stored_at_once_and_embedded_later(open_memory: Open, tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    texts = ["shelf 1 holds a jar", "jar " * (LONG_CHARS // 4) + "jar", "shelf 2 holds a jar"]
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            stored: dict[str, bool] = {}
+
+            class Noting(Watched):
+                async def insert(self, memories: Sequence[MemoryRecord]) -> None:
+                    stored.update((one.text[:7], one.embedding is not None) for one in memories)
+                    await super().insert(memories)
+
+            done = await importer_of(memory, store=Noting(memory)).import_path(file)
+            assert (done.added, stored) == (3, {"shelf 1": True, "jar jar": False, "shelf 2": True})
 
     run(work())
 

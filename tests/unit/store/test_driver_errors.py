@@ -60,3 +60,11 @@ def test_only_errors_of_the_driver_are_translated() -> None:
     with pytest.raises(StoreUnavailableError) as caught, translated("start it"):
         raise errors.AutoReconnect("lost")
     assert isinstance(caught.value.__cause__, errors.AutoReconnect)
+
+
+def test_a_right_that_is_missing_is_named_without_the_command_that_wanted_it() -> None:
+    said = 'not authorized on infinite_memory to execute command { insert: "scopes", lsid: { id: UUID("4b5e") } }'
+    message = str(translate(errors.OperationFailure(said, 13), ""))
+    assert "not authorized on infinite_memory" in message
+    assert "readWrite" in message
+    assert "lsid" not in message

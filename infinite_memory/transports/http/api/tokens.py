@@ -75,7 +75,7 @@ class _NamesField(Field):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ExpiryField(InstantField):
+class ExpiryField(InstantField):
     """An instant, or how long from now: 12h, 30d, 4w."""
 
     now: dt.datetime
@@ -84,7 +84,13 @@ class _ExpiryField(InstantField):
         found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
         if found is not None:
             return self.now + dt.timedelta(**{_UNITS[found[2]]: int(found[1])})
-        return super(_ExpiryField, self).parse(value, path, checking)
+        try:
+            return super(ExpiryField, self).parse(value, path, checking)
+        except InvalidRequestError as exc:
+            said = str(exc).removeprefix(f"{path}: ")
+            raise InvalidRequestError(
+                path, f"{said}; or how long from now in hours, days or weeks: 12h, 30d, 4w"
+            ) from None
 
 
 _TOKEN_ID = TextField(name="token_id", about="Id of the token, or the token itself", required=True, limit="query_chars")
@@ -136,7 +142,7 @@ async def _made(engine: Engine, given: Mapping[str, Any], checking: ValidationCo
             _NamesField(name="users", about="Users it is bound to", one=users),
             _NamesField(name="scopes", about="Scopes it is bound to", one=scopes),
             FlagField(name="read_only", about="Whether it only reads", default=False),
-            _ExpiryField(name="expires", about="When it stops to work", now=now),
+            ExpiryField(name="expires", about="When it stops to work", now=now),
         ),
         given, "", checking,
     )  # fmt: skip

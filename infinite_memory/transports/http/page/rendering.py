@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import mimetypes
+import re
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -55,7 +56,9 @@ class Templates:
             trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self._environment.globals["asset"] = assets.address
-        self._environment.filters |= {"instant": format_local, "size": format_size, "count": format_count}
+        self._environment.filters |= {
+            "instant": format_local, "size": format_size, "count": format_count, "without_midnight": leave_out_midnight,
+        }  # fmt: skip
 
     def render(self, name: str, **values: Any) -> str:
         """Fill a template in."""
@@ -67,6 +70,11 @@ def format_local(instant: str | None, zone: ZoneInfo) -> str:
     if not instant:
         return ""
     return f"{dt.datetime.fromisoformat(instant).astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+def leave_out_midnight(written: str) -> str:
+    """Return an instant as it is shown, without a midnight behind its day: that of a memory of which only the day is known."""
+    return re.sub(r",? 00:00$", "", written)
 
 
 def format_size(size: float) -> str:

@@ -462,6 +462,21 @@ def test_neighbours_are_what_was_said_before_and_after(make: Make) -> None:
     }
 
 
+def test_neighbours_tell_conversations_apart_and_leave_long_ones_out(make: Make) -> None:
+    index = make(
+        make_row(number, second=number, scope=scope, conversation_id=name)
+        for number, scope, name in [(1, 0, "a"), (2, 0, "a"), (3, 0, "a"), (4, 0, "b"), (5, 1, "a")]
+    )
+    named = {one: beside.conversation for one, beside in index.neighbours(ids(1, 3, 4, 5)).items()}
+    assert named[memory_id(1)] == named[memory_id(3)]
+    assert len(set(named.values())) == 3
+    assert index.neighbours(ids(1, 4, 5), 2) == {
+        memory_id(4): Neighbours(None, None),
+        memory_id(5): Neighbours(None, None),
+    }
+    assert len(index.neighbours(ids(1, 2, 3), 3)) == 3
+
+
 def test_memories_without_usable_vectors_are_pending_oldest_first(make: Make) -> None:
     bad = [np.full((1, DIM), 1e6, np.float32), np.full((1, DIM), np.nan, np.float32), unit_vectors(1, 1, DIM * 2)]
     index = make(

@@ -19,6 +19,8 @@ Json = dict[str, Any]
 FREE_BYTES = 500 * 1024 * 1024  # with less the doctor worries, too
 MIB = 1 << 20
 LIST = "/page/health"
+TITLES = {"mongodb": "database", "sidecar": "index files", "index": "index and database"}
+"""How a check is called where its own name is a word of ours."""
 REMEDIES = {
     "mongodb": "Look into the log; `infinite-memory doctor` says more. A server of your own is named by mongodb.uri.",
     "model": "`infinite-memory setup` makes the model ready. Memories are stored meanwhile and embedded later.",
@@ -67,7 +69,12 @@ async def reindex(visit: Visit) -> Response:
 
 
 def _check(name: str, fault: str | None, good: str) -> Json:
-    return {"name": name, "ok": fault is None, "says": fault or good, "remedy": REMEDIES.get(name) if fault else None}
+    return {
+        "name": TITLES.get(name, name),
+        "ok": fault is None,
+        "says": fault or good,
+        "remedy": REMEDIES.get(name) if fault else None,
+    }
 
 
 def _check_figures(stats: Json, status: Json) -> list[Json]:

@@ -27,7 +27,13 @@ MAX_RESULTS = 200
 CANDIDATES = 5  # memories among which one is picked by its words
 MAX_CHARS = 40_000  # of all texts of a page
 A_DAY = dt.timedelta(days=1)
-PARTS = (("meaning", "meaning"), ("words", "words"), ("tag", "tag"), ("exact_phrase", "exact phrase"))
+PARTS = (
+    ("meaning", "meaning"),
+    ("words", "words"),
+    ("tag", "tag"),
+    ("exact_phrase", "exact phrase"),
+    ("conversation", "conversation"),
+)
 
 
 _SAYS = {
@@ -35,6 +41,7 @@ _SAYS = {
     "words": "it has words of the question",
     "tag": "the question names one of its tags",
     "exact_phrase": "it says the question letter for letter",
+    "conversation": "its conversation is about the question",
 }
 """What stands for a part of a score that is more than nothing."""
 
@@ -209,8 +216,13 @@ def to_parts(explain: Json) -> Json:
     rows = [(label, explain[name]) for name, label in PARTS]
     words = sorted(explain.get("by_word", {}).items(), key=lambda pair: -pair[1])
     beside = [(name.replace("_", " "), explain[name]) for name in ("rank", "cosine", "rerank_score") if name in explain]
-    return {"score": explain["score"], "rows": rows, "words": words, "beside": beside, "says": [
-        says for name, says in _SAYS.items() if explain.get(name, 0) > 0]}  # fmt: skip
+    named = ", ".join(f"\u2068{word}\u2069" for word, _ in words)  # each keeps its own direction of writing
+    says = [
+        says + (f" ({named})" if name == "words" and named else "")
+        for name, says in _SAYS.items()
+        if explain.get(name, 0) > 0
+    ]
+    return {"score": explain["score"], "rows": rows, "words": words, "beside": beside, "says": says}
 
 
 def _with_parts(result: Json) -> Json:
