@@ -39,11 +39,13 @@ from tests.processes import Installation, until  # noqa: E402
 EVENTS = ("UserPromptSubmit", "Stop")
 BUDGETS = (200, 600, 1500)
 OWN = ROOT / "tests" / "data" / "recall" / "identifiers-11.json"
+PAUSE_S = 0.2  # turns are seconds apart: what one hook left to the daemon is done when the next one runs
 UNRELATED_SEEDS = range(5, 10)  # a hundred prompts each
 
 
 def seconds(command: list[str], environ: dict[str, str], data: bytes) -> float:
-    """Return how long a process takes, from its start to its end."""
+    """Return how long a process takes, from its start to its end; after a pause."""
+    time.sleep(PAUSE_S)
     begin = time.perf_counter()
     subprocess.run(command, env=environ, input=data, capture_output=True, check=True)
     return time.perf_counter() - begin

@@ -150,14 +150,15 @@ def test_every_event_of_cursor_keeps_the_contract(memory: Installation) -> None:
 
 
 def test_what_is_said_in_cursor_during_a_pause_is_written_nowhere(memory: Installation) -> None:
-    session = new_session(memory, "cursor-paused")
+    session, spool = new_session(memory, "cursor-paused"), memory.home / "hooks" / "spool"
+    until(lambda: not list(spool.iterdir()), "what other sessions said is read")
     assert memory.command("capture", "pause").returncode == 0
     try:
         event = cursor_event(session, "beforeSubmitPrompt", prompt="Nobody may know of the melon.")
         assert run_event(memory, "cursor", session, "beforeSubmitPrompt", event) is None
     finally:
         assert memory.command("capture", "resume").returncode == 0
-    assert not list((memory.home / "hooks" / "spool").iterdir())
+    assert not list(spool.iterdir())
     assert stored(memory, session) == []
 
 
