@@ -300,7 +300,8 @@ def test_a_daemon_that_dies_while_a_hook_speaks_to_it_is_replaced(memory: Instal
     assert hook.stdin is not None
     hook.stdin.write(json.dumps(session.event("Stop")).encode())
     hook.stdin.close()
-    time.sleep(0.3)
+    until(lambda: list((memory.home / "hooks" / "spool").glob("*.json")), "the event is written")
+    time.sleep(0.1)
     os.kill(pid, signal.SIGKILL)
     assert hook.wait() == 0
     assert len(wait_for(memory, session, 2)) == 2
@@ -308,7 +309,7 @@ def test_a_daemon_that_dies_while_a_hook_speaks_to_it_is_replaced(memory: Instal
 
 def test_what_could_not_be_stored_is_tried_again_without_another_event(tmp_path: Path) -> None:
     need_parts()
-    with Installation(tmp_path / "home", {"INFINITE_MEMORY_MONGODB__TIMEOUT_S": "1"}) as memory:
+    with Installation(tmp_path / "home", {"INFINITE_MEMORY_MONGODB__TIMEOUT_S": "4"}) as memory:
         assert memory.call("store_memory", content="warm", scope="Other")["status"] == "OK"
         mongod = memory.mongod_pid()
         assert mongod is not None
@@ -317,7 +318,7 @@ def test_what_could_not_be_stored_is_tried_again_without_another_event(tmp_path:
         with stopped(mongod):
             session.run(memory, "Stop")
             until(lambda: any(one["failing_since"] for one in last_events(memory.home)), "the capture fails")
-        assert len(wait_for(memory, session, 2)) == 2
+        assert len(wait_for(memory, session, 2, nudges=False)) == 2
 
 
 def test_hooks_that_are_killed_at_any_moment_lose_and_double_nothing(memory: Installation) -> None:

@@ -177,10 +177,10 @@ def test_why_tells_the_parts_and_what_kept_a_memory_out(shared: Installation) ->
     second = remember(shared, "Invoices go to the tax office", "--scope", "Why")
     query = "where is the kettle"
     lines = columns(shared.command("why", query, "--scope", "Why").stdout)
-    assert [line[6] for line in lines] == [first, second]
-    score, *parts = map(float, lines[0][:5])
+    assert [line[7] for line in lines] == [first, second]
+    score, *parts = map(float, lines[0][:6])
     assert sum(parts) == pytest.approx(score, abs=0.003)
-    assert lines[0][5].startswith("kettle ")
+    assert lines[0][6].startswith("kettle ")
     assert "number 2" in shared.command("why", query, second, "--scope", "Why", "-n", "1").stdout
     assert "tags" in shared.command("why", query, second, "--scope", "Why", "--tag", "nothing").stdout
     unknown = shared.command("why", query, "0" * 24)
