@@ -90,7 +90,7 @@ class Engine:
             settings=config.recall, reranker=services.reranker,
         )  # fmt: skip
         quotations = Quotations(
-            store=store, index=index, scopes=scopes, listeners=services.quotation_listeners,
+            store=store, index=index, listeners=services.quotation_listeners,
             summaries=SummaryQuotes(access=access, store=store, index=index, scopes=scopes, clock=clock),
         )  # fmt: skip
         upserts = Upserts(

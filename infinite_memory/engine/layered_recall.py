@@ -97,7 +97,8 @@ class LayeredRecall:
         )
 
     async def most_important(self, scope: str, limit: int, where: Filter | None = None) -> list[Weighed]:
-        """List the memories of a scope that pass *where* by falling importance as of now, equal ones newer first.
+        """List the memories of a scope that pass *where* by falling importance as of now, equal ones newer first; fewer than *limit*
+        where their texts fill a page.
 
         Raises:
             ScopeNotFoundError: the scope does not exist or is archived.
@@ -106,8 +107,8 @@ class LayeredRecall:
         _, narrow = await self._access.resolve(ScopedFilter((scope,), where or Filter()))
         now = self._clock()
         ordered = await self._heaviest(sidecar, narrow, limit, now)
-        memories = await self._access.read(sidecar, ordered)
-        return [Weighed(memories[one], importance_now(memories[one], now)) for one in ordered if one in memories]
+        memories, _ = await self._access.read_page(sidecar, ordered)
+        return [Weighed(memory, importance_now(memory, now)) for memory in memories.values()]
 
     async def _heaviest(self, sidecar: VectorIndex, where: Filter, limit: int, now: dt.datetime) -> list[MemoryId]:
         return await self._searcher.maybe_in_thread(sidecar, lambda: sidecar.top_by_weight(where, limit, decay_at(now)))

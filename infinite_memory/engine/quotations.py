@@ -11,23 +11,19 @@ memory, and one that was edited is the user's own.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from functools import partial
 
-from infinite_memory.engine.summary_quotes import SUMMARY, SummaryQuotes
-from infinite_memory.index.base import VectorIndex, call
-from infinite_memory.index.listing import batches, list_ids
+from infinite_memory.engine.summary_quotes import SummaryQuotes, get_sources
+from infinite_memory.index.listing import batches
 from infinite_memory.index.sync import IndexSync
-from infinite_memory.models import Filter, MemoryId, MemoryRecord, ScopeId
+from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.base import Located, Store
-from infinite_memory.store.id_keys import DIGEST, KEY, SOURCES, IdKeys
-from infinite_memory.store.scope_cache import ScopeCache
+from infinite_memory.store.id_keys import DIGEST, KEY, IdKeys
 
 __all__ = ["DIGEST", "KEY", "Listeners", "Quotations", "get_sources", "to_content"]
 
 BATCH = 100  # documents read at a time: each may be a megabyte
-MAX_CONVERSATIONS = 50  # are looked up one by one; of more all digests are looked at
+NAMED = 1000  # memories whose quotations are asked for at once
 
 Listeners = list[Callable[[Sequence[MemoryRecord]], None]]
 """Called with the digests that were removed for what they quoted."""
@@ -36,11 +32,8 @@ Listeners = list[Callable[[Sequence[MemoryRecord]], None]]
 class Quotations:
     """Removes what quotes a memory."""
 
-    def __init__(
-        self, *, store: Store, index: IndexSync, scopes: ScopeCache, summaries: SummaryQuotes, listeners: Listeners
-    ) -> None:
-        self._store, self._index, self._scopes, self._listeners = store, index, scopes, listeners
-        self._summaries = summaries
+    def __init__(self, *, store: Store, index: IndexSync, summaries: SummaryQuotes, listeners: Listeners) -> None:
+        self._store, self._index, self._summaries, self._listeners = store, index, summaries, listeners
 
     async def remove(self, located: Located, *, hard: bool) -> list[MemoryRecord]:
         """Remove the digests that quote one of *located*, hidden ones too, and return them; `report` tells whoever made them.
@@ -52,24 +45,20 @@ class Quotations:
         """
         if not located:
             return []
-        wanted = frozenset(located)
-        hidden = [one async for one in self._hidden() if not wanted.isdisjoint(get_sources(one))]
-        await self._summaries.cut(located, [one for one in hidden if one.memory_id not in wanted], hard=hard)
-        quoting = {one.memory_id: one for one in await self.keep_digests(hidden)}
-        sidecar = await self._index.sidecar()
-        is_any_live = await call(sidecar, lambda: sidecar.count(self._digests()))
-        for ids in batches(await self._candidates(sidecar, located) if is_any_live else (), BATCH):
-            found = await self._store.fetch(await call(sidecar, partial(sidecar.locate, ids)))
-            digests = await self.keep_digests(found.values())
-            quoting |= {one.memory_id: one for one in digests if not wanted.isdisjoint(get_sources(one))}
-        quoting = {one: memory for one, memory in quoting.items() if one not in wanted}
-        if not quoting:
+        await self._summaries.cut_unnamed(located, hard=hard)
+        going: dict[MemoryId, MemoryRecord] = {}
+        for named in batches(located, NAMED):
+            quoting = await self._store.find_quoting(named)
+            async for some in self._read({one: quoting[one] for one in quoting if one not in located}):
+                await self._summaries.cut(some, located, hard=hard)
+                going |= {one.memory_id: one for one in await self.keep_digests(some)}
+        if not going:
             return []
-        going = {one: memory.scope_id for one, memory in quoting.items()}
-        async with self._index.removing(going):
-            await self._store.remove(going)
+        places = {one: memory.scope_id for one, memory in going.items()}
+        async with self._index.removing(places):
+            await self._store.remove(places)
         self._index.save_soon()
-        return list(quoting.values())
+        return list(going.values())
 
     async def remove_of_scope(self, scope_id: ScopeId, *, hard: bool) -> list[MemoryRecord]:
         """Remove what quotes a memory of a scope that goes as a whole, and stands in another one, as `remove` does.
@@ -77,23 +66,11 @@ class Quotations:
         Raises:
             StoreError: as in `remove`.
         """
-        every = frozenset(scope.scope_id for scope in self._scopes.all())
-        sidecar = await self._index.sidecar()
-        conversations: set[str] = set()
-        for kind in (DIGEST, SUMMARY):
-            elsewhere = Filter(scope_ids=every - {scope_id}, tag_keys=frozenset({kind}))
-            for ids in batches(await call(sidecar, partial(list_ids, sidecar, elsewhere)), BATCH):
-                found = await self._store.fetch(await call(sidecar, partial(sidecar.locate, ids)))
-                conversations |= {memory.conversation_id for memory in found.values() if memory.conversation_id}
+        quoting = await self._store.find_quoting(None)
         quoted: dict[MemoryId, ScopeId] = {}
-        for conversation in sorted(conversations):
-            where = Filter(scope_ids=frozenset({scope_id}), conversation_id=conversation)
-            quoted |= dict.fromkeys(await call(sidecar, partial(list_ids, sidecar, where)), scope_id)
-            await asyncio.sleep(0)  # each is quick, and there may be very many
-        async for memory in self._hidden():
-            if memory.scope_id != scope_id:
-                places = await self._store.locate(get_sources(memory))
-                quoted |= {one: place for one, place in places.items() if place == scope_id}
+        async for some in self._read({one: place for one, place in quoting.items() if place != scope_id}):
+            named = {source for memory in some for source in get_sources(memory)}
+            quoted |= {one: place for one, place in (await self._store.locate(named)).items() if place == scope_id}
         return await self.remove(quoted, hard=hard)
 
     async def keep_digests(self, memories: Iterable[MemoryRecord]) -> list[MemoryRecord]:
@@ -107,27 +84,10 @@ class Quotations:
             for listener in self._listeners:
                 listener(removed)
 
-    async def _hidden(self) -> AsyncIterator[MemoryRecord]:
-        """Read the softly forgotten memories that quote others."""
-        hidden = await self._store.hidden_quoting()
-        for ids in batches(hidden, BATCH):
-            for memory in (await self._store.fetch({one: hidden[one] for one in ids}, deleted=True)).values():
-                yield memory
-
-    def _digests(self, conversation_id: str | None = None) -> Filter:
-        every = frozenset(scope.scope_id for scope in self._scopes.all())  # those of archived scopes as well
-        return Filter(scope_ids=every, type=DIGEST, tag_keys=frozenset({DIGEST}), conversation_id=conversation_id)
-
-    async def _candidates(self, sidecar: VectorIndex, located: Located) -> list[MemoryId]:
-        """List the digests of the conversations that *located* belong to; all of them where those are many."""
-        conversations: set[str] = set()
+    async def _read(self, located: Located) -> AsyncIterator[list[MemoryRecord]]:
+        """Read memories, live or hidden, some at a time."""
         for ids in batches(located, BATCH):
-            found = await self._store.fetch({one: located[one] for one in ids}, deleted=None)
-            conversations |= {memory.conversation_id for memory in found.values() if memory.conversation_id}
-            if len(conversations) > MAX_CONVERSATIONS:
-                return await call(sidecar, lambda: list_ids(sidecar, self._digests()))
-        asked = [self._digests(name) for name in sorted(conversations)]
-        return await call(sidecar, lambda: [one for where in asked for one in list_ids(sidecar, where)])
+            yield list((await self._store.fetch({one: located[one] for one in ids}, deleted=None)).values())
 
 
 def to_content(key: str, text: str) -> str:
@@ -141,9 +101,3 @@ def _is_digest(memory: MemoryRecord, keys: IdKeys) -> bool:
         return False
     *keyed, _ = keys.ids(to_content(key, memory.text))  # the last one is of no secret
     return memory.memory_id in keyed
-
-
-def get_sources(digest: MemoryRecord) -> tuple[MemoryId, ...]:
-    """Return the memories that a digest quotes; none of a memory that names none."""
-    named = digest.metadata.get(SOURCES)
-    return tuple(MemoryId(one) for one in named if isinstance(one, str)) if isinstance(named, list | tuple) else ()

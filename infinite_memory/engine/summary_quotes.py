@@ -11,7 +11,6 @@ where it stands in the scope of the turn and is seen.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -22,7 +21,7 @@ from infinite_memory.errors import MemoryChangedError
 from infinite_memory.index.base import call
 from infinite_memory.index.listing import batches, list_ids
 from infinite_memory.index.sync import IndexSync
-from infinite_memory.models import Filter, MemoryRecord, content_hash, floor_to_millisecond
+from infinite_memory.models import Filter, MemoryId, MemoryRecord, ScopeId, content_hash, floor_to_millisecond
 from infinite_memory.store.base import Located, Store
 from infinite_memory.store.id_keys import SOURCES
 from infinite_memory.store.scope_cache import ScopeCache
@@ -46,64 +45,57 @@ class SummaryQuotes:
     def __init__(self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock) -> None:
         self._access, self._store, self._index, self._scopes, self._clock = access, store, index, scopes, clock
 
-    async def cut(self, located: Located, hidden: Sequence[MemoryRecord], *, hard: bool) -> None:
-        """Take the texts of *located* out of the summaries of their conversations, and out of their earlier versions.
+    async def cut(self, summaries: Iterable[MemoryRecord], located: Located, *, hard: bool) -> None:
+        """Take the texts of *located* out of *summaries*, live or hidden, that name them, and out of their earlier versions.
 
         One of which nothing is left is hidden, or with *hard* removed for good.
-
-        Args:
-            hidden: Softly forgotten memories that name one of *located* as quoted.
 
         Raises:
             StoreError: they could not be read or written; then nothing else must be either.
         """
+        for summary in summaries:
+            if summary.source == SUMMARY:
+                turns = await self._fetch({one: located[one] for one in get_sources(summary) if one in located})
+                await self._cut(summary, turns, hard=hard)
+
+    async def cut_unnamed(self, located: Located, *, hard: bool) -> None:
+        """Take the texts of *located* out of those summaries of their conversations, in their scopes, that name no turns; as in `cut`."""
         every = frozenset(scope.scope_id for scope in self._scopes.all())
         where = Filter(scope_ids=every, tag_keys=frozenset({SUMMARY}))
         sidecar = await self._index.sidecar()
-        is_any_live = await call(sidecar, lambda: sidecar.count(where))
-        for batch in batches(located if is_any_live or hidden else (), BATCH):
-            turns = await self._store.fetch({one: located[one] for one in batch}, deleted=None)
-            said = [turn for turn in turns.values() if turn.source != SUMMARY]
-            await self._cut_all(hidden, said, hard=hard)
-            by_conversation: dict[str, list[MemoryRecord]] = {}
-            for turn in said if is_any_live else ():
+        if not await call(sidecar, lambda: sidecar.count(where)):
+            return
+        for batch in batches(located, BATCH):
+            by_place: dict[tuple[ScopeId, str], list[MemoryRecord]] = {}
+            for turn in await self._fetch({one: located[one] for one in batch}):
                 if turn.conversation_id:
-                    by_conversation.setdefault(turn.conversation_id, []).append(turn)
-            for conversation, turns_of_it in by_conversation.items():
-                narrow = dataclasses.replace(where, conversation_id=conversation)
+                    by_place.setdefault((turn.scope_id, turn.conversation_id), []).append(turn)
+            for (scope_id, conversation), turns in by_place.items():
+                narrow = dataclasses.replace(where, scope_ids=frozenset({scope_id}), conversation_id=conversation)
                 for ids in batches(await call(sidecar, partial(list_ids, sidecar, narrow)), BATCH):
                     summaries = await self._store.fetch(await call(sidecar, partial(sidecar.locate, ids)))
-                    kept = [one for one in summaries.values() if one.memory_id not in located]
-                    await self._cut_all(kept, turns_of_it, hard=hard)
+                    for summary in summaries.values():
+                        is_asked = summary.memory_id not in located and SOURCES not in summary.metadata
+                        if is_asked and summary.source == SUMMARY and self._access.allows(summary):
+                            await self._cut(summary, turns, hard=hard)
 
-    async def _cut_all(self, summaries: Iterable[MemoryRecord], turns: Sequence[MemoryRecord], *, hard: bool) -> None:
-        for memory in summaries:
-            summary: MemoryRecord | None = memory
-            for _ in range(TRIES):
-                if summary is None or summary.source != SUMMARY:
-                    break
-                try:
-                    await self._cut_one(summary, turns, hard=hard)
-                    break
-                except MemoryChangedError:  # somebody edits it at this moment
-                    located = {memory.memory_id: memory.scope_id}
-                    summary = (await self._store.fetch(located, deleted=None)).get(memory.memory_id)
+    async def _fetch(self, located: Located) -> list[MemoryRecord]:
+        turns = await self._store.fetch(located, deleted=None)
+        return [turn for turn in turns.values() if turn.source != SUMMARY]
 
-    def _said(self, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-        """Return those of *turns* that *summary* may say."""
-        named = summary.metadata.get(SOURCES)
-        if isinstance(named, list | tuple):
-            ids = {one for one in named if isinstance(one, str)}
-            return [turn for turn in turns if turn.memory_id in ids]
-        if not self._access.allows(summary):
-            return []
-        return [turn for turn in turns if turn.scope_id == summary.scope_id]
+    async def _cut(self, memory: MemoryRecord, turns: Sequence[MemoryRecord], *, hard: bool) -> None:
+        summary: MemoryRecord | None = memory
+        for _ in range(TRIES if turns else 0):
+            if summary is None or summary.source != SUMMARY:
+                return
+            try:
+                await self._cut_one(summary, turns, hard=hard)
+                return
+            except MemoryChangedError:  # somebody edits it at this moment
+                located = {memory.memory_id: memory.scope_id}
+                summary = (await self._store.fetch(located, deleted=None)).get(memory.memory_id)
 
     async def _cut_one(self, summary: MemoryRecord, turns: Sequence[MemoryRecord], *, hard: bool) -> None:
-        turns = self._said(summary, turns)
-        if not turns:
-            await asyncio.sleep(0)  # there may be very many of them
-            return
         texts = [turn.text for turn in turns]
         text = await run_at_once_or_in_thread([summary.text, *texts], partial(without_turns, summary.text, texts))
         is_told = WRITTEN_BY in summary.metadata and any(turn.occurred_at <= summary.occurred_at for turn in turns)
@@ -127,6 +119,12 @@ class SummaryQuotes:
         elif summary.deleted_at is None:
             async with self._index.removing(located):
                 await self._store.soft_delete(located, floor_to_millisecond(self._clock()))
+
+
+def get_sources(quoting: MemoryRecord) -> tuple[MemoryId, ...]:
+    """Return the memories that a digest or a summary quotes; none of a memory that names none."""
+    named = quoting.metadata.get(SOURCES)
+    return tuple(MemoryId(one) for one in named if isinstance(one, str)) if isinstance(named, list | tuple) else ()
 
 
 def without_turns(text: str, turns: Iterable[str]) -> str:

@@ -322,8 +322,8 @@ class Store(Protocol):
             pruned: Only those that were hidden as pruned, or only the others; None is both.
         """
 
-    async def hidden_quoting(self) -> dict[MemoryId, ScopeId]:
-        """List soft-deleted memories that name others as quoted (`id_keys.SOURCES`)."""
+    async def find_quoting(self, memory_ids: Collection[MemoryId] | None) -> dict[MemoryId, ScopeId]:
+        """List memories, live or hidden, that name one of some memories (None: any at all) as quoted (`id_keys.SOURCES`)."""
 
     async def list_deleted(
         self, scope_ids: Collection[ScopeId] | None, limit: int, before: Deletion | None = None

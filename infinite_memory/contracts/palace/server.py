@@ -6,6 +6,7 @@ the contract's document says.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 
@@ -82,7 +83,9 @@ class PalaceServer(ContractServer[CommandContext]):
             raise RpcError(INTERNAL_ERROR, f"{name}: {_format_error(exc)}") from exc
         if checking.warnings:
             reply["warnings"] = checking.warnings
-        return {"content": [{"type": "text", "text": _get_text(reply)}]}
+        may_be_long = QUOTING & reply.keys()
+        text = await asyncio.to_thread(_get_text, reply) if may_be_long else _get_text(reply)
+        return {"content": [{"type": "text", "text": text}]}
 
     def _with_default(self, command: Command[CommandContext], arguments: Json) -> Json:
         """Give the arguments with the default palace in them.

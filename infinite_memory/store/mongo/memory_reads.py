@@ -114,8 +114,9 @@ class MemoryReader:
             query["deleted_at"] = {"$lt": before}
         return await self._list_ids(query, scope_ids)
 
-    async def hidden_quoting(self) -> dict[MemoryId, ScopeId]:
-        return await self._list_ids({"live": False, f"metadata.{SOURCES}": {"$exists": True}}, None)
+    async def find_quoting(self, memory_ids: Collection[MemoryId] | None) -> dict[MemoryId, ScopeId]:
+        named: Document = {"$exists": True} if memory_ids is None else {"$in": list(memory_ids)}
+        return await self._list_ids({f"metadata.{SOURCES}": named}, None)
 
     async def _list_ids(self, query: Document, scope_ids: Collection[ScopeId] | None) -> dict[MemoryId, ScopeId]:
         async def look(scope_id: ScopeId) -> dict[MemoryId, ScopeId]:

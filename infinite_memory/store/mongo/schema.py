@@ -79,8 +79,8 @@ def memory_indexes(*, polled: bool) -> list[IndexModel]:
     """List the indexes of a scope's collection.
 
     The first answers counts and versions without reading a document, and pages through live memories in the order of ids. The
-    second names an agent's memories without reading one; memories of no agent cost it nothing. The third names hidden memories by what
-    they quote; others cost it nothing.
+    second names an agent's memories without reading one; memories of no agent cost it nothing. The third names memories by what they quote;
+    others cost it nothing.
     """
     agents = ("owners.agent_id", "owners.user_id", "live", "status", "_id")
     indexes = [
@@ -92,8 +92,8 @@ def memory_indexes(*, polled: bool) -> list[IndexModel]:
         ),
         IndexModel(
             [(f"metadata.{SOURCES}", ASCENDING)],
-            name="hidden_sources",
-            partialFilterExpression={"live": False, f"metadata.{SOURCES}": {"$exists": True}},
+            name="sources",
+            partialFilterExpression={f"metadata.{SOURCES}": {"$exists": True}},
         ),
     ]
     if polled:

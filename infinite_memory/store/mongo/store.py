@@ -267,8 +267,8 @@ class MongoStore(Store):
     ) -> dict[MemoryId, ScopeId]:
         return await self._reader.deleted_ids(scope_ids, before, pruned=pruned)
 
-    async def hidden_quoting(self) -> dict[MemoryId, ScopeId]:
-        return await self._reader.hidden_quoting()
+    async def find_quoting(self, memory_ids: Collection[MemoryId] | None) -> dict[MemoryId, ScopeId]:
+        return await self._reader.find_quoting(memory_ids)
 
     async def list_deleted(
         self, scope_ids: Collection[ScopeId] | None, limit: int, before: Deletion | None = None

@@ -127,7 +127,7 @@ def test_a_digest_of_an_archived_scope_goes_as_well(open_memory: Open) -> None:
 
 
 def test_a_digest_of_many_conversations_is_found_among_all(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("infinite_memory.engine.quotations.MAX_CONVERSATIONS", 1)
+    monkeypatch.setattr("infinite_memory.engine.quotations.NAMED", 3)
     monkeypatch.setattr("infinite_memory.engine.quotations.BATCH", 2)
 
     async def work() -> None:
@@ -278,5 +278,20 @@ def test_what_is_hidden_says_nothing_forgotten_when_it_comes_back(open_memory: O
             back = await memory.ok("restore_memory", memory_id=summary)
             assert back["memory"]["text"] == "The tea is in the tin."
             assert (await memory.ask("restore_memory", memory_id=digest))["error_code"] == "NOT_FOUND"
+
+    run(work())
+
+
+def test_a_turn_that_was_put_into_another_conversation_is_quoted_no_more_once_it_is_forgotten(
+    open_memory: Open,
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, digest = await quoted(memory)
+            summary = await summed_up(memory, turn, f"{SECRET}\nThe tea is in the tin.")
+            await memory.ok("update_memory", memory_id=turn, metadata={"conversation_id": "s2"})
+            await memory.ok("delete_memory", target={"memory_id": turn}, forget_mode="hard")
+            assert not await is_there(memory, digest)
+            assert (await memory.ok("get_memory", memory_id=summary))["memory"]["text"] == "The tea is in the tin."
 
     run(work())

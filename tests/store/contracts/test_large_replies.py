@@ -1,0 +1,43 @@
+"""What is too large for a reply is cut or refused, as the contract says, and holds up nobody: `run` fails where the event loop is held."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infinite_memory.contracts.mcp import RpcError
+from tests.mongo_server import run
+from tests.store.contracts.conftest import McpClient, server_of, value_of
+from tests.store.lifecycle.conftest import Open
+
+COUNT, CHARS = 36, 900_000
+
+
+def test_a_list_of_large_drawers_is_cut(open_memory: Open, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with open_memory(flags={"embedding.model": str(tmp_path / "none")}) as memory:
+            palace, client = server_of(memory, "palace"), McpClient()
+            await palace.call_tool("palace_create", {"name": "Castle"}, client)
+            for number in range(COUNT):
+                drawer = {"palace": "Castle", "text": f"{number} ".ljust(CHARS, "x")}
+                await palace.call_tool("memory_remember", drawer, client)
+            told = value_of(await palace.call_tool("memory_list", {"palace": "Castle", "limit": 1000}, client))
+            assert "the answer is cut" in told["truncated_note"]
+
+    run(work())
+
+
+def test_a_search_that_gives_too_much_is_refused(open_memory: Open, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with open_memory(flags={"embedding.model": str(tmp_path / "none")}) as memory:
+            laravel, client = server_of(memory, "laravel"), McpClient()
+            written = {"organization": "acme", "scope_type": "system", "memory_type": "fact"}
+            for number in range(COUNT):
+                text = f"pear {number} ".ljust(CHARS, "x")
+                await laravel.call_tool("memory-write", written | {"current_content": text}, client)
+            for asked in ({}, {"query": "pear"}):
+                with pytest.raises(RpcError, match="narrow the search with a filter"):
+                    await laravel.call_tool("memory-search", asked, client)
+
+    run(work())
