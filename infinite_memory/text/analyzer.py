@@ -42,28 +42,14 @@ def is_short(text: str) -> bool:
     return len(text) <= SHORT_WORDS * 20 and len(text.split(maxsplit=SHORT_WORDS)) <= SHORT_WORDS
 
 
-def searched_words(
-    text_words: Sequence[str],
-    *,
-    occurred_at: dt.datetime,
-    speaker: str | None = None,
-    title: str | None = None,
-    tags: Iterable[str] = (),
-    before: str = "",
+def words_about(
+    *, occurred_at: dt.datetime, speaker: str | None = None, title: str | None = None, tags: Iterable[str] = ()
 ) -> list[str]:
-    """Return the words by which a memory is found, unstemmed.
-
-    Args:
-        text_words: Those of its text, or of a passage of it.
-        before: What was said just before it, where that is searched with it.
-    """
+    """Return the words by which a memory is found beside those of its text, unstemmed."""
     words = day_words(occurred_at)
     for extra in (speaker, title, *plain_tags(tags)):
         if extra:
             words += content_words(tokenize(extra))
-    words += content_words(text_words)
-    if before:
-        words += content_words(tokenize(before))
     return words
 
 

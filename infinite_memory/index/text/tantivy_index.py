@@ -12,7 +12,7 @@ import logging
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -32,15 +32,17 @@ from infinite_memory.index.text.query_parser import QueryParser, WordCounts
 from infinite_memory.index.text.scoring import LengthWeights, Scored, score_passage
 from infinite_memory.index.text.write_buffer import BufferedChanges, BufferedMemory, Passage, WriteBuffer
 from infinite_memory.models import Filter, MemoryId, ScopeId
-from infinite_memory.text.analyzer import passages, searched_words
+from infinite_memory.text.analyzer import passages, words_about
 from infinite_memory.text.bm25 import inverse_document_frequency
 from infinite_memory.text.spelling import Vocabulary
 from infinite_memory.text.stemmer import stem_words
+from infinite_memory.text.stopwords import content_words
 from infinite_memory.text.tokenizer import tokenize
 
 log = logging.getLogger(__name__)
 
 CANDIDATES = 200  # passages scored before the length discount orders them anew
+MAX_REPEATED = 100  # words of title and tags, and of what was said before, that a passage after the first has as well
 GROWTH_FACTOR = 4  # times as many passages are looked at where a long text fills the list
 PAGE = 32_768  # memories listed at a time: nothing else runs while tantivy's answer is taken over
 MANY_ROWS = 1000  # what writing more of them at once leaves free goes back to the system: 160 MiB after a whole index
@@ -103,7 +105,7 @@ class TantivyText:
     def upsert(self, rows: Iterable[TextRow]) -> None:
         """Add rows, or replace those of the same ids."""
         for row in rows:
-            memory = BufferedMemory(row.row, [_passage(row, words) for words in passages(tokenize(row.text))])
+            memory = BufferedMemory(row.row, _make_passages(row))
             with self._lock:
                 self._opened()
                 self._buffer.put(memory)
@@ -344,18 +346,17 @@ class TantivyText:
             yield from _vocabulary_words(made)
 
 
-def _passage(row: TextRow, words: Sequence[str]) -> Passage:
-    stems = stem_words(
-        searched_words(
-            words,
-            occurred_at=row.row.occurred_at,
-            speaker=row.row.speaker,
-            title=row.title,
-            tags=row.tags,
-            before=row.before,
-        )
-    )
-    return Passage(stems, Counter(stems), words)
+def _make_passages(row: TextRow) -> list[Passage]:
+    """Return the passages of a memory, each with the words that are searched with it: all of them with the first, few with the others."""
+    of_row = row.row
+    about = words_about(occurred_at=of_row.occurred_at, speaker=of_row.speaker, title=row.title, tags=row.tags)
+    head, tail = stem_words(about), stem_words(content_words(tokenize(row.before)))
+    made: list[Passage] = []
+    for words in passages(tokenize(row.text)):
+        most = MAX_REPEATED if made else None
+        stems = [*head[:most], *stem_words(content_words(words)), *tail[:most]]
+        made.append(Passage(stems, Counter(stems), words))
+    return made
 
 
 def _write(index: tantivy.Index, changes: BufferedChanges) -> None:

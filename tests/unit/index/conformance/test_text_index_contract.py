@@ -145,6 +145,13 @@ def test_misspelt_words_are_found_where_that_is_asked_for(make: Make) -> None:
     assert found(index, "keeper", spelling=Spelling.ALL) == ids(2)
 
 
+def test_a_long_title_is_searched_with_a_text_of_many_passages(make: Make) -> None:
+    title = " ".join(f"title{number}" for number in range(500))
+    index = make([text_row(1, " ".join(f"word{number}" for number in range(2000)), title=title), text_row(2, "word7")])
+    for question in ("title5", "title450", "word1999", "title5 word1999"):
+        assert found(index, question)[0] == memory_id(1)
+
+
 def test_the_day_speaker_title_tags_and_the_turn_before_are_searched_too(make: Make) -> None:
     index = make(
         [
