@@ -121,6 +121,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "use_memory": [(True, True)], "max_memories": [(100, 100)], "include_preferences": [(True, True)],
             "include_history": [(True, True)], "max_context": [(100, 100)], "name": [("Butler", "Butler")],
             "description": [("x", "x")], "scheduled": [(False, False)], "before_revision": [(2, 2)],
+            "forgotten": [(True, True)],
         }  # fmt: skip
         secrets = (*WORDS, *ids, "run-of-alice", "session-of-alice", "org-of-alice", "tag-of-alice", "butler", "gardener",
                    "Vault", "alice")  # fmt: skip

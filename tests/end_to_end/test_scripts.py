@@ -106,7 +106,7 @@ def test_a_terminal_is_asked_and_shown_tables(home: Installation) -> None:
     assert (code, "with 1 memory? [y/N]" in shown) == (2, True)
     code, shown = on_a_terminal(home, "", "list")
     assert code == 0
-    assert "┃" in shown
+    assert "──" in shown
     assert "Plans" in shown
     code, shown = on_a_terminal(home, "y\n", "delete", "Plans")
     assert (code, "unarchive brings it back" in shown) == (0, True)

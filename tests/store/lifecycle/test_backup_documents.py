@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from infinite_memory.backup.service import verify_file
 from infinite_memory.errors import BackupError
+from infinite_memory.models import MAX_MEMORY_TAGS
 from infinite_memory.store.document_fields import DocumentKind
 from tests.documents import MISSING, Spoiling, sound_document, sound_memory, spoilings
 from tests.mongo_server import run
@@ -167,10 +168,14 @@ def test_what_a_unique_index_would_refuse_is_refused_before_anything_is_written(
         verify_file(write_backup(tmp_path / "a.dump", collections))
 
 
-def test_texts_and_tags_beyond_the_caps_are_refused(tmp_path: Path) -> None:
-    for change, field in (({"text": "x" * (9 << 20), "content_hash": ""}, "text"), ({"tags": ["t"] * 10_000}, "tags")):
+def test_what_can_be_stored_by_nobody_is_refused(tmp_path: Path) -> None:
+    tags = [f"t{number}" for number in range(MAX_MEMORY_TAGS + 1)]
+    for change, said in (
+        ({"text": "x" * (17 << 20)}, "which MongoDB does not take"),
+        ({"tags": tags}, "tags: at most"),
+    ):
         collections = sound_collections(memory=sound_memory() | change)
-        with pytest.raises(BackupError, match=f"{field}: at most"):
+        with pytest.raises(BackupError, match=said):
             verify_file(write_backup(tmp_path / "a.dump", collections))
 
 

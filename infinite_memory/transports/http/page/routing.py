@@ -76,8 +76,10 @@ class Visit:
         """Answer with a template; what failed is shown in it, beside its field."""
         if status is None:
             status = INVALID if self.problem is not None else 200
-        message, offered = self.session.message, self.session.offered
-        self.session.message = self.session.offered = None
+        message = offered = None
+        if template not in PARTS:
+            message, offered = self.session.message, self.session.offered
+            self.session.message = self.session.offered = None
         text = self.app.templates.render(
             template, visit=self, csrf_token=self.session.csrf, path=self.path, problem=describe_problem(self.problem), form=self.form,
             message=message, undo_key=offered, **values,
@@ -90,6 +92,9 @@ class Visit:
             self.session.message = message
         return RedirectResponse(path, 303)
 
+
+PARTS = frozenset({"results.html", "progress.html"})
+"""Templates of a part of a page that is shown already: what is to be said waits for the next whole page, which may be on its way."""
 
 View = Callable[[Visit], Awaitable[Response]]
 
