@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser import Window
 from tests.page_fixtures import browser, home, login, memory, page, person, store
-from tests.processes import Client
+from tests.processes import Client, until
 
 __all__ = ["browser", "home", "login", "memory", "page", "person", "store"]
 
@@ -19,6 +19,17 @@ Store = Callable[..., str]
 def last_march() -> dt.datetime:
     """Return a day of last year's March, which "last March" is in every month."""
     return dt.datetime(dt.datetime.now(dt.UTC).year - 1, 3, 14, 10, tzinfo=dt.UTC)
+
+
+def show_why(result: Locator) -> None:
+    """Open what tells why a result was found; a refresh that was under way may close it once."""
+
+    def is_shown() -> bool:
+        if not result.get_by_text("Found because").is_visible():
+            result.get_by_text("Why", exact=True).click()
+        return result.get_by_text("Found because").is_visible()
+
+    until(is_shown, "it is told why")
 
 
 def test_an_evening_with_the_page(page: Page, person: Window, store: Store, memory: Client) -> None:
@@ -36,8 +47,7 @@ def test_an_evening_with_the_page(page: Page, person: Window, store: Store, memo
     expect(page.locator("#results .frame")).to_contain_text(f"{march[:7]}-01 00:00")
     results = page.locator("#results article")
     expect(results).to_have_count(1)
-    results.first.get_by_text("Why", exact=True).click()
-    expect(results.first.get_by_text("Found because")).to_be_visible()
+    show_why(results.first)
 
     # Its typo is mended, and it moves.
     results.first.get_by_role("link", name="The cooper").click()
