@@ -185,7 +185,7 @@ class Application(AbstractAsyncContextManager["Application"]):
         self.services = Services(store, index, embeddings, scopes, config, self._clock, reranker, uses)
         self._administration = Administration(
             store=store, index=index, scopes=scopes, embeddings=embeddings, config=config, clock=self._clock, uses=uses,
-            home=self.home.path, backup_folder=self._backup_folder(),
+            home=self.home.path, backup_folder=self.home.backup_folder(self.config.backup.folder),
         )  # fmt: skip
         engine = Engine(self.services)
         zone = find_zone(config.time.zone, os.environ)
@@ -232,10 +232,6 @@ class Application(AbstractAsyncContextManager["Application"]):
         from infinite_memory.index.vector.files import FaissIndexFiles
 
         return FaissIndexFiles(self.home.sidecars)
-
-    def _backup_folder(self) -> Path:
-        named = self.config.backup.folder
-        return Path(named).expanduser().absolute() if named else self.home.backups
 
     async def _ensure_mongod(self) -> str:
         assert self.mongod is not None

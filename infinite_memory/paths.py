@@ -46,6 +46,10 @@ class Home(NamedTuple):  # no dataclass: importing those costs the thin client 1
             return _CHECKOUT / "backups"
         return self.path / "backups"
 
+    def backup_folder(self, named: str | None) -> Path:
+        """Return the folder that the setting ``backup.folder`` names, or `backups` where it names none."""
+        return Path(named).expanduser().absolute() if named else self.backups
+
     @property
     def config_file(self) -> Path:
         """The user's settings; need not exist."""

@@ -8,16 +8,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from infinite_memory.cli.client_files import CLIENTS, Target, find_target
+from infinite_memory.cli.client_hooks import NAME
 from infinite_memory.cli.config_edit import find_entry
-
-NAME = "infinite-memory"
-Found = Callable[[str, str | None, str], None]
-"""Takes the name of a check, what is wrong or None, and what is said where nothing is."""
+from infinite_memory.cli.hook_checks import Found
 
 
 def check_clients(environ: Mapping[str, str], user: Path, found: Found) -> None:

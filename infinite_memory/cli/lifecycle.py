@@ -206,8 +206,7 @@ def _import(options: argparse.Namespace) -> int:
 
 def _folder(options: argparse.Namespace) -> tuple[Path, Config]:
     home, config = daemon_requests.home_and_config(options)
-    named = config.backup.folder
-    return (Path(named).expanduser().absolute() if named else home.backups), config
+    return home.backup_folder(config.backup.folder), config
 
 
 COMMANDS = {

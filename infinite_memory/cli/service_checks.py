@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +15,10 @@ from infinite_memory.errors import BackupError
 from infinite_memory.paths import Home
 
 if TYPE_CHECKING:
+    from infinite_memory.cli.hook_checks import Found
     from infinite_memory.config import Config
 
 Json = dict[str, Any]
-Found = Callable[[str, str | None, str], None]
 MAX_AGE = dt.timedelta(days=2)  # of the last backup, where the daemon has run for that long
 BACKUP = "backup"
 
@@ -31,7 +30,7 @@ def check_backups(settings: Config, home: Home, stats: Json, status: Json, found
         stats: What `get_memory_stats` told; empty where it told nothing.
         status: The daemon's, likewise.
     """
-    folder = Path(settings.backup.folder).expanduser().absolute() if settings.backup.folder else home.backups
+    folder = home.backup_folder(settings.backup.folder)
     failing = {job["job"]: job["failure"] for job in stats.get("failing_jobs", ())}
     faults = [
         *_find_lock_faults(settings, stats),

@@ -206,7 +206,7 @@ def _find_elsewhere(home: Home) -> list[str]:
             f"memories and tokens stay on the server that mongodb.uri names; drop its database {config.mongodb.database} there if "
             "you want them gone"
         )
-    for folder in dict.fromkeys((Path(config.backup.folder or home.backups).expanduser().absolute(), home.backups)):
+    for folder in dict.fromkeys((home.backup_folder(config.backup.folder), home.backups)):
         if not folder.is_relative_to(home.path) and any(folder.glob("*.dump")):
             lines.append(f"backups stay in {in_one_line(folder)}; delete them there if you want them gone")
     return lines

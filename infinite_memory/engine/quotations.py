@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
-from infinite_memory.engine.summary_quotes import SummaryQuotes, get_sources
+from infinite_memory.engine.summary_quotes import BATCH, SummaryQuotes, get_sources
 from infinite_memory.index.listing import batches
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
@@ -22,7 +22,6 @@ from infinite_memory.store.id_keys import DIGEST, KEY, IdKeys
 
 __all__ = ["DIGEST", "KEY", "Listeners", "Quotations", "get_sources", "to_content"]
 
-BATCH = 100  # documents read at a time: each may be a megabyte
 NAMED = 1000  # memories whose quotations are asked for at once
 
 Listeners = list[Callable[[Sequence[MemoryRecord]], None]]
