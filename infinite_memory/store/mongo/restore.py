@@ -28,7 +28,8 @@ from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.driver_errors import translate
 from infinite_memory.store.mongo.links import from_document as link_from_document
 from infinite_memory.store.mongo.links import link_key
-from infinite_memory.store.mongo.restore_steps import JOURNAL, Step, clear, put_into_place, this_machine, utc_now
+from infinite_memory.store.mongo.merge_journal import JOURNAL
+from infinite_memory.store.mongo.restore_steps import Step, clear, put_into_place, this_machine, utc_now
 from infinite_memory.store.mongo.snapshot import (
     MEMORIES,
     PLAIN_NAME,
