@@ -11,6 +11,7 @@ import dataclasses
 import datetime as dt
 import enum
 import hashlib
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
+from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.summary_quotes import MAX_SOURCES, SUMMARY, WRITTEN_BY
 from infinite_memory.errors import EmbeddingError, StoreError
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role
@@ -75,6 +77,7 @@ class Tidied:
     count: int
     said: str
     details: list[dict[str, Any]] = field(default_factory=list)
+    groups: tuple[frozenset[MemoryId], ...] = ()  # all that it takes together
 
 
 class Tidier:
@@ -88,14 +91,18 @@ class Tidier:
         self._settings, self._model_settings = config.retention, config.model
         self._clock, self._uses = clock, uses
 
-    async def run(self, operation: Tidying, *, dry_run: bool) -> Tidied:
-        """Carry out one operation over every scope that is not archived."""
+    async def run(self, operation: Tidying, *, dry_run: bool, agreed: Agreement | None = None) -> Tidied:
+        """Carry out one operation over every scope that is not archived; with *agreed* on those memories alone that a user was asked
+        about."""
         await self._index.sidecar()
         if operation is Tidying.PRUNE:
-            return await self._prune(dry_run=dry_run)
+            return await self._prune(dry_run=dry_run, agreed=agreed)
         if operation is Tidying.SUMMARIZE:
             return await self._summarize(dry_run=dry_run)
         groups = await self._find_groups(operation)
+        ids = [frozenset(memory.memory_id for memory in group) for group in groups]
+        if agreed is not None:
+            groups = list(itertools.compress(groups, agreed.covers(operation.value, ids)))
         gone = sum(len(group) - 1 for group in groups)
         details = [{"kept": one.memory_id, "merged": [other.memory_id for other in rest]} for one, *rest in groups]
         if not dry_run:
@@ -103,7 +110,7 @@ class Tidier:
                 await self._merge(group)
         kind = "duplicate" if operation is Tidying.DEDUPLICATE else "similar"
         said = f"{'would_remove' if dry_run else 'removed'}_{gone}_{kind}_entries"
-        return Tidied(operation, gone, said, details[:MAX_REPORTED_DETAILS])
+        return Tidied(operation, gone, said, details[:MAX_REPORTED_DETAILS], tuple(ids))
 
     async def find_groups(self, operation: Tidying) -> list[list[MemoryId]]:
         """Return all groups of which deduplicating, or merging what is similar, would leave one each: that one's id first."""
@@ -158,7 +165,7 @@ class Tidier:
         async with self._index.removing(located):
             await self._store.soft_delete(located, floor_to_millisecond(self._clock()), pruned=pruned)
 
-    async def _prune(self, *, dry_run: bool) -> Tidied:
+    async def _prune(self, *, dry_run: bool, agreed: Agreement | None) -> Tidied:
         """Put into the archive what is older than it may be, and what is too much: least important first, then least used, then
         oldest. What is there is not found any more, is not purged as other deletions are, and comes back by `restore_memory`."""
         settings, now = self._settings, self._clock()
@@ -177,11 +184,18 @@ class Tidier:
                 kept = [one for one in kept if max(one.occurred_at, one.updated_at) >= limit]
             kept.sort(key=lambda one: (one.importance or 0.0, uses.get(one.memory_id, 0), *_age(one)))
             pruned += kept[: _surplus(kept, settings.max_memories, settings.max_text_mb)]
+        if agreed is not None:
+            covered = agreed.covers(Tidying.PRUNE.value, [[one.memory_id] for one in pruned])
+            pruned = list(itertools.compress(pruned, covered))
         if not dry_run:
             await self._hide(pruned, pruned=True)
         said = f"{'would_prune' if dry_run else 'pruned'}_{len(pruned)}_entries"
         return Tidied(
-            Tidying.PRUNE, len(pruned), said, [{"memory_id": one.memory_id} for one in pruned[:MAX_REPORTED_DETAILS]]
+            Tidying.PRUNE,
+            len(pruned),
+            said,
+            [{"memory_id": one.memory_id} for one in pruned[:MAX_REPORTED_DETAILS]],
+            (frozenset(one.memory_id for one in pruned),),
         )
 
     async def _summarize(self, *, dry_run: bool) -> Tidied:
