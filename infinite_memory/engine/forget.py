@@ -77,8 +77,9 @@ class Forget:
                 await agreed.check_memories(located, texts)
             if removed is None:
                 return await self._forget_located(located, texts, mode)
-            quoting = await self._quotations.remove_of_scope(removed.scope_id, hard=mode is ForgetMode.HARD)
-            await self._forget_scope(removed, mode)
+            with self._quotations.under_way():
+                quoting = await self._quotations.remove_of_scope(removed.scope_id, hard=mode is ForgetMode.HARD)
+                await self._forget_scope(removed, mode)
             self._quotations.report(quoting)
             return ForgetResult(tuple(located), texts, removed)
 
@@ -257,8 +258,9 @@ class Forget:
 
     async def _forget_with_quotations(self, located: Located, mode: ForgetMode) -> list[MemoryId]:
         """Forget memories, and before them the digests that quote them: what is forgotten is read nowhere from the reply on."""
-        quoting = await self._quotations.remove(located, hard=mode is ForgetMode.HARD)
-        gone = await self._forget_memories(located, mode)
+        with self._quotations.under_way():
+            quoting = await self._quotations.remove(located, hard=mode is ForgetMode.HARD)
+            gone = await self._forget_memories(located, mode)
         self._quotations.report(quoting)
         return gone
 

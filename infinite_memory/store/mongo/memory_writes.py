@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bson import ObjectId
@@ -76,9 +76,10 @@ class MemoryWriter:
         await self._scopes.check({memory.scope_id})
         return after
 
-    async def remove_versions(self, memory_id: MemoryId) -> None:
+    async def remove_versions(self, memory_id: MemoryId, revisions: Collection[int]) -> None:
         async with self._connection.operation() as database:
-            await database[schema.REVISIONS].delete_many({"memory_id": mapping.object_id(memory_id)})
+            named = {"memory_id": mapping.object_id(memory_id), "revision": {"$in": list(revisions)}}
+            await database[schema.REVISIONS].delete_many(named)
 
     async def write_batch(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         if self.polled:
