@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from infinite_memory.errors import ChangedSinceAskedError
-from infinite_memory.models import MemoryId, Scope, ScopeId
+from infinite_memory.models import MemoryId, MemoryRecord, Scope, ScopeId
 from infinite_memory.store.base import Located
 
 
@@ -48,10 +48,11 @@ class Agreement:
         if any(self.memories[one] not in (None, text) for one, text in texts.items()):
             raise ChangedSinceAskedError("what would go was changed")
 
-    def covers(self, operation: str, taken: Sequence[Collection[MemoryId]]) -> list[bool]:
-        """Return for each group that an operation would take whether it lies in one that was asked about."""
+    def limit_groups(self, operation: str, groups: Iterable[list[MemoryRecord]]) -> list[list[MemoryRecord]]:
+        """Return the groups that each lie in one that was asked about."""
         group_of = {one: number for number, group in enumerate(self.groups.get(operation, ())) for one in group}
-        return [len(found := {group_of.get(one) for one in group}) == 1 and None not in found for group in taken]
+        numbers = [(group, {group_of.get(memory.memory_id) for memory in group}) for group in groups]
+        return [group for group, found in numbers if len(found) == 1 and None not in found]
 
     def limit(self, operation: str, located: Located) -> dict[MemoryId, ScopeId]:
         """Return those that an operation may take one by one."""
@@ -66,3 +67,8 @@ class Agreement:
         groups = sorted((name, sorted(map(sorted, parts))) for name, parts in self.groups.items())
         whole = repr((question, sorted(self.memories.items()), self.scopes, groups, self.contents))
         return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def get_group(memories: Iterable[MemoryRecord]) -> frozenset[MemoryId]:
+    """Return the ids of memories that an operation takes together."""
+    return frozenset(memory.memory_id for memory in memories)
