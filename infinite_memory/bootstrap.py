@@ -29,6 +29,7 @@ from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.index.text_sync import TextSync
 from infinite_memory.jobs.administration import Administration
+from infinite_memory.jobs.cluster import Presence
 from infinite_memory.jobs.runner import Jobs
 from infinite_memory.mongod.server import LocalMongo
 from infinite_memory.paths import Home
@@ -58,6 +59,7 @@ class Application(AbstractAsyncContextManager["Application"]):
         self._building: asyncio.Task[Engine] | None = None
         self.watch = Events(self.engine)
         self.jobs: Jobs | None = None
+        self.presence: Presence | None = None
         self.services: Services | None = None
         self._administration: Administration | None = None
 
@@ -86,6 +88,8 @@ class Application(AbstractAsyncContextManager["Application"]):
         self.watch.close()
         if self.jobs is not None:
             await self.jobs.close()
+        if self.presence is not None:
+            await self.presence.close()
         if (services := self.services) is not None:
             if services.uses is not None:
                 await services.uses.close()
@@ -191,6 +195,8 @@ class Application(AbstractAsyncContextManager["Application"]):
         zone = find_zone(config.time.zone, os.environ)
         self.jobs = Jobs(engine, self._administration, zone, store=store, config=config, clock=self._clock)
         self.jobs.start()
+        self.presence = Presence(store, index, engine=config.index.engine, is_shared=config.mongodb.uri is not None)
+        self.presence.start()
         return engine
 
     def _open_parts(self) -> tuple[Embedder, Embedder, VectorIndexFiles, VectorIndexFiles, TextFiles, Store]:

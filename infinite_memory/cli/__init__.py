@@ -36,6 +36,7 @@ MODULES = {
     "repair": ("repair",),
     "tokens": ("tokens",),
     "setup": ("setup",),
+    "cluster": ("cluster",),
     "uninstall": ("uninstall",),
     "completion": ("completion",),
     "capture": ("capture", "hook"),

@@ -22,6 +22,7 @@ from infinite_memory.config import Config
 from infinite_memory.daemon import ipc
 from infinite_memory.daemon.admission import BUFFER_BYTES, Admission, quieten_accept_errors
 from infinite_memory.daemon.client_sessions import ClientSessions, Connection
+from infinite_memory.daemon.cluster_report import describe_cluster
 from infinite_memory.daemon.http_port import HttpPort
 from infinite_memory.daemon.process_signals import add_handler
 from infinite_memory.errors import DaemonError
@@ -169,6 +170,10 @@ class Daemon:
             return
         if kind == "hook":
             await self._answer_hook(greeting, link, task)
+            return
+        if kind == "cluster":
+            self.sessions.add(task)
+            await link.write(format_line({"ok": True, "cluster": await describe_cluster(self.app)}))
             return
         if kind == "tail":
             from infinite_memory.daemon.tail import Tail  # only who follows the memory needs it

@@ -67,6 +67,7 @@ class StoreFollower:
         self._pauses, self._closed = 0, False
         self._reopens = False  # the index in use is not on its server any more
         self._away: OfflineIndex | None = None  # stands for an index whose server did not answer at the last try
+        self.level_at: float | None = None  # when the index in use was level with the store, by the monotonic clock
         self.words_alone = WordsAlone(store, scopes, words)
         self._warns_at = 0.0
         self._rechecks = Rechecks()
@@ -293,7 +294,7 @@ class StoreFollower:
                     await self._open(sidecar)
                 if batch.is_level and self._writer.current is sidecar:
                     self._writer.level()
-                    self._away = None
+                    self._away, self.level_at = None, time.monotonic()
                 self.state = "ready" if is_open else self.state
                 await self._save_if_due()
 

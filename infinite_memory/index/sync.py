@@ -130,6 +130,12 @@ class IndexSync:
         return self._writer.behind if self._writer.current is not None else None
 
     @property
+    def behind_s(self) -> float | None:
+        """How long ago the index was level with the store, in seconds, a second or so where it is; None before it was for once."""
+        level_at = self._follower.level_at
+        return None if level_at is None else round(time.monotonic() - level_at, 1)
+
+    @property
     def words(self) -> TextIndex | None:
         """The text index, or None while it is being opened."""
         return self._words.index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +50,10 @@ class Home:
     def check_health(self, reason: str = AWAY) -> None:
         assert reason in self.ask("health_check")["checks"]["sidecar"]
 
+    def cluster(self) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self.installation.command("cluster", "status", "--json").stdout)
+        return told
+
     def wait_level(self, count: int) -> None:
         until(lambda: self.count_by_meaning() == count, f"{count} are found by meaning, without a note", 120)
         assert self.ask("list_memories", scope="ALL")["total"] == count
@@ -85,8 +90,12 @@ def test_a_server_that_was_never_there_keeps_nothing_from_being_stored_and_found
     for action in ("list_memories", "get_memory_stats"):
         refused = home.client.ask(action)
         assert (refused["status"], AWAY in refused["error"]) == ("ERROR", True)
+    away = home.cluster()
+    assert AWAY in away["daemons"][0]["index_state"]
+    assert len(away["problems"]) == 1
     home.milvus.start()
     home.wait_level(2)
+    assert home.cluster()["problems"] == []
 
 
 def test_a_server_that_dies_is_noted_and_caught_up_with(home: Home) -> None:
