@@ -22,10 +22,9 @@ from infinite_memory.config import Config
 from infinite_memory.daemon import ipc
 from infinite_memory.daemon.admission import BUFFER_BYTES, Admission, quieten_accept_errors
 from infinite_memory.daemon.client_sessions import ClientSessions, Connection
-from infinite_memory.daemon.cluster_report import describe_cluster
 from infinite_memory.daemon.http_port import HttpPort
 from infinite_memory.daemon.process_signals import add_handler
-from infinite_memory.errors import DaemonError
+from infinite_memory.errors import DaemonError, InfiniteMemoryError
 from infinite_memory.hooks.service import HookService
 from infinite_memory.logging_setup import bound_printed, open_log, reopen_log, show_crashes
 from infinite_memory.loop_watchdog import LoopWatchdog, find_watchdog, run_watched
@@ -173,7 +172,7 @@ class Daemon:
             return
         if kind == "cluster":
             self.sessions.add(task)
-            await link.write(format_line({"ok": True, "cluster": await describe_cluster(self.app)}))
+            await link.write(format_line({"ok": True, "cluster": await self._describe_cluster()}))
             return
         if kind == "tail":
             from infinite_memory.daemon.tail import Tail  # only who follows the memory needs it
@@ -204,6 +203,15 @@ class Daemon:
             return
         self.sessions.add(task)
         await link.write(format_line(await self.hooks.answer(greeting)))
+
+    async def _describe_cluster(self) -> dict[str, Any]:
+        """Answer `cluster status`; with an error where the database cannot be asked."""
+        try:
+            await self.app.engine()
+            assert self.app.presence is not None
+            return {"status": "OK"} | (await self.app.presence.state()).serialize()
+        except InfiniteMemoryError as exc:
+            return {"status": "ERROR", "error": str(exc), "error_code": exc.code}
 
     async def status(self) -> dict[str, Any]:
         """Tell what `daemon status` shows."""

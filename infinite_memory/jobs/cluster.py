@@ -8,7 +8,8 @@ import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from infinite_memory import __version__
 from infinite_memory.errors import InfiniteMemoryError
@@ -33,6 +34,24 @@ class ClusterState:
     servers: Sequence[Server]
     daemons: Sequence[SeenDaemon]
     own_id: str
+
+    def serialize(self) -> dict[str, Any]:
+        """Return it as `cluster status --json` shows it."""
+        daemons = [
+            asdict(one.note)
+            | {
+                "seen_s": round(one.seen_s, 1),
+                "since_s": round(one.since_s, 1),
+                "is_this": one.note.daemon_id == self.own_id,
+            }
+            for one in self.daemons
+        ]
+        return {
+            "database": {"version": self.server_version, "deployment": self.deployment},
+            "servers": [asdict(one) for one in self.servers],
+            "daemons": daemons,
+            "problems": self.find_problems(),
+        }
 
     def find_problems(self) -> list[str]:
         """Return what is not as it should be, in words for people."""

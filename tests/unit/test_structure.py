@@ -112,6 +112,7 @@ INWARD = {
         "llm",
         "store",
         "clock",
+        "tasks",
         "models",
         "errors",
         "config",
