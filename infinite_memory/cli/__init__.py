@@ -37,6 +37,7 @@ MODULES = {
     "tokens": ("tokens",),
     "setup": ("setup",),
     "cluster": ("cluster",),
+    "index": ("index",),
     "uninstall": ("uninstall",),
     "completion": ("completion",),
     "capture": ("capture", "hook"),
