@@ -192,6 +192,7 @@ class Application(AbstractAsyncContextManager["Application"]):
         self._administration = Administration(
             store=store, index=index, scopes=scopes, embeddings=embeddings, config=config, clock=self._clock, uses=uses,
             home=self.home.path, backup_folder=self.home.backup_folder(self.config.backup.folder),
+            forgettings=self.services.forgettings,
         )  # fmt: skip
         engine = Engine(self.services)
         zone = find_zone(config.time.zone, os.environ)

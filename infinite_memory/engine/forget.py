@@ -67,8 +67,9 @@ class Forget:
                 tuple(located), texts, whole_scope if removes else None, "nothing was changed (dry_run)"
             )
         if removes and whole_scope is not None:
-            quoting = await self._quotations.remove_of_scope(whole_scope.scope_id, hard=mode is ForgetMode.HARD)
-            await self._forget_scope(whole_scope, mode)
+            with self._quotations.under_way():
+                quoting = await self._quotations.remove_of_scope(whole_scope.scope_id, hard=mode is ForgetMode.HARD)
+                await self._forget_scope(whole_scope, mode)
             self._quotations.report(quoting)
             return ForgetResult(tuple(located), texts, whole_scope)
         return await self._forget_located(located, texts, mode)
@@ -228,8 +229,9 @@ class Forget:
 
     async def _forget_with_quotations(self, located: Located, mode: ForgetMode) -> list[MemoryId]:
         """Forget memories, and before them the digests that quote them: what is forgotten is read nowhere from the reply on."""
-        quoting = await self._quotations.remove(located, hard=mode is ForgetMode.HARD)
-        gone = await self._forget_memories(located, mode)
+        with self._quotations.under_way():
+            quoting = await self._quotations.remove(located, hard=mode is ForgetMode.HARD)
+            gone = await self._forget_memories(located, mode)
         self._quotations.report(quoting)
         return gone
 

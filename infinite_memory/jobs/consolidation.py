@@ -10,15 +10,15 @@ import asyncio
 import dataclasses
 import datetime as dt
 import enum
-import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
-from infinite_memory.engine.summary_quotes import MAX_SOURCES, SUMMARY, WRITTEN_BY
+from infinite_memory.engine.quotations import Forgettings, get_sources
+from infinite_memory.engine.summary_quotes import MAX_SOURCES, QUIET, SUMMARY, WRITTEN_BY, is_summary
 from infinite_memory.errors import EmbeddingError, StoreError
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role
 from infinite_memory.llm.factory import configured_model
@@ -32,7 +32,7 @@ from infinite_memory.models import (
     fold,
 )
 from infinite_memory.store.base import Store
-from infinite_memory.store.id_keys import DIGEST, SOURCES
+from infinite_memory.store.id_keys import DIGEST, SOURCES, SUMMARY_OF, make_summary_id
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.text.equivalence import exact_key, say_the_same
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 NEAR = 0.75  # cosine from which two texts are compared word by word; the words decide, so it may be low
 NEIGHBOURS = 20
-QUIET = dt.timedelta(days=30)  # a conversation is old when nothing was said in it for so long
 LONG_CONVERSATION = 12  # memories from which a summary is shorter than what it sums up
 SUMMARY_LINES = 5
 MAX_REPORTED_DETAILS = 200
@@ -82,8 +81,9 @@ class Tidier:
 
     def __init__(
         self, *, store: Store, index: IndexSync, scopes: ScopeCache, embeddings: EmbeddingService,
-        config: Config, clock: Clock, uses: UsageCounter | None,
+        config: Config, clock: Clock, uses: UsageCounter | None, forgettings: Forgettings,
     ) -> None:  # fmt: skip
+        self._forgettings = forgettings
         self._store, self._index, self._scopes, self._embeddings = store, index, scopes, embeddings
         self._settings, self._model_settings = config.retention, config.model
         self._clock, self._uses = clock, uses
@@ -192,10 +192,12 @@ class Tidier:
         for scope in self._scopes.all():
             if scope.archived_at is not None:
                 continue
-            talks: dict[str, list[MemoryRecord]] = defaultdict(list)
+            talks: dict[Hashable, list[MemoryRecord]] = defaultdict(list)
             async for one in self._store.stream([scope.scope_id]):
-                if one.conversation_id and one.source != SUMMARY and one.type != DIGEST and one.embedding is not None:
-                    talks[one.conversation_id].append(one)
+                if one.source == SUMMARY or is_summary(one) or one.type == DIGEST:
+                    continue
+                if one.conversation_id and one.embedding is not None:
+                    talks[_get_conversation(one)].append(one)
             for talk in talks.values():
                 if len(talk) >= LONG_CONVERSATION and max(one.occurred_at for one in talk) < before:
                     talk.sort(key=_age)
@@ -205,7 +207,7 @@ class Tidier:
         members = [member for _, talk in made for member in talk if NEVER_PRUNED not in member.tag_keys]
         hidden = members if settings.summary_hides else []
         if not dry_run:
-            await self._keep_summaries(fresh)
+            fresh = await self._keep_summaries(fresh)
             await self._hide(hidden)  # also of a summary whose run ended before this
         said = f"{'would_summarize' if dry_run else 'summarized'}_{len(fresh)}_conversations"
         new = {one.memory_id for one, _ in fresh}
@@ -217,7 +219,11 @@ class Tidier:
         ]
         return Tidied(Tidying.SUMMARIZE, len(fresh), said, details)
 
-    async def _keep_summaries(self, made: Sequence[tuple[MemoryRecord, list[MemoryRecord]]]) -> None:
+    async def _keep_summaries(
+        self, made: Sequence[tuple[MemoryRecord, list[MemoryRecord]]]
+    ) -> list[tuple[MemoryRecord, list[MemoryRecord]]]:
+        """Store summaries; returns those that stay: one of a turn that was forgotten or edited meanwhile goes again."""
+        kept: list[tuple[MemoryRecord, list[MemoryRecord]]] = []
         model = configured_model(self._model_settings) if self._settings.summary_by_model else None
         for summary, talk in made:
             one = summary if model is None else await _written(model, summary, talk)
@@ -225,6 +231,24 @@ class Tidier:
             whole = dataclasses.replace(one, embedding=embedding)
             await self._store.insert([whole])
             await self._index.on_written([whole])
+            if await self._says_what_is(whole, talk):
+                kept.append((summary, talk))
+                continue
+            located = {whole.memory_id: whole.scope_id}
+            async with self._index.removing(located):
+                await self._store.remove(located)
+        return kept
+
+    async def _says_what_is(self, summary: MemoryRecord, talk: Sequence[MemoryRecord]) -> bool:
+        """True if every turn is still there as it was read: forgettings and edits that begin from now on find the summary."""
+        await self._forgettings.ended()
+        named = set(get_sources(summary)) or {one.memory_id for one in talk}
+        read = {one.memory_id: one for one in talk if one.memory_id in named}
+        found = await self._store.fetch({one: turn.scope_id for one, turn in read.items()}, deleted=None)
+        return all(
+            (now := found.get(one)) is not None and now.text == turn.text and (now.deleted_at is None or now.is_pruned)
+            for one, turn in read.items()
+        )
 
     def _summary(self, talk: Sequence[MemoryRecord]) -> MemoryRecord:
         import numpy as np
@@ -234,23 +258,31 @@ class Tidier:
         quoted = [talk[number] for number in sorted(central.tolist())]
         text = "\n".join(one.text for one in quoted)
         last, now = talk[-1], floor_to_millisecond(self._clock())
-        key = hashlib.sha256(f"summary {last.scope_id} {last.conversation_id} {last.memory_id}".encode()).digest()
+        key = f"{last.scope_id} {last.conversation_id} {last.memory_id}"
+        ended = (int(last.occurred_at.timestamp()) & 0xFFFFFFFF).to_bytes(4, "big").hex()
         return MemoryRecord(
-            memory_id=MemoryId(
-                (int(last.occurred_at.timestamp()) & 0xFFFFFFFF).to_bytes(4, "big").hex() + key[:8].hex()
-            ),
+            memory_id=make_summary_id(ended, key),
             scope_id=last.scope_id,
             text=text,
-            source=SUMMARY,
+            # What is somebody's stays theirs, and is seen by them as their memories are.
+            source=last.source if last.owners else SUMMARY,
+            type=last.type if last.owners else None,
+            status=last.status if last.owners else None,
+            owners=last.owners,
             occurred_at=last.occurred_at,
             created_at=now,
             updated_at=now,
             tags=(SUMMARY,),
             conversation_id=last.conversation_id,
-            metadata={"summarized": len(talk), SOURCES: [one.memory_id for one in quoted]},
+            metadata={"summarized": len(talk), SOURCES: [one.memory_id for one in quoted], SUMMARY_OF: key},
             occurrences=(last.occurred_at,),
             content_hash=content_hash(text),
         )
+
+
+def _get_conversation(memory: MemoryRecord) -> Hashable:
+    """Return what turns of one conversation have in common: the same name, and whose they are."""
+    return (memory.conversation_id, frozenset(memory.owners.items()), memory.source if memory.owners else None)
 
 
 async def _written(model: ChatModel, summary: MemoryRecord, talk: Sequence[MemoryRecord]) -> MemoryRecord:

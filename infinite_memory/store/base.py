@@ -256,8 +256,8 @@ class Store(Protocol):
             MemoryChangedError: it changed meanwhile; read it again.
         """
 
-    async def remove_versions(self, memory_id: MemoryId) -> None:
-        """Remove the earlier versions of a memory for good."""
+    async def remove_versions(self, memory_id: MemoryId, revisions: Collection[int]) -> None:
+        """Remove earlier versions of a memory for good, by their revisions."""
 
     async def write_batch(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Add *new* memories and replace *changed* ones as `replace` with *revise* does: all of it or none, by one transaction.

@@ -222,8 +222,8 @@ class MongoStore(Store):
     async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
         return await self._writer.replace(memory, revise=revise)
 
-    async def remove_versions(self, memory_id: MemoryId) -> None:
-        await self._writer.remove_versions(memory_id)
+    async def remove_versions(self, memory_id: MemoryId, revisions: Collection[int]) -> None:
+        await self._writer.remove_versions(memory_id, revisions)
 
     async def write_batch(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         return await self._writer.write_batch(new, changed)
