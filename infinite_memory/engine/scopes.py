@@ -159,7 +159,8 @@ class Scopes:
         return await self._count(await self._scopes.get(name))
 
     async def _count(self, scope: Scope) -> int:
-        live = (await self._index.sidecar()).count(Filter(scope_ids=frozenset({scope.scope_id})))
+        sidecar, inside = await self._index.sidecar(), Filter(scope_ids=frozenset({scope.scope_id}))
+        live = await call(sidecar, lambda: sidecar.count(inside))
         return live + await self._store.count_deleted([scope.scope_id])
 
     async def restore(self, name: str) -> tuple[Scope, int]:
