@@ -82,7 +82,7 @@ def test_what_is_forgotten_before_a_summary_is_stored_is_in_none(
             assert left["text"].startswith("other")
             [detail] = done["details"]["summarize"]
             assert (left["memory_id"], len(detail["hidden"])) == (detail["summary"], 12)
-            said = await memory.ok("list_memories", filter={"conversation_id": "c1"})
+            said = await memory.ok("list_memories", filter={"conversation_id": "c1", "scope": "S"})
             assert said["total"] == (12 if how == "edit" else 11), "what has no summary is not hidden"
 
     run(work())
