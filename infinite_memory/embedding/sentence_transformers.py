@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infinite_memory.embedding import windows as cutting
+from infinite_memory.embedding.model_tokenizer import HuggingFaceTokenizer, frame_size
 from infinite_memory.embedding.vocabulary import READ, Reading, reading_of, spelled_out
 from infinite_memory.errors import EmbeddingError
 from infinite_memory.models import Window
@@ -74,26 +75,23 @@ class SentenceEmbedder:
         """Cut *text* to what the model reads at a time; loads the model."""
         with self._lock:
             model = self._loaded()
-            tokenizer: Any = getattr(model.tokenizer, "backend_tokenizer", None)
+            tokenizer = self._tokenizer()
             if tokenizer is None:
                 raise EmbeddingError(
                     f"the model {self.name!r} has no fast tokenizer, so long texts cannot be cut; choose another"
                 )
-            tokenizer.no_truncation()
-            tokenizer.no_padding()
-            capacity = (model.max_seq_length or 512) - tokenizer.num_special_tokens_to_add(False)
-            return cutting.cut(text, capacity, lambda piece: tokenizer.encode(piece, add_special_tokens=False))
+            return cutting.cut(text, (model.max_seq_length or 512) - frame_size(tokenizer), tokenizer)
 
     def spelled_out(self, text: str) -> float | None:
         """Look at the vocabulary; None for a tokenizer that is not a fast one."""
         with self._lock:
-            tokenizer: Any = getattr(self._loaded().tokenizer, "backend_tokenizer", None)
+            tokenizer = self._tokenizer()
             return None if tokenizer is None else spelled_out(tokenizer, text)
 
     def reading(self, text: str) -> Reading:
         """Look at the vocabulary; a tokenizer that is not a fast one is taken to read everything."""
         with self._lock:
-            tokenizer: Any = getattr(self._loaded().tokenizer, "backend_tokenizer", None)
+            tokenizer = self._tokenizer()
             return READ if tokenizer is None else reading_of(tokenizer, text)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -111,6 +109,10 @@ class SentenceEmbedder:
             except (RuntimeError, ValueError, OSError) as exc:
                 raise EmbeddingError(f"the model {self.name!r} failed to run: {exc}") from exc
         return np.asarray(vectors, dtype=np.float32).reshape(len(texts), self._dim)
+
+    def _tokenizer(self) -> HuggingFaceTokenizer | None:
+        backend: Any = getattr(self._loaded().tokenizer, "backend_tokenizer", None)
+        return None if backend is None else HuggingFaceTokenizer(backend)
 
     def _loaded(self) -> SentenceTransformer:
         if self._model is None:

@@ -8,12 +8,11 @@ Italian, Polish, Russian, Chinese and Japanese ones nearly all have.
 from __future__ import annotations
 
 import unicodedata
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from infinite_memory.embedding.model_tokenizer import ModelTokenizer
 
 MANY_LANGUAGES = 60_000  # entries of a vocabulary from which on it was made from many languages and tells nothing
 MIN_WORDS = 4  # words that a text needs to tell anything
@@ -37,7 +36,7 @@ class Reading:
 READ = Reading(1.0)
 
 
-def reading_of(tokenizer: Tokenizer, text: str) -> Reading:
+def reading_of(tokenizer: ModelTokenizer, text: str) -> Reading:
     """Tell what a model reads of *text*.
 
     A word is not read where its token is unknown, or where it is spelled letter by letter in another script than Latin. Numbers and
@@ -45,15 +44,16 @@ def reading_of(tokenizer: Tokenizer, text: str) -> Reading:
     """
     if _is_plain(text):
         return READ
-    encoding = tokenizer.encode(text, add_special_tokens=False)
+    encoding = tokenizer.encode(text, framed=False)
     tokens, offsets = encoding.tokens, encoding.offsets  # each look at them makes whole lists
-    spells = tokenizer.get_vocab_size() <= MANY_LANGUAGES
-    words: dict[int, list[int]] = defaultdict(list)
-    for index, word in enumerate(encoding.word_ids):
-        if word is not None:
-            words[word].append(index)
+    spells = tokenizer.size <= MANY_LANGUAGES
+    words: list[list[int]] = []
+    for index, starts in enumerate(tokenizer.word_starts(encoding)):
+        if starts:
+            words.append([])
+        words[-1].append(index)
     read, unread = 0, []
-    for indexes in words.values():
+    for indexes in words:
         whole = text[offsets[indexes[0]][0] : offsets[indexes[-1]][1]]
         pieces = [tokens[index] for index in indexes]
         if _is_unread(whole, pieces, spells=spells):
@@ -89,21 +89,23 @@ def _is_latin(letter: str) -> bool:
     return letter < "\u0250" or "\u1e00" <= letter < "\u1f00" or "\ua720" <= letter < "\ua800"
 
 
-def spelled_out(tokenizer: Tokenizer, text: str) -> float | None:
+def spelled_out(tokenizer: ModelTokenizer, text: str) -> float | None:
     """Tell which share of the words of *text* the vocabulary has only in pieces, 0 to 1.
 
     None for a text of fewer than four words, and for a vocabulary of many languages.
     """
-    if tokenizer.get_vocab_size() > MANY_LANGUAGES:
+    if tokenizer.size > MANY_LANGUAGES:
         return None
-    encoding = tokenizer.encode(text, add_special_tokens=False)
-    pieces: dict[int, list[str]] = defaultdict(list)
-    for token, word in zip(encoding.tokens, encoding.word_ids, strict=True):
-        if word is not None and any(letter.isalpha() for letter in token):
-            pieces[word].append(token)
+    encoding = tokenizer.encode(text, framed=False)
+    words: list[list[str]] = []
+    for token, starts in zip(encoding.tokens, tokenizer.word_starts(encoding), strict=True):
+        if starts:
+            words.append([])
+        words[-1].append(token)
+    pieces = [spelled for word in words if (spelled := [token for token in word if any(map(str.isalpha, token))])]
     if len(pieces) < MIN_WORDS:
         return None
-    foreign = sum(len(piece) > 1 or piece == ["[UNK]"] or not _is_whole(piece[0]) for piece in pieces.values())
+    foreign = sum(len(piece) > 1 or piece == ["[UNK]"] or not _is_whole(piece[0]) for piece in pieces)
     return foreign / len(pieces)
 
 

@@ -6,12 +6,12 @@ thinner overlap, then gaps, instead of an end that nobody can find by meaning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Encoding
 
+from infinite_memory.embedding.model_tokenizer import ModelTokenizer
 from infinite_memory.models import Window
 
 OVERLAP_TOKENS = 48
@@ -27,15 +27,15 @@ _PIECE_CHARS = 16_384
 """Tokenising 1 MiB at once takes 200 to 680 MB; in pieces of this size it takes none to speak of, and half the time."""
 
 
-def cut(text: str, capacity: int, encode: Callable[[str], Encoding]) -> tuple[Window, ...]:
+def cut(text: str, capacity: int, tokenizer: ModelTokenizer) -> tuple[Window, ...]:
     """Cut *text* into windows of at most *capacity* tokens; one window for a text that fits whole.
 
     Args:
         text: Any text, of any length.
         capacity: Tokens that a window may hold, special tokens not counted.
-        encode: The model's tokenizer without special tokens and without truncation.
+        tokenizer: The model's own.
     """
-    starts, ends, heads = _tokens(text, encode)
+    starts, ends, heads = _tokens(text, tokenizer)
     count = len(starts)
     if count <= capacity:
         return (Window(0, len(text)),)
@@ -61,18 +61,15 @@ def _next_head(heads: NDArray[np.bool_], first: int) -> int:
     return first + int(near[0]) if near.size else first
 
 
-def _tokens(
-    text: str, encode: Callable[[str], Encoding]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def _tokens(text: str, tokenizer: ModelTokenizer) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Give each token's first character, the character after its last, and whether it begins a word."""
     spans, heads = [np.empty((0, 2), dtype=np.int64)], [np.empty(0, dtype=np.bool_)]
     for offset, piece in _pieces(text):
-        encoding = encode(piece)
-        if not encoding.ids:
-            continue
-        spans.append(np.asarray(encoding.offsets, dtype=np.int64) + offset)
-        words = np.asarray([-1 if word is None else word for word in encoding.word_ids], dtype=np.int64)
-        heads.append(np.concatenate(([True], words[1:] != words[:-1])))
+        encoding = tokenizer.encode(piece, framed=False)
+        starts = tokenizer.word_starts(encoding)
+        if starts:
+            spans.append(np.asarray(encoding.offsets, dtype=np.int64) + offset)
+            heads.append(np.asarray(starts, dtype=np.bool_))
     all_spans = np.concatenate(spans)
     return all_spans[:, 0], all_spans[:, 1], np.concatenate(heads)
 

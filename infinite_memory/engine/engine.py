@@ -21,7 +21,7 @@ from infinite_memory.engine.maintenance import Maintenance
 from infinite_memory.engine.memories import Memories
 from infinite_memory.engine.moving import Moves
 from infinite_memory.engine.owners import Owners, Tokens
-from infinite_memory.engine.quotations import Listeners, Quotations
+from infinite_memory.engine.quotations import Forgettings, Listeners, Quotations
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.records import RecordMaker
 from infinite_memory.engine.scopes import Scopes
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 class Services:
     """What the use cases are made with; known to the engine and to ``bootstrap.py``, which hands it in.
 
-    ``names``, ``locks`` and ``quotation_listeners`` are what engines of several visibilities over the same memory share.
+    ``names``, ``locks``, ``quotation_listeners`` and ``forgettings`` are what engines of several visibilities over the same memory share.
     """
 
     store: Store
@@ -59,6 +59,7 @@ class Services:
     names: EntityNames = field(default_factory=EntityNames)
     locks: Locks = field(default_factory=Locks)
     quotation_listeners: Listeners = field(default_factory=list)
+    forgettings: Forgettings = field(default_factory=Forgettings)
 
 
 class Engine:
@@ -90,7 +91,7 @@ class Engine:
             settings=config.recall, reranker=services.reranker,
         )  # fmt: skip
         quotations = Quotations(
-            store=store, index=index, listeners=services.quotation_listeners,
+            store=store, index=index, listeners=services.quotation_listeners, forgettings=services.forgettings,
             summaries=SummaryQuotes(access=access, store=store, index=index, scopes=scopes, clock=clock),
         )  # fmt: skip
         upserts = Upserts(

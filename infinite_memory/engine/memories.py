@@ -131,9 +131,12 @@ class Memories:
                 new = dataclasses.replace(new, embedding=full[memory_id].embedding if memory_id in full else None)
             record, pending = await self._records.update(old, new)
             is_edited = new.text != old.text
-            quoting = await self._quotations.remove({memory_id: old.scope_id}, hard=False) if is_edited else []
+            quoting: Sequence[MemoryRecord] = ()
             try:
-                stored = await self._store.replace(record, revise=True)
+                with self._quotations.under_way():
+                    if is_edited:
+                        quoting = await self._quotations.remove({memory_id: old.scope_id}, hard=False)
+                    stored = await self._store.replace(record, revise=True)
             except (MemoryChangedError, MemoryNotFoundError):  # gone from this scope: it is looked for again
                 continue
             finally:

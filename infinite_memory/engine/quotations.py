@@ -11,7 +11,9 @@ memory, and one that was edited is the user's own.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
 from infinite_memory.engine.summary_quotes import BATCH, SummaryQuotes, get_sources
 from infinite_memory.index.listing import batches
@@ -20,7 +22,7 @@ from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.base import Located, Store
 from infinite_memory.store.id_keys import DIGEST, KEY, IdKeys
 
-__all__ = ["DIGEST", "KEY", "Listeners", "Quotations", "get_sources", "to_content"]
+__all__ = ["DIGEST", "KEY", "Forgettings", "Listeners", "Quotations", "get_sources", "to_content"]
 
 NAMED = 1000  # memories whose quotations are asked for at once
 
@@ -28,11 +30,37 @@ Listeners = list[Callable[[Sequence[MemoryRecord]], None]]
 """Called with the digests that were removed for what they quoted."""
 
 
+class Forgettings:
+    """Forgettings and edits under way: each has looked for what quotes its memories, and may not have changed those yet."""
+
+    def __init__(self) -> None:
+        self._under_way: set[asyncio.Event] = set()
+
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Count as one inside."""
+        ended = asyncio.Event()
+        self._under_way.add(ended)
+        try:
+            yield
+        finally:
+            self._under_way.discard(ended)
+            ended.set()
+
+    async def ended(self) -> None:
+        """Return when those have ended that are under way now: later ones see what was stored before this was called."""
+        for one in list(self._under_way):
+            await one.wait()
+
+
 class Quotations:
     """Removes what quotes a memory."""
 
-    def __init__(self, *, store: Store, index: IndexSync, summaries: SummaryQuotes, listeners: Listeners) -> None:
+    def __init__(
+        self, *, store: Store, index: IndexSync, summaries: SummaryQuotes, listeners: Listeners, forgettings: Forgettings
+    ) -> None:  # fmt: skip
         self._store, self._index, self._summaries, self._listeners = store, index, summaries, listeners
+        self.under_way = forgettings.under_way
 
     async def remove(self, located: Located, *, hard: bool) -> list[MemoryRecord]:
         """Remove the digests that quote one of *located*, hidden ones too, and return them; `report` tells whoever made them.

@@ -7,11 +7,16 @@ but for the summary. One that a model wrote says things in its own words, so it 
 Only what names the turn among its ``sources`` is touched, so that nobody who forgets a memory of their own changes what they do not see:
 ids cannot be chosen. A summary that names none (of an older version, or of a very long conversation that a model wrote of) is touched
 where it stands in the scope of the turn and is seen.
+
+Why a summary is known by its id: source, tag and metadata can be written by any client, and what looks like a summary would lose text
+and history with a turn that it names. The id is made of what is in its metadata (`id_keys.SUMMARY_OF`), and nobody makes one of another
+memory. Those of older versions, which lack that, have an id that begins with the end of the conversation, long before they were made.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -23,7 +28,7 @@ from infinite_memory.index.listing import batches, list_ids
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, ScopeId, content_hash, floor_to_millisecond
 from infinite_memory.store.base import Located, Store
-from infinite_memory.store.id_keys import SOURCES
+from infinite_memory.store.id_keys import SOURCES, SUMMARY_OF, is_summary_of
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.text.offload import run_at_once_or_in_thread
 
@@ -34,6 +39,9 @@ WRITTEN_BY = "written_by"
 """In the metadata of a summary: the model that wrote it; those of its own turns lack it."""
 
 MAX_SOURCES = 200  # a summary of a model names all that it read, if those are no more
+
+QUIET = dt.timedelta(days=30)
+"""A conversation is old, and gets a summary, when nothing was said in it for so long."""
 
 BATCH = 100  # memories read at a time: each may be a megabyte
 TRIES = 20  # of a summary that others edit at the same moment
@@ -54,7 +62,7 @@ class SummaryQuotes:
             StoreError: they could not be read or written; then nothing else must be either.
         """
         for summary in summaries:
-            if summary.source == SUMMARY:
+            if is_summary(summary):
                 turns = await self._fetch({one: located[one] for one in get_sources(summary) if one in located})
                 await self._cut(summary, turns, hard=hard)
 
@@ -76,17 +84,18 @@ class SummaryQuotes:
                     summaries = await self._store.fetch(await call(sidecar, partial(sidecar.locate, ids)))
                     for summary in summaries.values():
                         is_asked = summary.memory_id not in located and SOURCES not in summary.metadata
-                        if is_asked and summary.source == SUMMARY and self._access.allows(summary):
-                            await self._cut(summary, turns, hard=hard)
+                        if is_asked and is_summary(summary) and self._access.allows(summary):
+                            of_them = [turn for turn in turns if summary.owners in ({}, turn.owners)]
+                            await self._cut(summary, of_them, hard=hard)
 
     async def _fetch(self, located: Located) -> list[MemoryRecord]:
         turns = await self._store.fetch(located, deleted=None)
-        return [turn for turn in turns.values() if turn.source != SUMMARY]
+        return [turn for turn in turns.values() if not is_summary(turn)]
 
     async def _cut(self, memory: MemoryRecord, turns: Sequence[MemoryRecord], *, hard: bool) -> None:
         summary: MemoryRecord | None = memory
         for _ in range(TRIES if turns else 0):
-            if summary is None or summary.source != SUMMARY:
+            if summary is None or not is_summary(summary):
                 return
             try:
                 await self._cut_one(summary, turns, hard=hard)
@@ -105,10 +114,24 @@ class SummaryQuotes:
             now = floor_to_millisecond(self._clock())
             hashed = await run_at_once_or_in_thread([text], partial(content_hash, text))
             changed = dataclasses.replace(summary, text=text, content_hash=hashed, embedding=None, updated_at=now)
-            await self._store.remove_versions(summary.memory_id)
+            await self._remove_versions(summary.memory_id, texts)
             stored = await self._store.replace(changed, revise=False)
             if stored.deleted_at is None:
                 await self._index.on_written([stored])
+
+    async def _remove_versions(self, memory_id: MemoryId, turns: Sequence[str]) -> None:
+        """Remove those earlier versions that say one of *turns*."""
+        before: int | None = None
+        while (page := await self._store.get_revisions(memory_id, before)).revisions:
+            saying = [
+                version.revision
+                for version in page.revisions
+                if await run_at_once_or_in_thread([version.text, *turns], partial(_says, version.text, turns))
+            ]
+            await self._store.remove_versions(memory_id, saying)
+            before = page.revisions[0].revision
+            if not page.older:
+                return
 
     async def _take_away(self, summary: MemoryRecord, *, hard: bool) -> None:
         located = {summary.memory_id: summary.scope_id}
@@ -119,6 +142,22 @@ class SummaryQuotes:
         elif summary.deleted_at is None:
             async with self._index.removing(located):
                 await self._store.soft_delete(located, floor_to_millisecond(self._clock()))
+
+
+def is_summary(memory: MemoryRecord) -> bool:
+    """True if `jobs.consolidation` made a memory, whatever it says by now."""
+    if SUMMARY_OF in memory.metadata or SOURCES in memory.metadata:
+        return is_summary_of(memory.memory_id, memory.metadata.get(SUMMARY_OF))
+    ended_at = memory.occurred_at
+    return (
+        memory.source == SUMMARY
+        and int(memory.memory_id[:8], 16) == int(ended_at.timestamp()) & 0xFFFFFFFF
+        and memory.created_at - ended_at >= QUIET
+    )
+
+
+def _says(text: str, turns: Iterable[str]) -> bool:
+    return without_turns(text, turns) != text
 
 
 def get_sources(quoting: MemoryRecord) -> tuple[MemoryId, ...]:

@@ -48,7 +48,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The memories said just before and just after one, in its conversation; None at either end.
+    """The memories said just before and just after one, in its conversation, scope and source; None at either end.
 
     ``conversation`` tells the conversations of one index apart, and is nothing else.
     """
@@ -162,7 +162,7 @@ class VectorIndex(Protocol):
         """Return the revision at which memories are known; unknown ids are left out."""
 
     def neighbours(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> Mapping[MemoryId, Neighbours]:
-        """Return what was said before and after memories in their conversations.
+        """Return what was said before and after memories in their conversations, in the same scope and of the same source.
 
         Left out are those without a conversation, and those of one that has more than *max_turns* memories.
         """

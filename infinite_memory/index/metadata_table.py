@@ -53,6 +53,10 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
 """The columns, each with one value a slot. ``windows`` counts vectors (0 while pending), ``tag_end`` is where the
 slot's stretch of `MetadataTable.tag_codes` ends."""
 
+_CONVERSATION = ("conversation", "scope", "source")
+"""What turns of one conversation have in common. The source is among it, for users may share a scope and have one each: what one of them
+says is never beside what another one says, whatever they call their conversations."""
+
 INTERNED = ("scope", *(by.column for by in FILTERED_TEXTS.values()), "tag")
 
 
@@ -206,10 +210,11 @@ class MetadataTable:
         return {ScopeId(names.string(code)): count for code, count in self._live_by_scope.items() if count}
 
     def _in_conversation(self, slot: int) -> Slots:
-        """List the living slots of the conversation, and scope, of *slot*; none where it has no conversation."""
-        conversation, scopes = int(self.column("conversation")[slot]), self.column("scope")
-        said = self._said.find(conversation if conversation >= 0 else None)
-        living: Slots = said[self._alive.values[said] & (scopes[said] == scopes[slot])]
+        """List the living slots of the conversation of *slot*, in its scope and of its source; none where it has no conversation."""
+        conversation, scopes, sources = (self.column(name) for name in _CONVERSATION)
+        said = self._said.find(int(conversation[slot]) if conversation[slot] >= 0 else None)
+        is_same = (scopes[said] == scopes[slot]) & (sources[said] == sources[slot])
+        living: Slots = said[self._alive.values[said] & is_same]
         return living
 
     def find_turns(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> tuple[Slots, Slots]:
@@ -218,16 +223,16 @@ class MetadataTable:
         Conversations of more than *max_turns* are left out.
         """
         slots = np.array([slot for one in memory_ids if (slot := self.find(one)) is not None], np.int64)
-        _, firsts = np.unique(self._conversations(slots), return_index=True)
-        turns = [self._in_conversation(slot) for slot in slots[firsts].tolist()]
+        named = zip(*(self.column(name)[slots].tolist() for name in _CONVERSATION), strict=True)
+        turns = [self._in_conversation(slot) for slot in dict(zip(named, slots.tolist(), strict=True)).values()]
         short = [one for one in turns if max_turns is None or len(one) <= max_turns]
         return slots, np.concatenate(short) if short else np.empty(0, np.int64)
 
     def neighbours(self, asked: Slots, slots: Slots) -> dict[MemoryId, Neighbours]:
         """Return what was said before and after memories, of what `find_turns` returned; needs no lock."""
-        order = tuple(self.column(name)[slots] for name in ("key", "occurred_ms", "conversation", "scope"))
+        order = tuple(self.column(name)[slots] for name in ("key", "occurred_ms", *_CONVERSATION))
         slots = slots[np.lexsort(order)]
-        groups = self._conversations(slots)
+        groups = self._number_conversations(slots)
         places = np.flatnonzero(np.isin(slots, asked))
         around = np.unique(np.concatenate([places - 1, places, places + 1]))
         around = around[(around >= 0) & (around < len(slots))]
@@ -242,10 +247,13 @@ class MetadataTable:
             for place in places.tolist()
         }
 
-    def _conversations(self, slots: Slots) -> NDArray[np.int64]:
-        """Number the conversations of *slots*, over all scopes; -1 where there is none."""
-        scopes, conversations = self.column("scope")[slots], self.column("conversation")[slots]
-        return np.where(conversations >= 0, scopes.astype(np.int64) << 32 | conversations, -1)
+    def _number_conversations(self, slots: Slots) -> NDArray[np.int64]:
+        """Number the conversations of *slots*, which stand together."""
+        begins = np.zeros(len(slots), np.int64)
+        for name in _CONVERSATION:
+            codes = self.column(name)[slots]
+            begins[1:] |= codes[1:] != codes[:-1]
+        return np.cumsum(begins)
 
     def tags_of(self, slots: Slots) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return for *slots* the number of tags each, and the codes of all in one array."""

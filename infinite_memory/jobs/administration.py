@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infinite_memory.backup.folder import find_backup
+from infinite_memory.backup.archive import mark_file
+from infinite_memory.backup.folder import find_backup, find_backup_for_client
 from infinite_memory.backup.restore import Restoring
 from infinite_memory.backup.service import Backups
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
+from infinite_memory.engine.quotations import Forgettings
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.jobs.consolidation import Tidier, Tidying
@@ -54,8 +56,9 @@ class Administration:
 
     def __init__(
         self, *, store: Store, index: IndexSync, scopes: ScopeCache, embeddings: EmbeddingService, config: Config,
-        clock: Clock, uses: UsageCounter | None, home: Path, backup_folder: Path,
+        clock: Clock, uses: UsageCounter | None, forgettings: Forgettings, home: Path, backup_folder: Path,
     ) -> None:  # fmt: skip
+        self._forgettings = forgettings
         self._store, self._index, self._scopes, self._embeddings = store, index, scopes, embeddings
         self._config, self._clock, self._uses = config, clock, uses
         self._home, self._backup_folder = home, backup_folder
@@ -76,6 +79,14 @@ class Administration:
         """
         return find_backup(self._backup_folder, name).parent.resolve() == self._backup_folder.resolve()
 
+    def mark_backup(self, name: str) -> str:
+        """Return the mark (`archive.mark_file`) of the backup that *name* names now.
+
+        Raises:
+            BackupNotFoundError: there is no such file.
+        """
+        return mark_file(find_backup_for_client(self._backup_folder, name).stat())
+
     def open_restoring(self) -> Restoring:
         """Return what restores from these backups; errors as in `open_backups`."""
         return Restoring(self.open_backups(), store=self._store, index=self._index, scopes=self._scopes)
@@ -95,7 +106,7 @@ class Administration:
         """Return what merges, prunes and sums up."""
         return Tidier(
             store=self._store, index=self._index, scopes=self._scopes, embeddings=self._embeddings,
-            config=self._config, clock=self._clock, uses=self._uses,
+            config=self._config, clock=self._clock, uses=self._uses, forgettings=self._forgettings,
         )  # fmt: skip
 
     async def find_duplicates(self, kind: str) -> list[list[MemoryId]]:

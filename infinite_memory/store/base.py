@@ -17,6 +17,7 @@ from infinite_memory.models import Embedding, IndexBatch, Link, MemoryId, Memory
 from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.facts import Facts
+from infinite_memory.store.members import Members
 from infinite_memory.store.owners import Owners
 
 if TYPE_CHECKING:  # they bring the driver's `bson`, which the interface does without
@@ -160,6 +161,10 @@ class Store(Protocol):
         """What backup, restore and the jobs need beside this; usable once connected."""
 
     @property
+    def members(self) -> Members:
+        """The daemons that share the database, and its servers."""
+
+    @property
     def facts(self) -> Facts:
         """The temporal knowledge graph; usable once connected."""
 
@@ -251,8 +256,8 @@ class Store(Protocol):
             MemoryChangedError: it changed meanwhile; read it again.
         """
 
-    async def remove_versions(self, memory_id: MemoryId) -> None:
-        """Remove the earlier versions of a memory for good."""
+    async def remove_versions(self, memory_id: MemoryId, revisions: Collection[int]) -> None:
+        """Remove earlier versions of a memory for good, by their revisions."""
 
     async def write_batch(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Add *new* memories and replace *changed* ones as `replace` with *revise* does: all of it or none, by one transaction.

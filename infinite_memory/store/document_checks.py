@@ -245,6 +245,8 @@ def _faults_of_journal(key: str, document: Mapping[str, Any]) -> Iterator[Docume
     steps = document.get("steps")
     if document.get("state") == "committing" and not (type(steps) is list and all(map(_is_step, steps))):
         yield DocumentFault("steps", "a list of steps")
+    if "closed" in document and not is_bool(document["closed"]):
+        yield DocumentFault("closed", "true or false")
 
 
 _MAX_PID = (1 << 31) - 1
@@ -253,6 +255,7 @@ _STEPS: Mapping[str, Mapping[str, Test]] = {
     "merge": {"from": is_text, "to": is_text},
     "values": {"from": is_text, "replace": is_bool},
     "pour": {"from": is_text, "to": is_text, "mark": is_object_id},
+    "take_out_removed": {"to": is_object_id, "mark": is_object_id},
     "rescope": {"from": is_object_id, "to": is_object_id},
     "move": {"memory": is_object_id, "from": is_object_id, "to": is_object_id},
     "drop_scope": {"scope": is_object_id},

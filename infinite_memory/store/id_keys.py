@@ -33,6 +33,19 @@ KEY = "digest_of"
 SOURCES = "sources"
 """In the metadata of a digest or a summary: the ids of the memories that it quotes."""
 
+SUMMARY_OF = "summary_of"
+"""In the metadata of a summary: what the second part of its id is made of."""
+
+
+def make_summary_id(began: str, key: str) -> MemoryId:
+    """Return the id of a summary. *began* is the first eight digits: when the conversation ended."""
+    return MemoryId(began + hashlib.sha256(f"summary {key}".encode()).digest()[:8].hex())
+
+
+def is_summary_of(memory_id: str, key: object) -> bool:
+    """True if *memory_id* was made of *key*: nobody chooses an id, or finds a key for one that is there."""
+    return isinstance(key, str) and memory_id == make_summary_id(memory_id[:8], key)
+
 
 @dataclass(frozen=True, slots=True)
 class IdKeys:

@@ -44,7 +44,7 @@ from infinite_memory.transports.lines import (
 )
 from infinite_memory.transports.stdio import ByteSink
 from infinite_memory.transports.strict_json import find_value, parse_value
-from infinite_memory.transports.turns import Turns
+from infinite_memory.transports.turns import ANSWER_S, Turns
 
 log = logging.getLogger(__name__)
 
@@ -311,10 +311,12 @@ class RpcSession:
         self._asked[number] = _Question(waiting, related)
         try:
             await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params}, related)
-            async with self._turns.paused(related):
+            async with self._turns.paused(related), asyncio.timeout(ANSWER_S):
                 return await waiting
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, TimeoutError) as exc:
             await self.notify("notifications/cancelled", {"requestId": number}, related=related)
+            if isinstance(exc, TimeoutError):
+                raise RpcError(INTERNAL_ERROR, f"the client did not answer within {ANSWER_S:.0f} s") from None
             raise
         finally:
             del self._asked[number]

@@ -20,6 +20,10 @@ PLACES = 16
 """More would make one client's requests no faster; the pool of the store keeps a connection for others."""
 
 
+ANSWER_S = 600.0
+"""How long a question to a client waits for its answer: what was asked about is not done then."""
+
+
 class Turns:
     """The places of one session for commands under way."""
 

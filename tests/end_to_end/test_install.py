@@ -24,7 +24,7 @@ from tests.processes import LONG, ROOT, processes_of, until
 pytestmark = pytest.mark.timeout(1800)
 takes_minutes = pytest.mark.skipif(not LONG, reason="takes minutes; scripts/test --long runs it")
 
-MAX_INSTALLED_MB = 500  # measured: 487 with pip, which compiles all that it installs; 454 with uv, which does not
+MAX_INSTALLED_MB = 500  # the whole environment; measured: 484 with pip, which compiles all that it installs
 MAX_MODEL_MB = 100
 
 
@@ -77,6 +77,12 @@ def size_mb(folder: Path) -> float:
     return sum(files.values()) / 1e6
 
 
+def disk_mb(folder: Path) -> int:
+    """What ``du -sm`` says: whole blocks, in mebibytes rounded up."""
+    told = subprocess.run(["du", "-sm", str(folder)], capture_output=True, text=True, check=True).stdout
+    return int(told.split()[0])
+
+
 @dataclass(frozen=True)
 class Duration:
     """How long a command took: by the clock, and of the processor."""
@@ -120,12 +126,11 @@ def check_first_answer(command: list[str], user: Path, variables: Mapping[str, s
 def test_pip_install_and_an_answer_by_meaning(wheel: Path, user: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", str(user / "venv")], check=True)
     program = user / "venv" / "bin"
-    before_mb = size_mb(user / "venv")  # pip itself, which Python brings
     install = [str(program / "pip"), "install", "--no-cache-dir", "-q", str(wheel)]
     installed = run_measured(install, environ(user), user / "elsewhere")
-    installed_mb = size_mb(user / "venv") - before_mb
-    print(f"\npip install: {installed}, {installed_mb:.0f} MB beside the {before_mb:.0f} MB of pip itself")
-    assert installed_mb < MAX_INSTALLED_MB
+    installed_mb = disk_mb(user / "venv")
+    print(f"\npip install: {installed}, {installed_mb} MB with pip itself")
+    assert installed_mb <= MAX_INSTALLED_MB
     listed = subprocess.run([str(program / "pip"), "list"], capture_output=True, text=True, check=True).stdout
     assert not {"torch", "transformers", "sentence-transformers"} & {line.split()[0] for line in listed.splitlines()}
     command = str(program / "infinite-memory")
@@ -134,6 +139,11 @@ def test_pip_install_and_an_answer_by_meaning(wheel: Path, user: Path) -> None:
         again = subprocess.run([command, "setup"], env=environ(user), capture_output=True, text=True, check=True)
         assert "model: all-MiniLM-L6-v2/384/fp32 is ready" in again.stdout
         assert "MongoDB: v6.0.5 is ready" in again.stdout
+        # The hub's client runs without what it is published to need, and says that the hub is switched off.
+        other = [command, "setup", "--model", "nobody/nothing"]
+        refused = subprocess.run(other, env=environ(user), capture_output=True, text=True, check=False)
+        assert refused.returncode == 1
+        assert "is not on this machine and the hub cannot give it" in refused.stderr, refused.stderr
     finally:
         subprocess.run([command, "daemon", "stop"], env=environ(user), check=True, capture_output=True)
     removed = subprocess.run([command, "uninstall"], env=environ(user), capture_output=True, text=True, check=True)

@@ -20,6 +20,7 @@ import pytest
 
 from infinite_memory.daemon import ipc
 from infinite_memory.daemon.handshake import greet, session_greeting
+from infinite_memory.settings import HttpSettings
 from tests.processes import Client, Installation, is_alive, until
 
 Json = dict[str, Any]
@@ -201,10 +202,12 @@ def _raw_request(url: str, path: str, headers: dict[str, str], body: bytes) -> s
     return link
 
 
-def _mcp_session(url: str, path: str, headers: dict[str, str]) -> str:
+def _mcp_session(url: str, path: str, headers: dict[str, str], capabilities: Json | None = None) -> str:
     parts = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(str(parts.hostname), int(parts.port or 0))
-    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    about = {
+        "protocolVersion": "2025-06-18", "capabilities": capabilities or {}, "clientInfo": {"name": "t", "version": "1"},
+    }  # fmt: skip
     message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}
     connection.request("POST", path, json.dumps(message), headers)
     response = connection.getresponse()
@@ -243,6 +246,35 @@ def test_writes_of_http_clients_that_drop_their_connection_are_finished(with_htt
         link.close()
         total += 1
         until(lambda: stored(with_http) == total, f"the write by {kind} is finished", 30)  # noqa: B023
+
+
+def test_questions_that_nobody_answers_keep_no_other_request_of_their_token_waiting(with_http: Installation) -> None:
+    """Over MCP a hard deletion asks its client first; as many as a token may have under way ask here, and none is answered."""
+    url, token = _address(with_http)
+    headers = {
+        "Authorization": f"Bearer {token}", "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }  # fmt: skip
+    memory_id = with_http.serve().ask("store_memory", content="asked about")["memory_id"]
+    session = _mcp_session(url, "/mcp", headers, {"elicitation": {}})
+    more = headers | {"MCP-Session-Id": session, "MCP-Protocol-Version": "2025-06-18"}
+    links = []
+    for number in range(1, 1 + HttpSettings().concurrent):
+        forgets = tool(number, "delete_memory", target={"memory_id": memory_id}, forget_mode="hard")
+        link = _raw_request(url, "/mcp", more, json.dumps(forgets).encode())
+        link.settimeout(30)
+        answer = b""
+        while b"elicitation/create" not in answer:
+            answer += (part := link.recv(65_536))
+            assert part, answer
+        links.append(link)
+    parts = urllib.parse.urlsplit(url)
+    connection = http.client.HTTPConnection(str(parts.hostname), int(parts.port or 0), timeout=30)
+    connection.request("GET", f"/api/v1/memories/{memory_id}", headers=headers)
+    assert connection.getresponse().status == 200
+    connection.close()
+    for link in links:
+        link.close()
 
 
 def test_writes_of_http_clients_are_answered_when_the_daemon_is_terminated(with_http: Installation) -> None:

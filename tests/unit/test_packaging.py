@@ -72,7 +72,7 @@ def test_what_is_installed_is_what_is_locked() -> None:
     if not (ROOT / ".venv" / "ready-test").is_file():
         pytest.skip("this environment was not made by scripts/test")
     versions = locked()
-    for name in ("pymongo", "faiss-cpu", "numpy", "onnxruntime", "tokenizers", "tantivy", "pytest"):
+    for name in ("pymongo", "faiss-cpu", "numpy", "onnxruntime", "morpheme", "tokenizers", "tantivy", "pytest"):
         assert version(name) in versions[name]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +26,9 @@ HOMES = {
     "yaml": ("transfer/formats/front_matter.py",),
     "apscheduler": ("jobs/runner.py",),
     "onnxruntime": ("embedding",),
+    "morpheme": ("embedding/model_tokenizer.py",),
+    "tokenizers": ("embedding/model_tokenizer.py",),
+    "huggingface_hub": ("embedding",),
     "sentence_transformers": ("embedding",),
     "torch": ("embedding",),
     "mcp": ("transports/http",),
@@ -112,6 +116,7 @@ INWARD = {
         "llm",
         "store",
         "clock",
+        "tasks",
         "models",
         "errors",
         "config",
@@ -187,8 +192,14 @@ INWARD = {
 }
 
 
-def imports(file: Path) -> Iterator[str]:
+@functools.cache
+def imports(file: Path) -> tuple[str, ...]:
     """Return the name of every module that *file* imports, wherever in it."""
+    return tuple(read_imports(file))
+
+
+def read_imports(file: Path) -> Iterator[str]:
+    """Yield them."""
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -246,9 +246,9 @@ class MilvusIndex:
     def neighbours(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> Mapping[MemoryId, Neighbours]:
         """Return what was said before and after memories in their conversations; see `VectorIndex.neighbours`."""
         asked = {one: known for one, known in self._find(list(memory_ids)).items() if known.conversation}
-        turns: dict[tuple[str, str], list[tuple[int, MemoryId]]] = defaultdict(list)
+        turns: dict[tuple[str, str, str], list[tuple[int, MemoryId]]] = defaultdict(list)
         for known in self._said({one.conversation for one in asked.values()}, {one.scope_id for one in asked.values()}):
-            turns[known.scope_id, known.conversation].append((known.occurred_ms, known.memory_id))
+            turns[known.scope_id, known.conversation, known.source].append((known.occurred_ms, known.memory_id))
         beside: dict[MemoryId, Neighbours] = {}
         for named, conversation in turns.items():
             if max_turns is not None and len(conversation) > max_turns:

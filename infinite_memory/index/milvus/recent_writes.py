@@ -16,7 +16,8 @@ REMEMBERED_S = 30.0
 """For how long: a server shows a write to everybody within a fraction of a second, one that is overloaded within some seconds."""
 
 CONVERSATION = FILTERED["conversation_id"].column
-FIELDS = (schema.MEMORY, schema.SCOPE, schema.REVISION, schema.WINDOWS, schema.OCCURRED, CONVERSATION)
+SOURCE = FILTERED["source"].column
+FIELDS = (schema.MEMORY, schema.SCOPE, schema.REVISION, schema.WINDOWS, schema.OCCURRED, CONVERSATION, SOURCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Known:
     windows: int
     occurred_ms: int
     conversation: str
+    source: str
 
     @classmethod
     def of(cls, row: Row) -> Known:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bson import ObjectId
@@ -21,6 +21,7 @@ from infinite_memory.store.mongo import mapping, schema
 from infinite_memory.store.mongo.client import Connection
 from infinite_memory.store.mongo.drivers import Document, in_transaction
 from infinite_memory.store.mongo.memory_reads import WITHOUT_VECTORS, MemoryReader, batches, get_collection
+from infinite_memory.store.mongo.merge_journal import note_removed
 from infinite_memory.store.mongo.scopes import Scopes
 
 if TYPE_CHECKING:
@@ -71,11 +72,14 @@ class MemoryWriter:
         after = dataclasses.replace(memory, revision=memory.revision + 1)
         async with self._connection.operation() as database:
             await compare_and_swap(database, memory, mapping.to_document(after), revise=revise)
+        # A scope that was merged into another at this moment may have been copied before.
+        await self._scopes.check({memory.scope_id})
         return after
 
-    async def remove_versions(self, memory_id: MemoryId) -> None:
+    async def remove_versions(self, memory_id: MemoryId, revisions: Collection[int]) -> None:
         async with self._connection.operation() as database:
-            await database[schema.REVISIONS].delete_many({"memory_id": mapping.object_id(memory_id)})
+            named = {"memory_id": mapping.object_id(memory_id), "revision": {"$in": list(revisions)}}
+            await database[schema.REVISIONS].delete_many(named)
 
     async def write_batch(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         if self.polled:
@@ -139,28 +143,44 @@ class MemoryWriter:
                 if result.matched_count:
                     found = memories.find({"_id": {"$in": ids}, "mark": mark}, {"_id": 1})
                     changed += [MemoryId(str(one["_id"])) async for one in found]
-        return changed
+            if elsewhere := await self._find_merged(scope_id, ids):
+                changed += await self._mark(elsewhere, live=live, change=change)
+        return list(dict.fromkeys(changed))
 
     async def remove(self, located: Located) -> list[MemoryId]:
         removed: list[MemoryId] = []
         for scope_id, ids in batches(located):
+            scope_key = mapping.object_id(scope_id)
             async with self._connection.operation(factor=2) as database:
                 memories = get_collection(database, scope_id)
-                there = [one["_id"] async for one in memories.find({"_id": {"$in": ids}}, {"_id": 1})]
-                if not there:
-                    continue
-                # The memory goes last: while it is there, a repeated call finishes the work.
-                if self.polled:
-                    await changes.write_tombstones(database, mapping.object_id(scope_id), there)
-                await database[schema.REVISIONS].delete_many({"memory_id": {"$in": there}})
-                ends = [{"from_id": {"$in": there}}, {"to_id": {"$in": there}}]
-                await database[schema.LINKS].delete_many({"$or": ends})
-                await database[schema.USES].delete_many({"_id": {"$in": there}})
-                await memories.delete_many({"_id": {"$in": there}})
-                # Somebody who was changing one of them may have kept a version meanwhile.
-                await database[schema.REVISIONS].delete_many({"memory_id": {"$in": there}})
-                removed += [MemoryId(str(key)) for key in there]
-        return removed
+                there = [one async for one in memories.find({"_id": {"$in": ids}}, {"_id": 1, "created_at": 1})]
+                if there:
+                    await note_removed(database, scope_key, there)
+                    await self._remove(database, scope_key, [one["_id"] for one in there])
+                    await note_removed(database, scope_key, there)
+                    removed += [MemoryId(str(one["_id"])) for one in there]
+            if elsewhere := await self._find_merged(scope_id, ids):
+                removed += await self.remove(elsewhere)
+        return list(dict.fromkeys(removed))
+
+    async def _remove(self, database: Database, scope_key: ObjectId, keys: list[ObjectId]) -> None:
+        # The memory goes last: while it is there, a repeated call finishes the work.
+        if self.polled:
+            await changes.write_tombstones(database, scope_key, keys)
+        await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}})
+        ends = [{"from_id": {"$in": keys}}, {"to_id": {"$in": keys}}]
+        await database[schema.LINKS].delete_many({"$or": ends})
+        await database[schema.USES].delete_many({"_id": {"$in": keys}})
+        await database[schema.collection_name(scope_key)].delete_many({"_id": {"$in": keys}})
+        # Somebody who was changing one of them may have kept a version meanwhile.
+        await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}})
+
+    async def _find_merged(self, scope_id: ScopeId, keys: Sequence[ObjectId]) -> dict[MemoryId, ScopeId]:
+        """Return where memories of a scope are now that another process merged into another; nothing where the scope is there."""
+        if await self._scopes.is_there(scope_id):
+            return {}
+        located = await self._reader.locate([MemoryId(str(key)) for key in keys])
+        return {memory_id: place for memory_id, place in located.items() if place != scope_id}
 
 
 async def insert_together(database: Database, by_scope: Mapping[ScopeId, list[Document]]) -> None:

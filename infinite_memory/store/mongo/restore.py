@@ -22,13 +22,14 @@ from pymongo.errors import BulkWriteError, DocumentTooLarge, WriteError
 from infinite_memory.errors import BackupError, ScopeExistsError, ScopeNotFoundError, StoreUnavailableError
 from infinite_memory.models import fold
 from infinite_memory.store.copies import Chunk, Restore, Restored, RestoreMode, RestorePlan
-from infinite_memory.store.id_keys import DIGEST, KEY, SOURCES
+from infinite_memory.store.id_keys import DIGEST, KEY, SOURCES, SUMMARY_OF, is_summary_of, make_summary_id
 from infinite_memory.store.mongo import mapping, schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.driver_errors import translate
 from infinite_memory.store.mongo.links import from_document as link_from_document
 from infinite_memory.store.mongo.links import link_key
-from infinite_memory.store.mongo.restore_steps import JOURNAL, Step, clear, put_into_place, this_machine, utc_now
+from infinite_memory.store.mongo.merge_journal import JOURNAL
+from infinite_memory.store.mongo.restore_steps import Step, clear, put_into_place, this_machine, utc_now
 from infinite_memory.store.mongo.snapshot import (
     MEMORIES,
     PLAIN_NAME,
@@ -184,8 +185,15 @@ class RestoreJob(Restore):
         def find(key: ObjectId) -> ObjectId:
             return self._id_of.setdefault(key, ObjectId()) if key in self._existing else key
 
-        memory["_id"] = find(memory["_id"])
         about = memory.get("metadata")
+        if memory["_id"] in self._existing and isinstance(about, dict):
+            former = str(memory["_id"])
+            if is_summary_of(former, about.get(SUMMARY_OF)):  # and its copy too
+                about[SUMMARY_OF] = f"{about[SUMMARY_OF]} {ObjectId()}"
+                self._id_of[memory["_id"]] = ObjectId(make_summary_id(former[:8], about[SUMMARY_OF]))
+            elif memory.get("source") == "summary":  # one of an older version is known by how its id begins
+                self._id_of[memory["_id"]] = ObjectId(memory["_id"].binary[:4] + ObjectId().binary[4:])
+        memory["_id"] = find(memory["_id"])
         if isinstance(about, dict) and isinstance(quoted := about.get(SOURCES), list):
             ids = (mapping.find_object_id(one) if isinstance(one, str) else None for one in quoted)
             about[SOURCES] = [one if key is None else str(find(key)) for one, key in zip(quoted, ids, strict=True)]

@@ -27,6 +27,7 @@ from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind, c
 from infinite_memory.store.mongo import moves, schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import aggregate
+from infinite_memory.store.mongo.merge_journal import JOURNAL, take_out_removed
 from infinite_memory.store.mongo.snapshot import LOCAL_PREFIXES, LOCAL_VALUES, MEMORIES, STAGED
 from infinite_memory.store.set_aside import SetAside
 
@@ -35,7 +36,6 @@ log = logging.getLogger(__name__)
 ABANDONED = dt.timedelta(minutes=10)
 """A restore that said nothing for so long has died, wherever it ran; its collections go."""
 
-JOURNAL = "restore."
 _NAMESPACE_NOT_FOUND, _DUPLICATE_KEY = 26, 11000  # MongoDB's error codes
 _STAGED_NAME = re.compile(rf"{STAGED}([0-9a-f]{{24}})_(.+)")
 
@@ -59,7 +59,8 @@ async def put_into_place(connection: Connection, restore_id: ObjectId, steps: li
         nonlocal written
         async with connection.operation(factor=60) as database:
             meta = database[schema.META]
-            if not written or await meta.find_one({"_id": key}, {"_id": 1}) is not None:
+            there = await meta.find_one({"_id": key}, {"closed": 1})
+            if not written or (there is not None and not there.get("closed")):
                 journal = {"state": "committing", "at": utc_now(), "steps": steps}
                 written = True  # also where the server went away before it said so; the next attempt looks
                 await meta.update_one({"_id": key}, {"$set": journal}, upsert=True)
@@ -78,7 +79,8 @@ async def finish_interrupted(database: Database, set_aside: SetAside, *, polled:
         restore_id = ObjectId(journal["_id"].removeprefix(JOURNAL))
         if journal["state"] == "committing":
             log.warning("finishing an interrupted restore", extra={"event": "restore_finished"})
-            await _carry_out(database, journal["steps"], polled=polled)
+            if not journal.get("closed"):
+                await _carry_out(database, journal["steps"], polled=polled)
             await clear(database, restore_id)
         elif _is_abandoned(journal):
             log.info("removing what an abandoned restore had staged", extra={"event": "restore_abandoned"})
@@ -135,6 +137,8 @@ async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> 
                 await _merge(database, step["from"], schema.META)
         elif step["do"] == "pour":
             await _pour(database, step["from"], step["to"], step["mark"])
+        elif step["do"] == "take_out_removed":
+            await take_out_removed(database, step["mark"], step["to"], polled=polled)
         elif step["do"] == "move":
             await moves.apply_step(database, step)
         elif step["do"] == "rescope":
@@ -175,7 +179,7 @@ async def merge_scopes(connection: Connection, source: ObjectId, target: ObjectI
     """Move all memories of one scope into another and mark the first for removal, all or nothing; gives their number.
 
     Another process may write to the first meanwhile. What it wrote before the mark is poured once more; what it stores after the
-    mark is refused.
+    mark is refused; what it removed for good is taken out of the target at last.
     """
     async with connection.operation(factor=60) as database:
         count = await database[schema.collection_name(source)].count_documents({})
@@ -184,7 +188,8 @@ async def merge_scopes(connection: Connection, source: ObjectId, target: ObjectI
         {"do": "pour", "from": schema.collection_name(source), "to": schema.collection_name(target), "mark": merge_id},
         {"do": "rescope", "from": source, "to": target},
     ]
-    steps: list[Step] = [*moving, {"do": "drop_scope", "scope": source}, *moving]
+    take_out: Step = {"do": "take_out_removed", "to": target, "mark": merge_id}
+    steps: list[Step] = [*moving, {"do": "drop_scope", "scope": source}, *moving, take_out]
     await put_into_place(connection, merge_id, steps, polled=polled)
     return count
 

@@ -17,6 +17,7 @@ from infinite_memory.store.document_fields import DocumentKind, is_object_id
 from infinite_memory.store.mongo import schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.mapping import NOW, Document, find_object_id, scope_from_document
+from infinite_memory.store.mongo.merge_journal import find_merging
 from infinite_memory.store.mongo.restore_steps import is_restoring
 from infinite_memory.store.mongo.scope_documents import GLOBAL_NAME, readable_scopes
 from infinite_memory.store.mongo.snapshot import MEMORIES
@@ -40,7 +41,9 @@ class Scopes:
         """Finish what a crash left undone, make missing indexes, and the scope Global."""
         async with self._connection.operation(factor=10) as database:
             query = {"dropping": True, "_id": {"$type": "objectId"}}
-            unfinished = [scope["_id"] async for scope in database[schema.SCOPES].find(query, {"_id": 1})]
+            merging = await find_merging(database)  # by another process, which drops the scope itself
+            found = [scope["_id"] async for scope in database[schema.SCOPES].find(query, {"_id": 1})]
+            unfinished = [scope_id for scope_id in found if schema.collection_name(scope_id) not in merging]
         for scope_id in unfinished:
             await self.drop(ScopeId(str(scope_id)))
         with contextlib.suppress(ScopeExistsError):
@@ -96,6 +99,12 @@ class Scopes:
             found = {str(scope["_id"]) async for scope in database[schema.SCOPES].find(query, {"_id": 1})}
         for missing in scope_ids - found:
             raise ScopeNotFoundError(missing)
+
+    async def is_there(self, scope_id: ScopeId) -> bool:
+        """Tell whether a scope is there."""
+        async with self._connection.operation() as database:
+            query = {"_id": find_object_id(scope_id), **_PRESENT}
+            return await database[schema.SCOPES].find_one(query, {"_id": 1}) is not None
 
     async def create(self, name: str, description: str, created_at: dt.datetime) -> Scope:
         """Create a scope; its unique name is claimed first, so of several creators one succeeds."""

@@ -15,6 +15,7 @@ import socket
 import uuid
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import anyio
@@ -48,6 +49,9 @@ from infinite_memory.transports.mcp import MODERN_METHODS
 log = logging.getLogger(__name__)
 
 Open = Callable[[], RpcContract]
+
+Asking = tuple[Id, Callable[[], Awaitable[None]]]
+"""The id of a request, and what is to be called once it waits for its client."""
 
 SESSIONS = 1000  # open at once, for each contract
 SESSIONS_OF_TOKEN = 100  # of them; the one that was not used for longest gives way to a new one
@@ -115,10 +119,7 @@ class ContractOverHttp:
     def __init__(self, open_rpc: Open, security: TransportSecuritySettings, *, idle_s: float) -> None:
         self._open, self._security, self._idle_s = open_rpc, security, idle_s
         self._guard = TransportSecurityMiddleware(security)
-        self._transports: OrderedDict[str, StreamableHTTPServerTransport] = (
-            OrderedDict()
-        )  # the last one used at the end
-        self._token_ids: dict[str, str] = {}  # by session: the token that opened it
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()  # the last one used at the end
         self._tasks: set[asyncio.Task[None]] = set()
         self._finishing = Finishing()
         self._modern = StreamableHTTPSessionManager(
@@ -129,15 +130,15 @@ class ContractOverHttp:
     @property
     def sessions(self) -> int:
         """How many clients have a session open."""
-        return len(self._transports)
+        return len(self._sessions)
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self._modern.run())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for transport in list(self._transports.values()):
-            await transport.terminate()
+        for session in list(self._sessions.values()):
+            await session.transport.terminate()
         await self._finishing.wait(WRITES_S)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=WRITES_S)
@@ -151,36 +152,34 @@ class ContractOverHttp:
         """Judge host, origin and content type before the body is read; None lets the request through."""
         return await self._guard.validate_request(Request(scope), is_post=scope["method"] == "POST")
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send, token_id: str) -> None:
-        """Answer a request of a token; the session of another one is not found."""
+    async def handle(
+        self, scope: Scope, receive: Receive, send: Send, token_id: str, asking: Asking | None = None
+    ) -> None:
+        """Answer a request of a token; the session of another one is not found. *asking* is called once when it asks its client."""
         headers = Request(scope).headers
-        version, session = headers.get(VERSION_HEADER), headers.get(SESSION_HEADER)
+        version, name = headers.get(VERSION_HEADER), headers.get(SESSION_HEADER)
         if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
             await self._modern.handle_request(scope, receive, send)
-        elif session is None:
+        elif name is None:
             await self._begin(scope, receive, send, token_id)
-        elif (transport := self._transports.get(session)) and self._token_ids[session] == token_id:
-            self._transports.move_to_end(session)
-            await transport.handle_request(scope, receive, send)
-            if transport.is_terminated:  # the client ended it
-                self._remove(session)
+        elif (session := self._sessions.get(name)) and session.token_id == token_id:
+            self._sessions.move_to_end(name)
+            with session.sink.while_asking(asking):
+                await session.transport.handle_request(scope, receive, send)
+            if session.transport.is_terminated:  # the client ended it
+                self._sessions.pop(name, None)
         else:
             await _refusal(404, "Session not found")(scope, receive, send)
 
-    def _remove(self, session: str) -> StreamableHTTPServerTransport | None:
-        self._token_ids.pop(session, None)
-        return self._transports.pop(session, None)
-
     async def _make_room(self, token_id: str) -> None:
         """End a session where there are too many: of the token that opens one, or of the one that has most."""
-        counts = Counter(self._token_ids.values())
+        counts = Counter(session.token_id for session in self._sessions.values())
         if counts[token_id] < SESSIONS_OF_TOKEN:
-            if len(self._transports) < SESSIONS:
+            if len(self._sessions) < SESSIONS:
                 return
             token_id = counts.most_common(1)[0][0]
-        oldest = next(one for one in self._transports if self._token_ids[one] == token_id)
-        if (transport := self._remove(oldest)) is not None:
-            await transport.terminate()
+        oldest = next(name for name, session in self._sessions.items() if session.token_id == token_id)
+        await self._sessions.pop(oldest).transport.terminate()
 
     async def _begin(self, scope: Scope, receive: Receive, send: Send, token_id: str) -> None:
         """Open a session for the request that asks for one; it stays only if that is answered well."""
@@ -189,9 +188,9 @@ class ContractOverHttp:
         transport = StreamableHTTPServerTransport(
             mcp_session_id=name, event_store=RecentEvents(), security_settings=self._security, idle_timeout=self._idle_s
         )
-        self._transports[name], self._token_ids[name] = transport, token_id
+        session = self._sessions[name] = _Session(transport, token_id, _StreamSink())
         connected = asyncio.Event()
-        task = asyncio.create_task(self._run(name, transport, connected), name="http session")
+        task = asyncio.create_task(self._run(name, session, connected), name="http session")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         await connected.wait()
@@ -207,12 +206,12 @@ class ContractOverHttp:
             await transport.handle_request(scope, receive, watch)
         finally:
             if not 0 < status < 400:
-                self._remove(name)
+                self._sessions.pop(name, None)
                 await transport.terminate()
 
-    async def _run(self, name: str, transport: StreamableHTTPServerTransport, connected: asyncio.Event) -> None:
+    async def _run(self, name: str, opened: _Session, connected: asyncio.Event) -> None:
         """Pass a session's messages to the front until it ends or nobody uses it any more; what they write is finished."""
-        contract, outlet = self._open(), _StreamSink()
+        contract, transport, outlet = self._open(), opened.transport, opened.sink
         set_owner(name)
         session = RpcSession(contract, outlet)
         try:
@@ -232,7 +231,7 @@ class ContractOverHttp:
             log.exception("an HTTP session failed", extra={"event": "http_session_failed"})
         finally:
             connected.set()
-            self._remove(name)
+            self._sessions.pop(name, None)
             if not transport.is_terminated:
                 await transport.terminate()
             try:
@@ -248,6 +247,18 @@ class _StreamSink:
     def __init__(self) -> None:
         self.writing: Any = None  # until the transport is connected
         self._unanswered: dict[Id, Callable[[], Awaitable[None]]] = {}
+        self._asking: dict[Id, Callable[[], Awaitable[None]]] = {}
+
+    @contextlib.contextmanager
+    def while_asking(self, asking: Asking | None) -> Iterator[None]:
+        """Call what *asking* names as soon as its request puts a question to the client, which may never answer."""
+        if asking is not None:
+            self._asking[asking[0]] = asking[1]
+        try:
+            yield
+        finally:
+            if asking is not None:
+                self._asking.pop(asking[0], None)
 
     def note(self, item: SessionMessage) -> None:
         """Keep what must be called when this request gets no answer."""
@@ -262,6 +273,8 @@ class _StreamSink:
     async def send(self, message: Json, related: Id | None) -> None:
         if "method" not in message:
             self._unanswered.pop(message["id"], None)
+        elif "id" in message and related is not None and (tell := self._asking.pop(related, None)):
+            await tell()
         metadata = ServerMessageMetadata(related_request_id=related) if related is not None else None
         try:
             await self.writing.send(SessionMessage(jsonrpc_message_adapter.validate_python(message), metadata))
@@ -272,6 +285,15 @@ class _StreamSink:
         if tell := self._unanswered.pop(request, None):
             with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
                 await tell()
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """A session that is open, and the token that opened it."""
+
+    transport: StreamableHTTPServerTransport
+    token_id: str
+    sink: _StreamSink
 
 
 class RecentEvents(EventStore):

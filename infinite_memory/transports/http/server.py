@@ -65,7 +65,7 @@ from infinite_memory.transports.strict_json import parse_value
 if TYPE_CHECKING:
     from infinite_memory.transports.http.api.app import RestApp
     from infinite_memory.transports.http.api.auth import Authenticator
-    from infinite_memory.transports.http.mcp import ContractOverHttp
+    from infinite_memory.transports.http.mcp import Asking, ContractOverHttp
     from infinite_memory.transports.http.page.app import PageApp
 
 log = logging.getLogger(__name__)
@@ -299,7 +299,7 @@ class HttpServer:
         """Have a contract answer, once its message is whole and in order."""
         assert self._gate is not None
         token = get_headers(scope).get("authorization", "")
-        is_request, stays_open = False, scope["method"] == "GET"
+        request, stays_open = None, scope["method"] == "GET"
         if scope["method"] == "POST":
             try:
                 body_sent = await read_body(receive, self._body_bytes, take_place)
@@ -308,19 +308,22 @@ class HttpServer:
             if body_sent is None:
                 await answer(send, 413, _error(None, RpcError(INVALID_REQUEST, "the message is too large")), CLOSE)
                 return
-            is_request, problem_found = await _check(body_sent)
+            request, problem_found = await _check(body_sent)
             if problem_found:
                 await answer(send, 400, problem_found)
                 return
             receive = again(body_sent, receive)
             stays_open = LISTEN in body_sent
         # Streams and answers to the server's own questions take no place: what waits for them holds one.
-        async with self._gate.turn(grant) if is_request and not stays_open else contextlib.nullcontext():
-            await self._while_admitted(token, grant, route, scope, receive, send, stays_open=stays_open)
+        async with contextlib.AsyncExitStack() as held:
+            if request is not None and not stays_open:
+                await held.enter_async_context(self._gate.turn(grant))
+            asking = None if request is None else (request, held.aclose)
+            await self._while_admitted(token, grant, route, scope, receive, send, asking, stays_open=stays_open)
 
     async def _while_admitted(
         self, token: str, grant: TokenPermissions, route: ContractOverHttp, scope: Scope, receive: Receive, send: Send,
-        *, stays_open: bool,
+        asking: Asking | None, *, stays_open: bool,
     ) -> None:  # fmt: skip
         """Carry a request out, a long stream too, for as long as its token opens; a stream ends with the server."""
         assert self._gate is not None
@@ -331,7 +334,8 @@ class HttpServer:
             is_begun = True
             await send(message)
 
-        task = asyncio.create_task(route.handle(scope, receive, watch, grant.token_id), name="mcp over http")
+        work = route.handle(scope, receive, watch, grant.token_id, asking)
+        task = asyncio.create_task(work, name="mcp over http")
         ends: set[asyncio.Future[Any]] = {task, *([asyncio.ensure_future(self._stopping.wait())] if stays_open else [])}
         try:
             while not await self._is_over(ends):
@@ -377,17 +381,17 @@ def _is_code_form(scope: Scope, status: int) -> bool:
     return is_form and get_headers(scope).get("origin") == "null"
 
 
-async def _check(body: bytes) -> tuple[bool, Json | None]:
-    """Tell whether a message is a request, and what is wrong with it by the same rules as on a pipe; None when it is in order."""
+async def _check(body: bytes) -> tuple[int | str | None, Json | None]:
+    """Return the id of a message that is a request, and what is wrong with it by the same rules as on a pipe; None when it is in order."""
     try:
         message = await read_line(body, parse_value)
     except InvalidRequestError as exc:
-        return False, _error(None, RpcError(PARSE_ERROR, str(exc)))
+        return None, _error(None, RpcError(PARSE_ERROR, str(exc)))
     try:
         check_shape(message)
     except RpcError as exc:
-        return False, _error(get_id(message), exc)
-    return isinstance(message, dict) and "method" in message and "id" in message, None
+        return None, _error(get_id(message), exc)
+    return get_id(message) if isinstance(message, dict) and "method" in message else None, None
 
 
 def _error(request: int | str | None, problem: RpcError) -> Json:

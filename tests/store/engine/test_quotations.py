@@ -11,6 +11,7 @@ from infinite_memory.engine.quotations import DIGEST, KEY, to_content
 from infinite_memory.engine.types import ForgetMode, ForgetTarget, NewMemory
 from infinite_memory.engine.visibility import ANYBODYS, Visibility
 from infinite_memory.models import MemoryId, MemoryRecord
+from infinite_memory.store.id_keys import SUMMARY_OF, make_summary_id
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -30,6 +31,19 @@ async def digested(memory: Memory, turn: str, scope: str, session: str) -> str:
     new = NewMemory(
         text=text, scope=scope, tags=(DIGEST,), type=DIGEST, conversation_id=session, memory_id=memory_id,
         metadata={"sources": [turn], KEY: key},
+    )  # fmt: skip
+    return (await memory.engine.memories.store(new)).memory.memory_id
+
+
+async def summed_up(
+    memory: Memory, turn: str | None, text: str, scope: str = "Work", metadata: dict[str, Any] | None = None
+) -> str:
+    """Store a summary that says a turn, as those who make summaries do; returns its id."""
+    key = f"{scope} s1 {turn} {len(text)}"
+    about = {SUMMARY_OF: key} | ({} if turn is None else {"sources": [turn]}) | (metadata or {})
+    new = NewMemory(
+        text=text, scope=scope, tags=("summary",), source="summary", conversation_id="s1", metadata=about,
+        memory_id=make_summary_id("677514f0", key),
     )  # fmt: skip
     return (await memory.engine.memories.store(new)).memory.memory_id
 
@@ -163,8 +177,7 @@ def test_what_quotes_a_scope_that_is_forgotten_says_nothing_of_it_in_another_sco
             turn, digest = await quoted(memory)
             other, unconcerned = await quoted(memory, scope="Home", session="s2")
             text = f"{SECRET}\nThe tea is in the tin."
-            about = {"conversation_id": "s1", "tags": ["summary"], "source": "summary", "sources": [turn]}
-            summary = await memory.store(text, "Work", **about)
+            summary = await summed_up(memory, turn, text)
             for memory_id in (digest, summary):
                 await memory.engine.memories.move(MemoryId(memory_id), "Home")
             await memory.ok("delete_memory", target={"scope": "Work"}, forget_mode=mode)
@@ -181,10 +194,9 @@ def test_what_quotes_a_scope_that_is_forgotten_says_nothing_of_it_in_another_sco
 def test_a_summary_of_very_many_short_lines_holds_nobody_up(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory() as memory:
-            about = {"conversation_id": "s1"}
             lines = 100_000
-            summary = await memory.store("a\n" * 2 * lines + "end", tags=["summary"], source="summary", **about)
-            turn = await memory.store("a\n" * lines + "b", **about)
+            summary = await summed_up(memory, None, "a\n" * 2 * lines + "end", "Global")
+            turn = await memory.store("a\n" * lines + "b", conversation_id="s1")
             await memory.ok("delete_memory", target={"memory_id": turn})  # `run` fails where the loop is held
             assert await is_there(memory, summary)
 
@@ -199,8 +211,7 @@ def test_forgetting_in_one_scope_leaves_the_summaries_of_another_as_they_are(
     async def work() -> None:
         async with open_memory() as memory:
             text = "The tea is in the tin.\nyes"
-            about = {"conversation_id": "s1", "tags": ["summary"], "source": "summary", **named, **written}
-            summary = await memory.store(text, "Private", **about)
+            summary = await summed_up(memory, None, text, "Private", {**named, **written})
             other = await memory.store("yes", "Mine", conversation_id="s1")
             for mode in ("soft", "hard"):
                 await memory.ok("delete_memory", target={"memory_id": other}, forget_mode=mode)
@@ -214,8 +225,7 @@ def test_a_scope_that_comes_back_beside_itself_is_forgotten_in_its_summaries_too
     async def work() -> None:
         async with open_memory() as memory:
             turn, _ = await quoted(memory)
-            about = {"conversation_id": "s1", "tags": ["summary"], "source": "summary", "sources": [turn]}
-            await memory.store(f"{SECRET}\nThe tea is in the tin.", "Work", **about)
+            await summed_up(memory, turn, f"{SECRET}\nThe tea is in the tin.")
             made = await memory.ok("backup_memory")
             await memory.ok("restore_backup", file=made["backup_file"], scope="Work", as_scope="Copy")
             copied = (await memory.ok("search_by_scope", scope="Copy"))["results"]
@@ -227,12 +237,6 @@ def test_a_scope_that_comes_back_beside_itself_is_forgotten_in_its_summaries_too
             assert len((await memory.ok("search_by_scope", scope="Work"))["results"]) == 3
 
     run(work())
-
-
-async def summed_up(memory: Memory, turn: str, text: str) -> str:
-    """Store a summary that says a turn; returns its id."""
-    about = {"conversation_id": "s1", "tags": ["summary"], "source": "summary", "sources": [turn]}
-    return await memory.store(text, "Work", **about)
 
 
 @pytest.mark.parametrize("mode", ["soft", "hard"])
@@ -278,6 +282,47 @@ def test_what_is_hidden_says_nothing_forgotten_when_it_comes_back(open_memory: O
             back = await memory.ok("restore_memory", memory_id=summary)
             assert back["memory"]["text"] == "The tea is in the tin."
             assert (await memory.ask("restore_memory", memory_id=digest))["error_code"] == "NOT_FOUND"
+
+    run(work())
+
+
+def test_what_a_client_made_look_like_a_summary_keeps_its_words_and_its_history(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            precious = await memory.store("the will lies in the blue box", conversation_id="s1")
+            turn = await memory.store("line two", conversation_id="s1")
+            real = await summed_up(memory, turn, "line two\nline three", "Global")
+            [key] = [(await memory.ok("get_memory", memory_id=real))["memory"]["metadata"][SUMMARY_OF]]
+            for about in (
+                {"sources": [turn]},
+                {"sources": [turn], SUMMARY_OF: key},
+                {SUMMARY_OF: None, "sources": None},
+            ):
+                await memory.ok(
+                    "update_memory", memory_id=precious, content="line one\nline two", tags=["summary"],
+                    metadata={"source": "summary", "timestamp": "2024-01-01T00:00:00Z", **about},
+                )  # fmt: skip
+                await memory.ok("delete_memory", target={"memory_id": turn})
+                left = await memory.ok("get_memory", memory_id=precious)
+                assert left["memory"]["text"] == "line one\nline two"
+                assert left["revisions"][0]["text"] == "the will lies in the blue box"
+                await memory.ok("restore_memory", memory_id=turn)
+            assert (await memory.ok("get_memory", memory_id=real))["memory"]["text"] == "line three"
+
+    run(work())
+
+
+def test_only_those_versions_of_a_summary_go_that_say_what_is_forgotten(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            turn, _ = await quoted(memory)
+            summary = await summed_up(memory, turn, "The tea is in the tin.")
+            await memory.ok("update_memory", memory_id=summary, content=f"{SECRET}\nThe tea is in the tin.")
+            await memory.ok("update_memory", memory_id=summary, content=f"{SECRET}\nThe tea is on the shelf.")
+            await memory.ok("delete_memory", target={"memory_id": turn})
+            told = await memory.ok("get_memory", memory_id=summary)
+            assert told["memory"]["text"] == "The tea is on the shelf."
+            assert [one["text"] for one in told["revisions"]] == ["The tea is in the tin."]
 
     run(work())
 

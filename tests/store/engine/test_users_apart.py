@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import datetime as dt
 import hashlib
 import statistics
 import time
@@ -189,6 +190,34 @@ def test_what_others_say_changes_nothing_in_the_answers_to_a_user(open_memory: O
                 assert [text for text, _ in now] == [text for text, _ in then]
                 # The mean length of all texts, which the index rounds, shows in the fourth digit; no word does.
                 assert [sure for _, sure in now] == pytest.approx([sure for _, sure in then], abs=0.005)
+
+    run(work())
+
+
+def test_words_of_somebody_elses_conversation_of_the_same_name_find_nothing(open_memory: Open) -> None:
+    """A turn is searched with what was said just before it: by the same user."""
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            at = memory.engine.now()
+
+            def said(user: str, text: str, second: int) -> NewMemory:
+                made = NewMemory(text, SCOPE, make_source(user), owners={"user_id": user}, conversation_id="default")
+                return dataclasses.replace(made, occurred_at=at - dt.timedelta(seconds=10 - second))
+
+            await memory.engine.memories.store(said("ada", "the password is xylophone", 1))
+            await memory.engine.memories.store(said("bob", "what shall we have for supper", 2))
+            await memory.engine.memories.store(said("ada", "and the number is 4711", 3))
+            await memory.engine.memories.store(said("bob", "thanks a lot", 4))
+            view = memory.engine.restricted(get_user_visibility("bob", conceals=True))
+
+            async def find(words: str) -> set[str]:
+                found = await view.recall.search(words, ScopedFilter(None), 5, mode=Mode.TEXT)
+                return {match.memory.text for match in found.matches}
+
+            assert await find("xylophone") == set()
+            assert await find("4711") == set()
+            assert await find("supper") == {"what shall we have for supper", "thanks a lot"}
 
     run(work())
 

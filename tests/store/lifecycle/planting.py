@@ -24,6 +24,7 @@ async def plant(memory: Memory, scope: str, texts: list[str], **fields: Any) -> 
     made = []
     for number, text in enumerate(texts):
         given = {name: value(number) if callable(value) else value for name, value in fields.items()}
+        source = given.pop("source", "conversation")
         at = given.pop("occurred_at", LONG_AGO + dt.timedelta(minutes=number))
         folded = " ".join(text.casefold().split())
         seed = int.from_bytes(content_hash(folded).encode()[:8], "big")
@@ -32,7 +33,7 @@ async def plant(memory: Memory, scope: str, texts: list[str], **fields: Any) -> 
         embedding = Embedding(parts.embeddings.space, (Window(0, len(text)),), vector)
         made.append(
             MemoryRecord(
-                parts.store.new_id(), place.scope_id, text, "conversation", at, at, at, occurrences=(at,),
+                parts.store.new_id(), place.scope_id, text, source, at, at, at, occurrences=(at,),
                 content_hash=content_hash(text), embedding=embedding, **given,
             )
         )  # fmt: skip

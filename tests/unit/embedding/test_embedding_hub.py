@@ -1,4 +1,4 @@
-"""Fetching the official file: a server on this machine speaks the hub's protocol, the real client fetches from it."""
+"""Fetching the official file: a server on this machine speaks the hub's protocol, the product fetches from it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from pathlib import Path
 import pytest
 
 from infinite_memory.embedding import verification
+from infinite_memory.embedding.hub import snapshot
 from infinite_memory.embedding.manifest import Manifest
 from infinite_memory.embedding.onnx import OnnxEmbedder
+from infinite_memory.errors import EmbeddingError
 
 REVISION = "0" * 40
+BROKEN_BYTES = 1_000_000
 PREFIX = "/sentence-transformers/all-MiniLM-L6-v2/resolve/"
 FETCH = """\
 import json, sys
@@ -70,41 +73,63 @@ def published(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+class Hub(http.server.ThreadingHTTPServer):
+    """A hub on this machine that publishes the model; ``breaks`` answers break off after a million bytes."""
+
+    def __init__(self, published: Path) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.published, self.breaks = published, 0
+        self.asked: list[tuple[str, str | None, str | None]] = []
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers for the hub, parts of files too."""
+
+    server: Hub
+
+    def do_HEAD(self) -> None:
+        self.answer(with_body=False)
+
+    def do_GET(self) -> None:
+        self.answer(with_body=True)
+
+    def answer(self, *, with_body: bool) -> None:
+        path = self.server.published / self.path.removeprefix(PREFIX).partition("/")[2]
+        part = self.headers.get("Range")
+        self.server.asked.append((path.name, part, self.headers.get("Authorization")))
+        if not self.path.startswith(PREFIX) or not path.is_file():
+            self.send_error(404)
+            return
+        content = path.read_bytes()[int(part[len("bytes=") : -1]) if part else 0 :]
+        self.send_response(206 if part else 200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if with_body and self.server.breaks and len(content) > BROKEN_BYTES:
+            self.server.breaks -= 1
+            content = content[:BROKEN_BYTES]
+        if with_body:
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing."""
+
+
 @pytest.fixture
-def hub(published: Path) -> Iterator[str]:
-    """The address of a hub on this machine that publishes the model."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.answer(with_body=False)
-
-        def do_GET(self) -> None:
-            self.answer(with_body=True)
-
-        def answer(self, *, with_body: bool) -> None:
-            path = published / self.path.removeprefix(PREFIX).partition("/")[2]
-            if not self.path.startswith(PREFIX) or not path.is_file():
-                self.send_error(404)
-                return
-            content = path.read_bytes()
-            self.send_response(200)
-            self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
-            self.send_header("X-Repo-Commit", REVISION)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if with_body:
-                self.wfile.write(content)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Say nothing."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+def server(published: Path) -> Iterator[Hub]:
+    """A hub that runs."""
+    server = Hub(published)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
+    yield server
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def hub(server: Hub) -> str:
+    """Its address."""
+    return f"http://127.0.0.1:{server.server_address[1]}"
 
 
 def checksums(published: Path) -> dict[str, str]:
@@ -113,9 +138,9 @@ def checksums(published: Path) -> dict[str, str]:
     return {name: hashlib.sha256((published / name).read_bytes()).hexdigest() for name in names}
 
 
-def fetch(hub: str, folder: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def fetch(hub: str, folder: Path, files: dict[str, str], **more: str) -> subprocess.CompletedProcess[str]:
     """Fetch into ``model`` in a folder, as set-up does it."""
-    environment = os.environ | {"HF_ENDPOINT": hub, "HF_HOME": str(folder / "hub"), "HF_HUB_OFFLINE": "0"}
+    environment = os.environ | {"HF_ENDPOINT": hub, "HF_HOME": str(folder / "hub"), "HF_HUB_OFFLINE": "0"} | more
     command = [sys.executable, "-c", FETCH, json.dumps(files), REVISION, str(folder / "model"), str(folder / "work")]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
@@ -155,3 +180,27 @@ def test_a_hub_that_does_not_answer_is_said_at_once(published: Path, tmp_path: P
     done = fetch("http://127.0.0.1:9", tmp_path, checksums(published))
     assert done.returncode == 1
     assert "the model hub cannot be reached" in done.stderr
+
+
+def test_a_file_goes_on_where_its_connection_broke(hub: str, server: Hub, published: Path, tmp_path: Path) -> None:
+    server.breaks = 2
+    done = fetch(hub, tmp_path, checksums(published), HF_TOKEN="hf_mine")
+    assert done.returncode == 0, done.stderr
+    asked = [(part, token) for name, part, token in server.asked if name == "model.onnx"]
+    assert asked == [
+        (part, "Bearer hf_mine") for part in (None, f"bytes={BROKEN_BYTES}-", f"bytes={2 * BROKEN_BYTES}-")
+    ]
+
+
+def test_a_connection_that_always_breaks_is_given_up(hub: str, server: Hub, published: Path, tmp_path: Path) -> None:
+    server.breaks = 1000
+    done = fetch(hub, tmp_path, checksums(published))
+    assert done.returncode == 1
+    assert "the model hub did not give onnx/model.onnx: the connection broke after 4,000,000 bytes" in done.stderr
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_model_of_which_only_the_name_is_known_needs_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(EmbeddingError, match="`infinite-memory setup --model nobody/nothing`"):
+        snapshot("nobody/nothing")

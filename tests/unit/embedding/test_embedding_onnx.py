@@ -90,7 +90,7 @@ def test_space_and_dim_are_known_without_loading_anything_heavy(model_folder: Pa
 def test_the_interface_imports_no_numpy() -> None:
     program = (
         "import sys, infinite_memory.embedding.base, infinite_memory.embedding.manifest;"
-        "print({'numpy', 'onnxruntime', 'tokenizers'} & set(sys.modules))"
+        "print({'numpy', 'onnxruntime', 'morpheme', 'tokenizers'} & set(sys.modules))"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert told.strip() == "set()"

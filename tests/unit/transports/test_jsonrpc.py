@@ -11,6 +11,7 @@ import pytest
 from infinite_memory.contracts.base import Effect
 from infinite_memory.contracts.mcp import INVALID_PARAMS, RpcError
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, NotFoundError
+from infinite_memory.transports import jsonrpc
 from infinite_memory.transports.jsonrpc import RpcCall, RpcSession
 from infinite_memory.transports.protocol_detection import serve_session
 from infinite_memory.transports.strict_json import Speaks, detect_protocol
@@ -299,6 +300,21 @@ def test_a_contract_may_ask_the_client_and_goes_on_with_its_answer() -> None:
 
 def test_a_question_that_nobody_can_answer_any_more_fails() -> None:
     assert code_of(1, request(1, "ask")) == -32603
+
+
+def test_a_question_that_nobody_answers_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonrpc, "ANSWER_S", 0.01)
+    sink = Collected()
+
+    async def answered() -> None:
+        while not any(message.get("id") == 1 for message in sink.messages):
+            sink.came.clear()
+            await sink.came.wait()
+
+    taken = talk(request(1, "ask"), answered, sink=sink)
+    assert taken.by_id(1)["error"]["code"] == -32603
+    [cancelled] = [message for message in taken.messages if message.get("method") == "notifications/cancelled"]
+    assert cancelled["params"] == {"requestId": "ask-1"}
 
 
 def test_a_client_that_is_gone_stops_what_is_read_for_it() -> None:

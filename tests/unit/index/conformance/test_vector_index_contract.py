@@ -462,6 +462,21 @@ def test_neighbours_are_what_was_said_before_and_after(make: Make) -> None:
     }
 
 
+def test_neighbours_are_of_the_same_source(make: Make) -> None:
+    """Users that share a scope have a source each."""
+    rows = [(1, "alice"), (2, "bob"), (3, "alice"), (4, None), (5, None)]
+    index = make(make_row(number, second=number, conversation_id="default", source=name) for number, name in rows)
+    beside = index.neighbours(ids(1, 2, 3, 4, 5), 2)
+    assert beside == {
+        memory_id(1): Neighbours(None, memory_id(3)),
+        memory_id(2): Neighbours(None, None),
+        memory_id(3): Neighbours(memory_id(1), None),
+        memory_id(4): Neighbours(None, memory_id(5)),
+        memory_id(5): Neighbours(memory_id(4), None),
+    }
+    assert len({one.conversation for one in beside.values()}) == 3
+
+
 def test_neighbours_tell_conversations_apart_and_leave_long_ones_out(make: Make) -> None:
     index = make(
         make_row(number, second=number, scope=scope, conversation_id=name)

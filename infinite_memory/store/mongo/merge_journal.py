@@ -1,0 +1,77 @@
+"""What is removed for good while its scope is merged into another, so that the merge does not bring it back.
+
+A merge copies memories and marks the emptied scope later, in steps that are written down (`restore_steps`). Another process that removes a
+memory for good in between may come after its copy was made. So it notes what it removes beside the merge's journal, before the removal and
+after it, and the merge's last step takes exactly that out of the target. That step closes the journal, unless something was noted
+since it looked; who finds no open journal afterwards finds the scope gone, and looks where its memories are now.
+
+Why before and after: before, so that what was asked to go goes although the asking process dies; after, for a merge that began in between.
+Why with the time of creation: a memory that is stored again under the same id meanwhile is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bson import ObjectId
+from pymongo import UpdateOne
+
+from infinite_memory.store.mongo import schema
+from infinite_memory.store.mongo.change_feed import write_tombstones
+from infinite_memory.store.mongo.client import Database
+from infinite_memory.store.mongo.drivers import Document
+from infinite_memory.store.mongo.snapshot import STAGED
+
+JOURNAL = "restore."
+
+_BATCH = 500
+
+_JOURNALS = {"_id": {"$regex": r"^restore\."}, "state": "committing", "closed": {"$ne": True}}
+
+
+async def note_removed(database: Database, scope_key: ObjectId, removed: Sequence[Document]) -> None:
+    """Note memories (``_id`` and ``created_at``) of a scope that is merged at this moment as removed for good; else do nothing."""
+    name = schema.collection_name(scope_key)
+    merging = {**_JOURNALS, "steps": {"$elemMatch": {"do": "pour", "$or": [{"from": name}, {"to": name}]}}}
+    for journal in await database[schema.META].find(merging, {"_id": 1}).to_list(None):
+        notes = [
+            UpdateOne({"_id": one["_id"]}, {"$addToSet": {"created_at": one.get("created_at")}}, upsert=True)
+            for one in removed
+        ]
+        for start in range(0, len(notes), _BATCH):
+            await _notes(database, journal["_id"]).bulk_write(notes[start : start + _BATCH], ordered=False)
+        await database[schema.META].update_one({**_JOURNALS, "_id": journal["_id"]}, {"$inc": {"noted": 1}})
+
+
+async def take_out_removed(database: Database, merge_id: ObjectId, target: ObjectId, *, polled: bool) -> None:
+    """Remove from a merge's target what was noted, and close the journal: nothing is noted any more, and no step is done again."""
+    key = f"{JOURNAL}{merge_id}"
+    memories = database[schema.collection_name(target)]
+    while (journal := await database[schema.META].find_one({"_id": key}, {"noted": 1})) is not None:
+        removed = [one async for one in _notes(database, key).find()]
+        for start in range(0, len(removed), _BATCH):
+            batch = list(_pairs(removed[start : start + _BATCH]))
+            there = [one["_id"] async for one in memories.find({"$or": batch}, {"_id": 1})]
+            if there and polled:
+                await write_tombstones(database, target, there)
+            await memories.delete_many({"$or": batch})
+        unchanged = {"_id": key, "noted": journal.get("noted", {"$exists": False})}
+        if (await database[schema.META].update_one(unchanged, {"$set": {"closed": True}})).matched_count:
+            return
+
+
+async def find_merging(database: Database) -> set[str]:
+    """Return the names of the collections that are merged into others at this moment."""
+    journals = await database[schema.META].find({**_JOURNALS, "steps.do": "pour"}, {"steps": 1}).to_list(None)
+    return {step["from"] for journal in journals for step in journal["steps"] if step["do"] == "pour"}
+
+
+def _pairs(removed: Sequence[Document]) -> Iterator[Mapping[str, Any]]:
+    for one in removed:
+        yield {"_id": one["_id"], "created_at": {"$in": one["created_at"]}}
+
+
+def _notes(database: Database, key: str) -> Any:
+    """Return the collection of a merge's notes, which goes with its journal (`restore_steps.clear`)."""
+    return database[f"{STAGED}{key.removeprefix(JOURNAL)}_removed"]
