@@ -7,6 +7,7 @@ Starting waits for nothing: MongoDB boots, the heavy libraries are imported and 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -25,14 +26,16 @@ from infinite_memory.engine.engine import Engine, Services
 from infinite_memory.engine.events import Events
 from infinite_memory.engine.usage import UsageCounter
 from infinite_memory.errors import ConfigError
+from infinite_memory.index.engine_change import EngineBuild
 from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.index.text_sync import TextSync
 from infinite_memory.jobs.administration import Administration
+from infinite_memory.jobs.cluster import Presence
 from infinite_memory.jobs.runner import Jobs
 from infinite_memory.mongod.server import LocalMongo
 from infinite_memory.paths import Home
-from infinite_memory.settings import EmbeddingSettings
+from infinite_memory.settings import EmbeddingSettings, IndexSettings
 from infinite_memory.store import descriptors
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.transports.lines import LineContract
@@ -58,6 +61,7 @@ class Application(AbstractAsyncContextManager["Application"]):
         self._building: asyncio.Task[Engine] | None = None
         self.watch = Events(self.engine)
         self.jobs: Jobs | None = None
+        self.presence: Presence | None = None
         self.services: Services | None = None
         self._administration: Administration | None = None
 
@@ -86,6 +90,8 @@ class Application(AbstractAsyncContextManager["Application"]):
         self.watch.close()
         if self.jobs is not None:
             await self.jobs.close()
+        if self.presence is not None:
+            await self.presence.close()
         if (services := self.services) is not None:
             if services.uses is not None:
                 await services.uses.close()
@@ -192,6 +198,8 @@ class Application(AbstractAsyncContextManager["Application"]):
         zone = find_zone(config.time.zone, os.environ)
         self.jobs = Jobs(engine, self._administration, zone, store=store, config=config, clock=self._clock)
         self.jobs.start()
+        self.presence = Presence(store, index, engine=config.index.engine, is_shared=config.mongodb.uri is not None)
+        self.presence.start()
         return engine
 
     def _open_parts(self) -> tuple[Embedder, Embedder, VectorIndexFiles, VectorIndexFiles, TextFiles, Store]:
@@ -202,7 +210,7 @@ class Application(AbstractAsyncContextManager["Application"]):
         from infinite_memory.index.vector.files import FaissIndexFiles
         from infinite_memory.store.mongo.store import MongoStore
 
-        settings, mongodb = self.config.embedding, self.config.mongodb
+        settings, mongodb, config_index = self.config.embedding, self.config.mongodb, self.config.index
         store = MongoStore(
             mongodb.uri or self._ensure_mongod,
             database=mongodb.database,
@@ -219,13 +227,27 @@ class Application(AbstractAsyncContextManager["Application"]):
         second = open_embedder(SECOND_MODEL, prepare=settings.prepare)
         sidecars = self.home.sidecars
         files, second_files = (
-            self._open_index(),
+            self._open_index(config_index),
             FaissIndexFiles(sidecars / "second"),
         )  # derived, and quick to make again
         return embedder, second, files, second_files, TantivyTextFiles(sidecars / "text"), store
 
-    def _open_index(self) -> VectorIndexFiles:
-        settings = self.config.index
+    async def open_engine_build(self, settings: IndexSettings) -> EngineBuild:
+        """Return what fills an index of another engine than the one in use.
+
+        Raises:
+            ConfigError: *settings* name the engine in use, or one that cannot be used.
+        """
+        if settings.engine == self.config.index.engine:
+            raise ConfigError(f"index.engine is {settings.engine!r} already; `infinite-memory reindex` builds it anew")
+        check_index(dataclasses.replace(self.config, index=settings))
+        await self.engine()
+        services = self.services
+        assert services is not None
+        files = await asyncio.to_thread(lambda: self._open_index(settings))
+        return EngineBuild(services.store, services.scopes, services.embeddings, services.index, files)
+
+    def _open_index(self, settings: IndexSettings) -> VectorIndexFiles:
         if settings.engine == "milvus" and settings.uri is not None:
             from infinite_memory.index.milvus.files import MilvusIndexFiles
 

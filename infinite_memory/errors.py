@@ -116,6 +116,17 @@ def check_printable(name: str, field: str) -> None:
         )
 
 
+class ChangedSinceAskedError(InvalidRequestError):
+    """What a user agreed to is more, or something else, by now; nothing beyond it is done."""
+
+    code = "changed_since_asked"
+
+    def __init__(self, what: str, done: str = "nothing was changed") -> None:
+        super().__init__(
+            "", f"{what} since the user was asked; {done}. Call again to have the user asked about it as it is now"
+        )
+
+
 class LimitExceededError(InvalidRequestError):
     """Something is larger than its limit; the message says the limit and the size."""
 

@@ -1,9 +1,11 @@
-"""A real Milvus server for tests: the standalone server of the package ``milvus``, on ports of its own."""
+"""Real Milvus servers for tests: the standalone server of the package ``milvus``, and the embedded form of ``milvus-lite`` in a process
+of its own, which starts in two seconds and so can be killed and frozen in every run."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -107,6 +109,72 @@ class MilvusServer:
             process.wait()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # nothing of it is left running
+
+
+class LiteServer:
+    """Milvus' embedded form behind a port, with its data in a folder. It asks for no token."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.port = folder, _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def uri(self) -> str:
+        """Where clients reach it."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and return when it takes connections."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / "output").open("ab") as output:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "milvus_lite", "server", "--data-dir", self._folder / "data",
+                    "--port", str(self.port),
+                ],
+                stdout=output, stderr=output,
+            )  # fmt: skip
+        deadline = time.monotonic() + START_S
+        while not _takes_connections(self.port):
+            assert self._process.poll() is None, (self._folder / "output").read_text("utf-8", "replace")
+            assert time.monotonic() < deadline, "Milvus did not start"
+            time.sleep(0.05)
+
+    def freeze(self) -> None:
+        """Let it take connections and answer nothing, as a machine does that is out of memory."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def fill(self) -> None:
+        """Let it write no files any more, as on a full disk."""
+        self._limit_files(0)
+
+    def make_room(self) -> None:
+        """Let it write files again."""
+        self._limit_files(resource.RLIM_INFINITY)
+
+    def _limit_files(self, size: int) -> None:
+        assert self._process is not None
+        _, hard = resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, hard))
+
+    def kill(self) -> None:
+        """End it as a power failure would; nothing happens where it does not run."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+def _takes_connections(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
 
 
 def _free_port() -> int:

@@ -110,6 +110,11 @@ class BackupWriter:
             raise OSError("the file was written short")
 
 
+def mark_file(status: os.stat_result) -> str:
+    """Return a mark that another file, or the same after it was written to, does not have."""
+    return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
 class BackupReader:
     """Reads one backup, front to back, believing nothing that its digest does not cover.
 
@@ -152,6 +157,10 @@ class BackupReader:
             raise self._damaged(0, f"{wrong} in its head is not what is written there")
         self.is_encrypted = "lock" in self.head
         self._cipher: Cipher | None = None
+
+    def mark(self) -> str:
+        """Return what `mark_file` says of the open file."""
+        return mark_file(os.fstat(self._file.fileno()))
 
     @property
     def digest(self) -> bytes:

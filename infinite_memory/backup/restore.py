@@ -20,6 +20,7 @@ from infinite_memory.backup.service import Backup, Backups, checked_chunks, open
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import (
     BackupError,
+    ChangedSinceAskedError,
     InfiniteMemoryError,
     InvalidRequestError,
     SidecarNotReadyError,
@@ -65,6 +66,7 @@ class Wish:
         only_scope: Restore this scope alone, as a new one named *as_scope* (default: its own name).
         dry_run: Check everything and tell what would change, and change nothing.
         allow_unlocked: Take a backup that is not locked though the settings name a passphrase or key file.
+        mark: What `archive.mark_file` said of the file when a user was asked about it; None where nobody was.
     """
 
     mode: RestoreMode | None = None
@@ -72,6 +74,7 @@ class Wish:
     as_scope: str | None = None
     dry_run: bool = False
     allow_unlocked: bool = False
+    mark: str | None = None
 
 
 _AS_USUAL = Wish()
@@ -94,6 +97,7 @@ class Restoring:
             BackupNotFoundError: there is no such file.
             BackupError: it is damaged, cut off, newer, locked by another secret, not locked, holds a document that is not sound,
                 or does not fit on the server's disk; nothing was changed.
+            ChangedSinceAskedError: the file is another one than the *mark* of the wish says, or was written to; nothing was changed.
             InvalidRequestError: there are memories, and the mode does not say what becomes of them; or the wish contradicts itself.
             ScopeExistsError: the new scope's name is taken.
         """
@@ -123,6 +127,8 @@ class Restoring:
             restore = await copies.restore(plan)
             try:
                 await _stage(reader, restore, progress)
+                if wish.mark is not None and reader.mark() != wish.mark:
+                    raise ChangedSinceAskedError(f"{display_name(file)} was changed")
                 if wish.dry_run:
                     return RestoreReport(file, mode, await restore.commit(), None, dry_run=True)
                 replaces = mode is RestoreMode.REPLACE and wish.only_scope is None

@@ -36,6 +36,8 @@ MODULES = {
     "repair": ("repair",),
     "tokens": ("tokens",),
     "setup": ("setup",),
+    "cluster": ("cluster",),
+    "index": ("index",),
     "uninstall": ("uninstall",),
     "completion": ("completion",),
     "capture": ("capture", "hook"),

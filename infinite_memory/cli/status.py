@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({"running": True, "daemon": daemon} | told, ensure_ascii=False))
         return 0 if reply["status"] == "OK" else 1
     fields = {
-        "daemon": f"process {daemon['pid']}, version {daemon['version']}, for {_duration(daemon['uptime_s'])}",
+        "daemon": f"process {daemon['pid']}, version {daemon['version']}, for {describe_duration(daemon['uptime_s'])}",
         "home": daemon["home"],
         "clients": f"{daemon['sessions']}" + (f": {', '.join(names)}" if (names := daemon.get("clients")) else ""),
         "memory": f"{daemon['rss_bytes'] / 2**20:,.0f} MiB",
@@ -79,7 +79,8 @@ def _http(daemon: Json) -> str | None:
     return None if http is None else str(http.get("url") or http.get("error"))
 
 
-def _duration(seconds: float) -> str:
+def describe_duration(seconds: float) -> str:
+    """Write a length of time in words."""
     for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"

@@ -102,8 +102,11 @@ class ToolCall(Protocol):
     async def log(self, level: str, data: Any) -> None:
         """Send a log message, when the client wants messages of that level."""
 
-    async def confirm(self, question: str) -> Answer:
-        """Put a yes-or-no question to the user. May end the call with an exception that the caller must let pass."""
+    async def confirm(self, question: str, mark: str) -> Answer:
+        """Put a yes-or-no question to the user. May end the call with an exception that the caller must let pass.
+
+        *mark* stands for what is asked about: where the call comes again with its answer, the answer counts for the same mark.
+        """
 
     @property
     def can_sample(self) -> bool:

@@ -13,7 +13,7 @@ import os
 import socket
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from infinite_memory import __version__
@@ -21,14 +21,15 @@ from infinite_memory.bootstrap import Application, check_index, check_model, pre
 from infinite_memory.config import Config
 from infinite_memory.daemon import ipc
 from infinite_memory.daemon.admission import BUFFER_BYTES, Admission, quieten_accept_errors
-from infinite_memory.daemon.client_sessions import ClientSessions, Connection
+from infinite_memory.daemon.client_sessions import ClientSessions, Connection, ProgressLines
 from infinite_memory.daemon.http_port import HttpPort
 from infinite_memory.daemon.process_signals import add_handler
-from infinite_memory.errors import DaemonError
+from infinite_memory.errors import DaemonError, InfiniteMemoryError
 from infinite_memory.hooks.service import HookService
 from infinite_memory.logging_setup import bound_printed, open_log, reopen_log, show_crashes
 from infinite_memory.loop_watchdog import LoopWatchdog, find_watchdog, run_watched
 from infinite_memory.paths import Home, unusable
+from infinite_memory.settings import IndexSettings
 from infinite_memory.store import descriptors
 from infinite_memory.transports.lines import IN_FLIGHT_S
 from infinite_memory.transports.stdio import PatientReader
@@ -170,6 +171,15 @@ class Daemon:
         if kind == "hook":
             await self._answer_hook(greeting, link, task)
             return
+        if kind == "cluster":
+            self.sessions.add(task)
+            await link.write(format_line({"ok": True, "cluster": await self._describe_cluster()}))
+            return
+        if kind == "index_build":
+            self.sessions.add(task)
+            await link.write(format_line({"ok": True}))
+            await link.write(format_line(await self._build_index(greeting, link)))
+            return
         if kind == "tail":
             from infinite_memory.daemon.tail import Tail  # only who follows the memory needs it
 
@@ -199,6 +209,24 @@ class Daemon:
             return
         self.sessions.add(task)
         await link.write(format_line(await self.hooks.answer(greeting)))
+
+    async def _describe_cluster(self) -> dict[str, Any]:
+        """Answer `cluster status`; with an error where the database cannot be asked."""
+        try:
+            await self.app.engine()
+            assert self.app.presence is not None
+            return {"status": "OK"} | (await self.app.presence.state()).serialize()
+        except InfiniteMemoryError as exc:
+            return {"status": "ERROR", "error": str(exc), "error_code": exc.code}
+
+    async def _build_index(self, greeting: dict[str, Any], link: Connection) -> dict[str, Any]:
+        """Answer `index build`: fill an index of another engine, and tell *link* meanwhile how far it is."""
+        try:
+            settings = IndexSettings(**greeting["index"])
+            report = await (await self.app.open_engine_build(settings)).run(ProgressLines(link.tell))
+        except InfiniteMemoryError as exc:
+            return {"status": "ERROR", "error": str(exc), "error_code": exc.code}
+        return {"status": "OK", "is_good": report.is_good} | asdict(report)
 
     async def status(self) -> dict[str, Any]:
         """Tell what `daemon status` shows."""

@@ -143,7 +143,7 @@ class Access:
             await self._store.ping()
             return {}
         located = dict(await call(sidecar, lambda: sidecar.locate(memory_ids)))
-        if sidecar is self._index.partial:  # it does not know all of them yet
+        if sidecar is self._index.partial or self._index.why_behind is not None:  # it does not know all of them yet
             located |= await self._store.locate([one for one in memory_ids if one not in located])
         return self._allowed(await self._store.fetch(located))
 
@@ -184,7 +184,7 @@ class Access:
     async def locate(self, memory_id: MemoryId) -> Located:
         """Find where a memory, live or hidden, is; empty where it is not seen. Reads none that is not."""
         if self.sees_everything:
-            sidecar = await self._index.sidecar()
+            sidecar = await self._index.for_words()
             located = await call(sidecar, lambda: sidecar.locate([memory_id]))
             return dict(located) or await self._store.locate([memory_id])
         for scope in await self.existing_scopes(self.scope_names()):

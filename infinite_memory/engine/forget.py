@@ -7,17 +7,19 @@ only emptied. Who sees less than everything forgets memories alone; scopes stay.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
+from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.quotations import Quotations
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget, MemoryPage, ScopedFilter
-from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, MemoryNotFoundError
 from infinite_memory.index.base import VectorIndex, call
 from infinite_memory.index.listing import list_ids
 from infinite_memory.index.sync import IndexSync
@@ -38,18 +40,22 @@ class Forget:
         self._access, self._recall, self._quotations = access, recall, quotations
         self._store, self._index, self._scopes, self._clock = store, index, scopes, clock
 
-    async def matching(self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool = False) -> ForgetResult:
+    async def matching(
+        self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool = False, agreed: Agreement | None = None
+    ) -> ForgetResult:
         """Forget what *target* names; with *dry_run* only say what would go, with the texts of the first `MAX_REPORTED_IDS`.
 
-        For who sees less than everything a target of a scope alone is all that they see in it.
+        For who sees less than everything a target of a scope alone is all that they see in it. With *agreed* nothing goes that a
+        user was not asked about.
 
         Raises:
             ScopeNotFoundError: the target's scope does not exist.
             InvalidRequestError: the target's scope is a reserved word.
+            ChangedSinceAskedError: more would go than what was *agreed*, or something else; nothing was changed.
             EmbeddingError: the target has a query and the model cannot be used.
         """
         if not self._access.sees_everything:
-            return await self._seen_matching(target, mode, dry_run=dry_run)
+            return await self._seen_matching(target, mode, dry_run=dry_run, agreed=agreed)
         sidecar = await self._index.sidecar()
         if target.scope is not None:
             check_name(target.scope, "target.scope")
@@ -57,24 +63,45 @@ class Forget:
         whole_scope = scope if (target.memory_id, target.tag, target.query) == (None, None, None) else None
         if whole_scope is not None and whole_scope.archived_at is not None and mode is ForgetMode.SOFT:
             return ForgetResult((), note="the scope is archived already; nothing was changed")
-        located = await self._located(sidecar, target, scope, mode)
-        texts: dict[MemoryId, str] = {}
-        if target.query is not None or dry_run:
-            texts, located = await self._texts(located)
-        removes = whole_scope is not None and not is_global(whole_scope)
-        if dry_run:
-            return ForgetResult(
-                tuple(located), texts, whole_scope if removes else None, "nothing was changed (dry_run)"
-            )
-        if removes and whole_scope is not None:
+        removed = whole_scope if whole_scope is not None and not is_global(whole_scope) else None
+        if agreed is not None:
+            agreed.check_scopes(*([removed] if removed is not None else []))
+        async with self._closed(removed if agreed is not None and mode is ForgetMode.HARD else None):
+            located = await self._located(sidecar, target, scope, mode)
+            texts: dict[MemoryId, str] = {}
+            if target.query is not None or dry_run or agreed is not None:
+                texts, located = await self._texts(located)
+            if dry_run:
+                return ForgetResult(tuple(located), texts, removed, "nothing was changed (dry_run)")
+            if agreed is not None:
+                await agreed.check_memories(located, texts)
+            if removed is None:
+                return await self._forget_located(located, texts, mode)
             with self._quotations.under_way():
-                quoting = await self._quotations.remove_of_scope(whole_scope.scope_id, hard=mode is ForgetMode.HARD)
-                await self._forget_scope(whole_scope, mode)
+                quoting = await self._quotations.remove_of_scope(removed.scope_id, hard=mode is ForgetMode.HARD)
+                await self._forget_scope(removed, mode)
             self._quotations.report(quoting)
-            return ForgetResult(tuple(located), texts, whole_scope)
-        return await self._forget_located(located, texts, mode)
+            return ForgetResult(tuple(located), texts, removed)
 
-    async def _seen_matching(self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool) -> ForgetResult:
+    @contextlib.asynccontextmanager
+    async def _closed(self, scope: Scope | None) -> AsyncIterator[None]:
+        """Keep a scope that is about to go archived, so that nothing is stored into it after it was looked at; None keeps nothing."""
+        if scope is None or scope.archived_at is not None:
+            yield
+            return
+        await self._store.set_scope_archived(scope.scope_id, floor_to_millisecond(self._clock()))
+        await self._scopes.refresh()
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(InfiniteMemoryError):  # what went wrong is told
+                await self._store.set_scope_archived(scope.scope_id, None)
+                await self._scopes.refresh()
+            raise
+
+    async def _seen_matching(
+        self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool, agreed: Agreement | None
+    ) -> ForgetResult:
         sidecar = await self._index.sidecar()
         if target.scope is not None:
             self._access.check_scope(target.scope)
@@ -95,10 +122,12 @@ class Forget:
             for named in await self._access.existing_scopes(names):
                 located = {**located, **await self._located(sidecar, target, named, mode)}
         texts: dict[MemoryId, str] = {}
-        if dry_run or target.query is not None:
+        if dry_run or target.query is not None or agreed is not None:
             texts, located = await self._texts(located)
         if dry_run:
             return ForgetResult(tuple(located), texts, None, "nothing was changed (dry_run)")
+        if agreed is not None:
+            await agreed.check_memories(located, texts)
         return await self._forget_located(located, texts, mode)
 
     async def _seen_one(self, target: ForgetTarget, mode: ForgetMode) -> Located:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
+from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.forget import Forget
 from infinite_memory.engine.types import Progress
 from infinite_memory.index.sync import IndexSync
+from infinite_memory.models import MemoryId
 from infinite_memory.settings import RetentionSettings
 from infinite_memory.store.base import Store
 from infinite_memory.store.repairs import Repaired, RepairOutcome
@@ -44,6 +46,7 @@ class Done:
     said: str
     freed_bytes: int | None = None
     note: str | None = None
+    groups: tuple[frozenset[MemoryId], ...] = ()  # what goes, where it is memories
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +77,17 @@ class Maintenance:
         self._access, self._forget = access, forget
         self._store, self._index, self._settings, self._clock = store, index, settings, clock
 
-    async def optimize(self, operations: Sequence[Operation], *, dry_run: bool = False) -> list[Done]:
-        """Carry out maintenance in the order given; each entry of the result says what was really done."""
+    async def optimize(
+        self, operations: Sequence[Operation], *, dry_run: bool = False, agreed: Agreement | None = None
+    ) -> list[Done]:
+        """Carry out maintenance in the order given; each entry of the result says what was really done. With *agreed* no memory is
+        removed that a user was not asked about."""
         self._access.visibility.check_everything()
-        return [done for operation in operations for done in await self._optimize(operation, dry_run=dry_run)]
+        return [done for one in operations for done in await self._optimize(one, dry_run=dry_run, agreed=agreed)]
 
-    async def _optimize(self, operation: Operation, *, dry_run: bool) -> list[Done]:
+    async def _optimize(self, operation: Operation, *, dry_run: bool, agreed: Agreement | None) -> list[Done]:
         if operation is Operation.PURGE_DELETED:
-            return [await self._purge_expired(dry_run=dry_run)]
+            return [await self._purge_expired(dry_run=dry_run, agreed=agreed)]
         if operation is Operation.CHECK_SIDECAR:
             if dry_run:
                 return [Done(operation, 0, "would_check_sidecar")]
@@ -89,7 +95,7 @@ class Maintenance:
             return [Done(operation, checked.faults, f"checked_sidecar_repaired_{checked.faults}_entries")]
         return [await self._compact_sidecar(dry_run=dry_run), await self._compact_database(dry_run=dry_run)]
 
-    async def _purge_expired(self, *, dry_run: bool) -> Done:
+    async def _purge_expired(self, *, dry_run: bool, agreed: Agreement | None) -> Done:
         keep = dt.timedelta(days=self._settings.purge_deleted_days)
         await self._index.sidecar()
         expired = await self._store.deleted_ids(None, self._clock() - keep, pruned=False)
@@ -97,7 +103,10 @@ class Maintenance:
             before = self._clock() - dt.timedelta(days=days)
             expired |= await self._store.deleted_ids(None, before, pruned=True)
         if dry_run:
-            return Done(Operation.PURGE_DELETED, len(expired), f"would_purge_{len(expired)}_expired_deletions")
+            report = f"would_purge_{len(expired)}_expired_deletions"
+            return Done(Operation.PURGE_DELETED, len(expired), report, groups=(frozenset(expired),))
+        if agreed is not None:
+            expired = agreed.limit(Operation.PURGE_DELETED.value, expired)
         gone = await self._forget.purge(expired)
         return Done(Operation.PURGE_DELETED, len(gone), f"purged_{len(gone)}_expired_deletions")
 

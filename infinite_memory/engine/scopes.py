@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infinite_memory.engine.access import Access
+from infinite_memory.engine.agreement import Agreement
 from infinite_memory.errors import InvalidRequestError, check_printable
 from infinite_memory.index.base import call
 from infinite_memory.index.sync import IndexSync
@@ -90,10 +91,13 @@ class Scopes:
             await self._scopes.refresh()
         return [scope for one in scope_ids if (scope := self._scopes.find_by_id(one)) is not None]
 
-    async def change(self, name: str, new_name: str | None, description: str | None) -> Scope:
-        """Rename or describe a scope.
+    async def change(
+        self, name: str, new_name: str | None, description: str | None, *, agreed: Agreement | None = None
+    ) -> Scope:
+        """Rename or describe a scope; with *agreed* the one that a user was asked about.
 
         Raises:
+            ChangedSinceAskedError: another has that name since then.
             ScopeNotFoundError: there is none of that name.
             ScopeExistsError: another scope has the new name.
             InvalidRequestError: the new name is reserved, or Global would lose its own.
@@ -101,6 +105,8 @@ class Scopes:
         self._access.visibility.check_everything()
         await self._index.sidecar()
         scope = await self._scopes.get(name)
+        if agreed is not None:
+            agreed.check_scopes(scope)
         if new_name is not None:
             check_name(new_name, "new_name")
             check_printable(new_name, "new_name")
@@ -110,16 +116,20 @@ class Scopes:
         await self._scopes.refresh()
         return changed
 
-    async def merge(self, name: str, into: str, *, dry_run: bool = False) -> Merged:
-        """Move every memory of a scope into another, and remove the emptied one; ids, times and revisions stay.
+    async def merge(self, name: str, into: str, *, dry_run: bool = False, agreed: Agreement | None = None) -> Merged:
+        """Move every memory of a scope into another, and remove the emptied one; ids, times and revisions stay. With *agreed* they
+        are those that a user was asked about.
 
         Raises:
+            ChangedSinceAskedError: others have those names since then.
             ScopeNotFoundError: one of them does not exist.
             InvalidRequestError: they are the same, or it is Global that would go, or the target is archived.
         """
         self._access.visibility.check_everything()
         await self._index.sidecar()
         source, target = await self._scopes.get(name), await self._scopes.get(into)
+        if agreed is not None:
+            agreed.check_scopes(source, target)
         if source.scope_id == target.scope_id:
             raise InvalidRequestError("into", f"{target.name!r} is the same scope")
         if is_global(source):
@@ -149,7 +159,8 @@ class Scopes:
         return await self._count(await self._scopes.get(name))
 
     async def _count(self, scope: Scope) -> int:
-        live = (await self._index.sidecar()).count(Filter(scope_ids=frozenset({scope.scope_id})))
+        sidecar, inside = await self._index.sidecar(), Filter(scope_ids=frozenset({scope.scope_id}))
+        live = await call(sidecar, lambda: sidecar.count(inside))
         return live + await self._store.count_deleted([scope.scope_id])
 
     async def restore(self, name: str) -> tuple[Scope, int]:

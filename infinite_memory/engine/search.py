@@ -105,6 +105,8 @@ class Searcher:
         sidecar = await (index.sidecar() if mode is Mode.SEMANTIC else index.for_words(patience_s))
         if is_partial := sidecar is index.partial:
             notes.append(f"{index.why_partial}: found by words alone")
+        elif index.why_behind is not None:
+            notes.append(f"{index.why_behind}: what was stored since is found by words alone")
         scopes, narrow = await self._access.resolve(where)
         text = self._index.words
         if text is None and mode in (Mode.TEXT, Mode.FUZZY):

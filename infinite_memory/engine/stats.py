@@ -210,7 +210,7 @@ class StatsService:
                 return str(exc)
             return "ok"
 
-        mongodb, sidecar = await tried(self._store.ping()), await tried(self._index.sidecar())
+        mongodb, sidecar = await tried(self._store.ping()), await tried(self._index.probe())
         set_aside = await self._quietly_looked() if look and (mongodb, sidecar) == ("ok", "ok") else None
         model = await tried(self._embeddings.ready())
         if model == "ok" and self._index.second.embeddings.failure is not None:

@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 
@@ -33,10 +32,12 @@ from infinite_memory.index.feed import gather_changes
 from infinite_memory.index.loading import IndexLoader
 from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.index.readiness import IndexReadiness
+from infinite_memory.index.rechecks import Rechecks, is_late
 from infinite_memory.index.reconcile import Checked, compare
 from infinite_memory.index.save_policy import SavePolicy
 from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.text_sync import TextSync
+from infinite_memory.index.words_alone import WordsAlone
 from infinite_memory.index.writer import IndexWriter
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.base import Change, ChangeKind, Store
@@ -47,7 +48,6 @@ from infinite_memory.tasks import cancel_and_wait
 log = logging.getLogger(__name__)
 
 NO_MEMORY = MemoryId("0" * 24)  # asked for to see whether a server answers
-RECHECK_S = 20.0  # after a change of memories on a server: longer than a write there may take
 WARN_EVERY_S = 60.0  # an outage is told once a minute, not at each try
 RETRY_S = 1.0  # pause after the store was unreachable
 SAVED_FIRST = 10_000  # memories up to which a new index is written before it opens: in some hundredths of a second
@@ -66,6 +66,9 @@ class StoreFollower:
         self._task: asyncio.Task[None] | None = None
         self._pauses, self._closed = 0, False
         self._reopens = False  # the index in use is not on its server any more
+        self._away: OfflineIndex | None = None  # stands for an index whose server did not answer at the last try
+        self.level_at: float | None = None  # when the index in use was level with the store, by the monotonic clock
+        self.words_alone = WordsAlone(store, scopes, words)
         self._warns_at = 0.0
         self._rechecks = Rechecks()
         self._saving = asyncio.Lock()
@@ -75,6 +78,11 @@ class StoreFollower:
         self.on_open: Callable[[], None] = lambda: None  # whenever an index was taken into use
         self.on_change: Callable[[Change], None] = lambda _: None  # is told of every change, once it can be found
         self.state = "waiting for MongoDB"
+
+    @property
+    def words_token(self) -> bytes:
+        """The change token up to which the words are level with the store."""
+        return self.words_alone.token or self.token
 
     # opening and closing
 
@@ -102,6 +110,8 @@ class StoreFollower:
                     await self.on_connected()
                     self._readiness.connected.open()
                     self._writer.wait_for_early_writes()
+                if self._away is not None:
+                    await self._follow_words(self._away)
                 await self._open_and_follow()
             except StoreError as exc:
                 self._fail(exc)
@@ -109,6 +119,7 @@ class StoreFollower:
             except IndexUnavailableError as exc:
                 self._index_away(exc)
                 self._reopens = exc.is_gone and self._writer.current is not None
+                continue
             except asyncio.CancelledError:
                 self._writer.partial = None
                 raise
@@ -126,10 +137,21 @@ class StoreFollower:
 
     def _index_away(self, exc: IndexUnavailableError) -> None:
         """Note that the server of the index cannot be asked; the words answer alone until it can."""
-        if self.state != str(exc):
+        if self._away is None or self._away.reason != str(exc):
             log.warning("the index cannot be used: %s", exc, extra={"event": "index_away"})
-        self.state = str(exc)
+            self._away = OfflineIndex(str(exc))
+        self.state = self._away.reason
+        if self._writer.current is not None:
+            self._writer.behind = self.state
         self._readiness.opened.fail(exc)
+
+    async def _follow_words(self, away: OfflineIndex) -> None:
+        """Let the words follow the store alone for a while, and answer alone where no index was opened yet."""
+        if self._writer.current is None and await self.words_alone.open(away.reason):
+            self._writer.partial = away
+            await self._writer.enter_early_words(away.reason)
+            self._readiness.worded.open()
+        await self.words_alone.follow(away, self.token, RETRY_S)
 
     def _fail(self, exc: InfiniteMemoryError) -> None:
         self._writer.partial = None
@@ -155,10 +177,13 @@ class StoreFollower:
         sidecar, token = self._writer.current, self.token
         if sidecar is None or self._reopens:
             sidecar, token = await self._load_or_rebuild()
+            if self._words.index is None:
+                await self._words.interrupt()  # it reads them from the store alone
             if self._reopens:
                 self._writer.current, self._reopens = sidecar, False
         self.set_archived(sidecar)
         await self._words.open(sidecar, token)
+        self.words_alone.end()
         try:
             await self._follow(sidecar, token)
         except FeedLostError as exc:
@@ -174,10 +199,7 @@ class StoreFollower:
         try:
             sidecar, token = await self._loader.load()
             return sidecar, await self._older_token(token) if sidecar.is_remote else token
-        except IndexUnavailableError as exc:
-            if self._writer.current is None and await self._words.open_early():
-                self._writer.partial = OfflineIndex(str(exc))
-                self._readiness.worded.open()
+        except IndexUnavailableError:
             raise
         except SidecarError as exc:
             if self._loader.files.is_shared:
@@ -270,6 +292,9 @@ class StoreFollower:
                         self.on_change(change)
                 if batch.is_level and self._writer.current is None:
                     await self._open(sidecar)
+                if batch.is_level and self._writer.current is sidecar:
+                    self._writer.level()
+                    self._away, self.level_at = None, time.monotonic()
                 self.state = "ready" if is_open else self.state
                 await self._save_if_due()
 
@@ -299,7 +324,7 @@ class StoreFollower:
         late = {
             one: change.scope_id
             for one, change in due.items()
-            if change.scope_id and _is_late(change, revisions.get(one), located.get(one))
+            if change.scope_id and is_late(change, revisions.get(one), located.get(one))
         }
         if late:
             log.info("%d memories are looked at again", len(late), extra={"event": "index_overwritten"})
@@ -359,37 +384,6 @@ class StoreFollower:
             except SidecarError as exc:
                 log.warning("the sidecar was not saved: %s", exc, extra={"event": "sidecar_not_saved"})
                 self._save_policy.postpone()
-
-
-class Rechecks:
-    """Changes of memories that are to be looked at again, the newest of each."""
-
-    def __init__(self) -> None:
-        self._changes: OrderedDict[MemoryId, tuple[float, Change]] = OrderedDict()
-
-    def add(self, changes: Sequence[Change]) -> None:
-        """Take changes up."""
-        now = time.monotonic()
-        for change in changes:
-            if change.memory_id is not None:
-                self._changes[change.memory_id] = now, change
-                self._changes.move_to_end(change.memory_id)
-
-    def due(self) -> dict[MemoryId, Change]:
-        """Return those that came long enough ago, and drop them."""
-        due: dict[MemoryId, Change] = {}
-        oldest = time.monotonic() - RECHECK_S
-        while self._changes and next(iter(self._changes.values()))[0] < oldest:
-            memory_id, (_, change) = self._changes.popitem(last=False)
-            due[memory_id] = change
-        return due
-
-
-def _is_late(change: Change, revision: int | None, scope_id: ScopeId | None) -> bool:
-    """True if the index has a memory where it was removed, or lacks the revision that was told; these it has it at."""
-    if change.kind is ChangeKind.REMOVED:
-        return revision is not None and scope_id == change.scope_id
-    return revision is None or revision < change.revision
 
 
 async def _nothing() -> None:

@@ -22,6 +22,9 @@ class RecentIds:
         self.count = 0
         self._numbers: OrderedDict[MemoryId, int] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._numbers)
+
     def since(self, count: int, memory_ids: Iterable[MemoryId]) -> list[MemoryId]:
         """Return those of *memory_ids* that came since ``count`` was *count*."""
         return [one for one in memory_ids if self._numbers.get(one, 0) > count] if self.count > count else []

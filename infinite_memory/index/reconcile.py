@@ -1,12 +1,13 @@
-"""Compares the sidecar with the store, memory by memory: slow and certain, where the change feed cannot be followed or trusted."""
+"""Compares the sidecar with the store, or two indexes, memory by memory: slow and certain, where the change feed cannot be followed or
+trusted."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from infinite_memory.index.base import VectorIndex, call
+from infinite_memory.index.base import TextIndex, VectorIndex, call
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.base import UNKNOWN_REVISION, Located, Store
 
@@ -81,3 +82,28 @@ def _merged(pages: Iterable[Mapping[MemoryId, int]]) -> dict[MemoryId, int]:
     for page in pages:
         merged |= page
     return merged
+
+
+def find_differences(index: TextIndex | VectorIndex, sidecar: VectorIndex) -> tuple[set[MemoryId], list[MemoryId]]:
+    """Return what *index* knows and *sidecar* does not, and what it lacks or knows less of, by rising id."""
+    entered, known = _each(index.iter_revisions()), _each(sidecar.iter_revisions())
+    surplus: set[MemoryId] = set()
+    missing: list[MemoryId] = []
+    ours = next(entered, None)  # asked for first: what is written meanwhile is missing, which does no harm
+    for memory_id, revision in known:
+        while ours is not None and ours[0] < memory_id:
+            surplus.add(ours[0])
+            ours = next(entered, None)
+        if ours is None or ours[0] > memory_id or ours[1] < revision:
+            missing.append(memory_id)
+        if ours is not None and ours[0] == memory_id:
+            ours = next(entered, None)
+    while ours is not None:
+        surplus.add(ours[0])
+        ours = next(entered, None)
+    return surplus, missing
+
+
+def _each(pages: Iterable[Mapping[MemoryId, int]]) -> Iterator[tuple[MemoryId, int]]:
+    for page in pages:
+        yield from page.items()

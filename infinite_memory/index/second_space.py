@@ -21,7 +21,7 @@ from infinite_memory.embedding.service import EmbeddingService, Priority
 from infinite_memory.errors import EmbeddingError, SidecarError, StoreError
 from infinite_memory.index.base import VectorIndex, VectorIndexFiles, call
 from infinite_memory.index.embedding_backlog import embedded_text
-from infinite_memory.index.text_sync import find_differences
+from infinite_memory.index.reconcile import find_differences
 from infinite_memory.models import Embedding, Filter, IndexRow, MemoryId, MemoryRecord, ScopeId, TagsMode
 from infinite_memory.store.base import Store
 from infinite_memory.tasks import cancel_and_wait

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Sequence
 
 from infinite_memory.embedding.service import EmbeddingService
@@ -34,6 +35,9 @@ from infinite_memory.tasks import cancel_and_wait
 
 log = logging.getLogger(__name__)
 
+SLOW_S = 2.5  # a server that takes longer for one row would take half a minute for a recall, which asks some ten times
+SLOW_REST_S = 10.0  # it is not asked again for so long
+
 
 class IndexSync:
     """The indexes of one store and what keeps them level with it. Used from one event loop; the indexes' work runs in threads."""
@@ -54,9 +58,10 @@ class IndexSync:
         self._soundness = Soundness(store, self._writer.count_by_scope, self.check, self._read_again)
         self._rebuilding = asyncio.Lock()
         self._offline: OfflineIndex | None = None
+        self._slow_until = 0.0
         self._backlog_task: asyncio.Task[None] | None = None
         self._excluding: set[asyncio.Task[None]] = set()
-        self._words.level_with = lambda: self._follower.token
+        self._words.level_with = lambda: self._follower.words_token
         self._writer.on_entered = self._backlog.on_entered
         self._follower.on_connected = self._backlog.claim
         self._follower.on_open = self._on_open
@@ -120,6 +125,17 @@ class IndexSync:
         return partial.reason if isinstance(partial, OfflineIndex) else "the index is being rebuilt"
 
     @property
+    def why_behind(self) -> str | None:
+        """Why the index that is searched lacks what was stored of late; None where it is level with the store."""
+        return self._writer.behind if self._writer.current is not None else None
+
+    @property
+    def behind_s(self) -> float | None:
+        """How long ago the index was level with the store, in seconds, a second or so where it is; None before it was for once."""
+        level_at = self._follower.level_at
+        return None if level_at is None else round(time.monotonic() - level_at, 1)
+
+    @property
     def words(self) -> TextIndex | None:
         """The text index, or None while it is being opened."""
         return self._words.index
@@ -155,7 +171,7 @@ class IndexSync:
         """
         if self._writer.partial is None and self._writer.current is None:
             await self._readiness.worded.passed(self._readiness.wait_s)
-        if self._writer.current is None:
+        if self._writer.current is None and not isinstance(self._writer.partial, OfflineIndex):
             try:
                 await self._readiness.opened.passed(min(patience_s, self._readiness.wait_s))
             except IndexUnavailableError:
@@ -165,12 +181,24 @@ class IndexSync:
             self._offline = await self._find_offline(current)
         return self.partial or await self.sidecar()
 
+    async def probe(self) -> None:
+        """Ask the index for one thing; waits and raises as `sidecar` does, and where its server does not answer."""
+        index = await self.sidecar()
+        if index.is_remote and (offline := await self._find_offline(index)) is not None:
+            raise IndexUnavailableError(offline.reason)
+
     async def _find_offline(self, index: VectorIndex) -> OfflineIndex | None:
-        """Return what stands for an index whose server does not answer; None for one that does."""
+        """Return what stands for an index whose server does not answer, or not in time; None for one that does."""
+        now = time.monotonic()
+        if self._offline is not None and now < self._slow_until:
+            return self._offline
         try:
-            await call(index, lambda: index.get_revisions([NO_MEMORY]))
+            await asyncio.wait_for(call(index, lambda: index.get_revisions([NO_MEMORY])), SLOW_S)
         except IndexUnavailableError as exc:
             return self._offline if self._offline and self._offline.reason == str(exc) else OfflineIndex(str(exc))
+        except TimeoutError:
+            self._slow_until = time.monotonic() + SLOW_REST_S
+            return OfflineIndex(f"the server of the index takes more than {SLOW_S:g} s to look one memory up")
         return None
 
     async def count(self) -> int | None:

@@ -10,19 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from infinite_memory.errors import SidecarDamagedError, SidecarError, StoreError
 from infinite_memory.gc_tuning import seldom_searched
 from infinite_memory.index.base import TextFiles, TextIndex, TextRow, VectorIndex, call
-from infinite_memory.models import Filter, IndexRow, MemoryId, MemoryRecord, ScopeId
+from infinite_memory.index.listing import list_scope
+from infinite_memory.index.reconcile import find_differences
+from infinite_memory.models import IndexRow, MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.base import Store
 from infinite_memory.text.analyzer import is_short
 
 log = logging.getLogger(__name__)
 
 BATCH = 500  # memories read from the store at a time
-LISTED = 10_000  # ids listed at a time: to list some of a million in order takes 40 ms, however few they are
 FEW_ROWS, FEW_CHARS = 4, 20_000  # entered without a thread, whose round trip would take longer: at most 5 ms
 FLUSH_ROWS = 512  # changes searched by hand at most: a millisecond
 BULK_ROWS = 8_000  # changes, in an index that nobody searches yet: a write costs much the same however many it brings
@@ -92,6 +93,34 @@ class TextSync:
             self._index, self._early = index, token
             self._purge = self._purge or self._files.is_unclean
         return self._early
+
+    async def open_alone(self, read: Callable[[], AsyncIterator[tuple[VectorIndex, Sequence[MemoryRecord]]]]) -> None:
+        """Begin to enter what *read* yields into a new index, for there is none of the rest; waits for it a little.
+
+        It is written anew once there is one, which knows what was said before each turn.
+        """
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._open_alone(read), name="reading the words from the store")
+        await asyncio.wait({self._opening}, timeout=OPEN_WAIT_S)
+
+    async def _open_alone(self, read: Callable[[], AsyncIterator[tuple[VectorIndex, Sequence[MemoryRecord]]]]) -> None:
+        try:
+            token = await self._store.change_token()
+            index = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
+            await asyncio.to_thread(lambda: self._files.settle(index))
+            index.set_archived(self._archived)
+            self._next, self._touched = index, set()
+            async for sidecar, memories in read():
+                await self._enter(index, sidecar, [one for one in memories if one.memory_id not in self._touched])
+                if index.buffered >= BULK_ROWS:
+                    await asyncio.to_thread(index.flush)
+            self._index, self._early = index, token
+            self.purge_soon()
+            self._changed()
+        except (StoreError, SidecarError) as exc:
+            log.warning("the words could not be read: %s", exc, extra={"event": "text_not_opened"})
+        finally:
+            self._next = None
 
     def compare(self, sidecar: VectorIndex) -> None:
         """Bring an index that was opened early level with *sidecar* by comparing, in the background: the feed does not reach back."""
@@ -349,7 +378,7 @@ class TextSync:
         sizes = await asyncio.to_thread(sidecar.count_by_scope)
         total, done = sum(sizes.values()), 0
         for scope_id in sizes:
-            async for listed in _list_scope(sidecar, scope_id):
+            async for listed in list_scope(sidecar, scope_id, BATCH):
                 wanted = [one for one in listed if one not in self._touched]
                 found = await self._store.fetch(dict.fromkeys(wanted, scope_id))
                 await self._enter(
@@ -360,40 +389,3 @@ class TextSync:
                 done += len(listed)
                 if progress is not None:
                     progress(min(done, total), total)
-
-
-async def _list_scope(sidecar: VectorIndex, scope_id: ScopeId) -> AsyncIterator[Sequence[MemoryId]]:
-    """Yield the memories of a scope in the order in which they happened, some at a time."""
-    where, cursor = Filter(scope_ids=frozenset({scope_id})), None
-    while True:
-        page = await asyncio.to_thread(sidecar.list_page, where, LISTED, cursor, False)
-        for at in range(0, len(page.memory_ids), BATCH):
-            yield page.memory_ids[at : at + BATCH]
-        cursor = page.next_cursor
-        if cursor is None:
-            return
-
-
-def find_differences(index: TextIndex | VectorIndex, sidecar: VectorIndex) -> tuple[set[MemoryId], list[MemoryId]]:
-    """Return what *index* knows and *sidecar* does not, and what it lacks or knows less of, by rising id."""
-    entered, known = _each(index.iter_revisions()), _each(sidecar.iter_revisions())
-    surplus: set[MemoryId] = set()
-    missing: list[MemoryId] = []
-    ours = next(entered, None)  # asked for first: what is written meanwhile is missing, which does no harm
-    for memory_id, revision in known:
-        while ours is not None and ours[0] < memory_id:
-            surplus.add(ours[0])
-            ours = next(entered, None)
-        if ours is None or ours[0] > memory_id or ours[1] < revision:
-            missing.append(memory_id)
-        if ours is not None and ours[0] == memory_id:
-            ours = next(entered, None)
-    while ours is not None:
-        surplus.add(ours[0])
-        ours = next(entered, None)
-    return surplus, missing
-
-
-def _each(pages: Iterable[Mapping[MemoryId, int]]) -> Iterator[tuple[MemoryId, int]]:
-    for page in pages:
-        yield from page.items()

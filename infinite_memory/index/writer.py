@@ -45,6 +45,8 @@ class IndexWriter:
         self.next: VectorIndex | None = None  # being built to take the place of the current one; own writes enter both
         self._early: dict[MemoryId, MemoryRecord] = {}  # written before there was an index
         self._early_until = 0.0
+        self.behind: str | None = None  # why the index in use lacks what was stored of late, where it does
+        self._not_entered = RecentIds()
         self.removals, self._writes = RecentIds(), RecentIds()
         self.on_entered: Callable[[Sequence[MemoryRecord]], None] = lambda _: None  # is told of memories that entered
 
@@ -63,11 +65,18 @@ class IndexWriter:
         for index in (self.next, self.current):
             if index is not None:
                 offline = await _try_upsert(index, memories) or offline
+        if offline is not None:
+            self.behind = offline.reason
+            self._not_entered.add(memory_ids)
+        else:
+            self._not_entered.discard(memory_ids)
+        if isinstance(self.partial, OfflineIndex) and self.current is None:
+            await self._text.on_upserted(OfflineIndex(self.partial.reason, memories), memories)
         if self.current is None:
             self._early |= {memory.memory_id: memory for memory in memories}
             while len(self._early) > EARLY_CAPACITY:  # a bulk of them is left to the feed
                 self._early.pop(next(iter(self._early)))
-            if (remaining_s := self._early_until - time.monotonic()) > 0:
+            if (remaining_s := self._early_until - time.monotonic()) > 0 and self.partial is None:
                 with contextlib.suppress(InfiniteMemoryError):  # it is written, and found later
                     await self._opened.passed(remaining_s)
         else:
@@ -85,6 +94,11 @@ class IndexWriter:
             await self._text.on_upserted(index, early)
             await self._second.on_upserted(early)
             await self.remove(index, self.removals.since(began, [memory.memory_id for memory in early]))
+
+    async def enter_early_words(self, reason: str) -> None:
+        """Enter the words of what was written before they could be searched; its index is away, for *reason*."""
+        if early := list(self._early.values()):
+            await self._text.on_upserted(OfflineIndex(reason, early), early)
 
     @contextlib.asynccontextmanager
     async def removing(self, located: Located) -> AsyncIterator[None]:
@@ -156,6 +170,12 @@ class IndexWriter:
                 wanted[change.memory_id] = change.scope_id
         if wanted:
             await self.reload(index, wanted)
+        self._not_entered.discard(told)
+
+    def level(self) -> None:
+        """Note that the index in use has all that the feed told; what this process wrote and could not enter may be told yet."""
+        if not len(self._not_entered):
+            self.behind = None
 
     def _knows(self, revisions: Mapping[MemoryId, int], memory_id: MemoryId, revision: int) -> bool:
         """True if vectors and words both know a memory: of two files saved one after the other, one may lack what the other has."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infinite_memory.backup.folder import find_backup
+from infinite_memory.backup.archive import mark_file
+from infinite_memory.backup.folder import find_backup, find_backup_for_client
 from infinite_memory.backup.restore import Restoring
 from infinite_memory.backup.service import Backups
 from infinite_memory.clock import Clock
@@ -77,6 +78,14 @@ class Administration:
             BackupNotFoundError: there is no such file.
         """
         return find_backup(self._backup_folder, name).parent.resolve() == self._backup_folder.resolve()
+
+    def mark_backup(self, name: str) -> str:
+        """Return the mark (`archive.mark_file`) of the backup that *name* names now.
+
+        Raises:
+            BackupNotFoundError: there is no such file.
+        """
+        return mark_file(find_backup_for_client(self._backup_folder, name).stat())
 
     def open_restoring(self) -> Restoring:
         """Return what restores from these backups; errors as in `open_backups`."""

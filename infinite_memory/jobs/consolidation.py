@@ -11,30 +11,29 @@ import dataclasses
 import datetime as dt
 import enum
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
+from infinite_memory.engine.agreement import Agreement, get_group
 from infinite_memory.engine.quotations import Forgettings, get_sources
 from infinite_memory.engine.summary_quotes import MAX_SOURCES, QUIET, SUMMARY, WRITTEN_BY, is_summary
 from infinite_memory.errors import EmbeddingError, StoreError
+from infinite_memory.jobs.duplicates import by_age, fits, group_equal, group_similar, united
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role
 from infinite_memory.llm.factory import configured_model
 from infinite_memory.models import (
-    MAX_MEMORY_TAGS,
     Filter,
     MemoryId,
     MemoryRecord,
     content_hash,
     floor_to_millisecond,
-    fold,
 )
 from infinite_memory.store.base import Store
 from infinite_memory.store.id_keys import DIGEST, SOURCES, SUMMARY_OF, make_summary_id
 from infinite_memory.store.scope_cache import ScopeCache
-from infinite_memory.text.equivalence import exact_key, say_the_same
 
 if TYPE_CHECKING:
     from infinite_memory.embedding.service import EmbeddingService
@@ -74,6 +73,7 @@ class Tidied:
     count: int
     said: str
     details: list[dict[str, Any]] = field(default_factory=list)
+    groups: tuple[frozenset[MemoryId], ...] = ()  # all that it takes together
 
 
 class Tidier:
@@ -88,14 +88,15 @@ class Tidier:
         self._settings, self._model_settings = config.retention, config.model
         self._clock, self._uses = clock, uses
 
-    async def run(self, operation: Tidying, *, dry_run: bool) -> Tidied:
-        """Carry out one operation over every scope that is not archived."""
+    async def run(self, operation: Tidying, *, dry_run: bool, agreed: Agreement | None = None) -> Tidied:
+        """Carry out one operation over every scope that is not archived; *agreed* names the memories that it may take."""
         await self._index.sidecar()
         if operation is Tidying.PRUNE:
-            return await self._prune(dry_run=dry_run)
+            return await self._prune(dry_run=dry_run, agreed=agreed)
         if operation is Tidying.SUMMARIZE:
             return await self._summarize(dry_run=dry_run)
         groups = await self._find_groups(operation)
+        groups = groups if agreed is None else agreed.limit_groups(operation.value, groups)
         gone = sum(len(group) - 1 for group in groups)
         details = [{"kept": one.memory_id, "merged": [other.memory_id for other in rest]} for one, *rest in groups]
         if not dry_run:
@@ -103,7 +104,7 @@ class Tidier:
                 await self._merge(group)
         kind = "duplicate" if operation is Tidying.DEDUPLICATE else "similar"
         said = f"{'would_remove' if dry_run else 'removed'}_{gone}_{kind}_entries"
-        return Tidied(operation, gone, said, details[:MAX_REPORTED_DETAILS])
+        return Tidied(operation, gone, said, details[:MAX_REPORTED_DETAILS], tuple(map(get_group, groups)))
 
     async def find_groups(self, operation: Tidying) -> list[list[MemoryId]]:
         """Return all groups of which deduplicating, or merging what is similar, would leave one each: that one's id first."""
@@ -116,8 +117,8 @@ class Tidier:
             if scope.archived_at is None:
                 memories = [one async for one in self._store.stream([scope.scope_id])]
                 is_exact = operation is Tidying.DEDUPLICATE
-                found = await (asyncio.to_thread(_equal, memories) if is_exact else self._similar(memories))
-                groups += sorted(filter(_fits, found), key=lambda group: group[0].memory_id)
+                found = await (asyncio.to_thread(group_equal, memories) if is_exact else self._similar(memories))
+                groups += sorted(filter(fits, found), key=lambda group: group[0].memory_id)
         return groups
 
     async def _similar(self, memories: Sequence[MemoryRecord]) -> list[list[MemoryRecord]]:
@@ -131,7 +132,7 @@ class Tidier:
             hits = sidecar.search(one.embedding.vectors[0], NEIGHBOURS, where)
             return [hit.memory_id for hit in hits if hit.score >= NEAR]
 
-        return await asyncio.to_thread(_similar, memories, near)
+        return await asyncio.to_thread(group_similar, memories, near)
 
     def _space(self) -> str:
         try:
@@ -142,7 +143,7 @@ class Tidier:
     async def _merge(self, group: Sequence[MemoryRecord]) -> None:
         """Give the first of a group the times and tags of all, then hide the others; doing it again changes nothing."""
         first, *rest = group
-        merged = _united(first, rest)
+        merged = united(first, rest)
         if merged != first:
             try:
                 stored = await self._store.replace(
@@ -158,7 +159,7 @@ class Tidier:
         async with self._index.removing(located):
             await self._store.soft_delete(located, floor_to_millisecond(self._clock()), pruned=pruned)
 
-    async def _prune(self, *, dry_run: bool) -> Tidied:
+    async def _prune(self, *, dry_run: bool, agreed: Agreement | None) -> Tidied:
         """Put into the archive what is older than it may be, and what is too much: least important first, then least used, then
         oldest. What is there is not found any more, is not purged as other deletions are, and comes back by `restore_memory`."""
         settings, now = self._settings, self._clock()
@@ -175,14 +176,15 @@ class Tidier:
                 limit = now - dt.timedelta(days=settings.max_age_days)
                 pruned += [one for one in kept if max(one.occurred_at, one.updated_at) < limit]
                 kept = [one for one in kept if max(one.occurred_at, one.updated_at) >= limit]
-            kept.sort(key=lambda one: (one.importance or 0.0, uses.get(one.memory_id, 0), *_age(one)))
+            kept.sort(key=lambda one: (one.importance or 0.0, uses.get(one.memory_id, 0), *by_age(one)))
             pruned += kept[: _surplus(kept, settings.max_memories, settings.max_text_mb)]
+        if agreed is not None:
+            pruned = [one for [one] in agreed.limit_groups(Tidying.PRUNE.value, ([one] for one in pruned))]
         if not dry_run:
             await self._hide(pruned, pruned=True)
         said = f"{'would_prune' if dry_run else 'pruned'}_{len(pruned)}_entries"
-        return Tidied(
-            Tidying.PRUNE, len(pruned), said, [{"memory_id": one.memory_id} for one in pruned[:MAX_REPORTED_DETAILS]]
-        )
+        details = [{"memory_id": one.memory_id} for one in pruned[:MAX_REPORTED_DETAILS]]
+        return Tidied(Tidying.PRUNE, len(pruned), said, details, (get_group(pruned),))
 
     async def _summarize(self, *, dry_run: bool) -> Tidied:
         """Add a summary to each long conversation that has gone quiet: its most central sayings, in order, word for word, or what
@@ -200,7 +202,7 @@ class Tidier:
                     talks[_get_conversation(one)].append(one)
             for talk in talks.values():
                 if len(talk) >= LONG_CONVERSATION and max(one.occurred_at for one in talk) < before:
-                    talk.sort(key=_age)
+                    talk.sort(key=by_age)
                     made.append((self._summary(talk), talk))
         there = await self._store.locate([one.memory_id for one, _ in made]) if made else {}
         fresh = [(one, talk) for one, talk in made if one.memory_id not in there]
@@ -317,81 +319,3 @@ def _surplus(memories: Sequence[MemoryRecord], most: int | None, most_mb: float 
             size -= len(memories[count].text.encode())
             count += 1
     return count
-
-
-def _equal(memories: Iterable[MemoryRecord]) -> list[list[MemoryRecord]]:
-    """Group memories of the very same text; the oldest of each is kept."""
-    by_text: dict[str, list[list[MemoryRecord]]] = defaultdict(list)
-    for memory in sorted(memories, key=_age):
-        groups = by_text[exact_key(memory.text)]
-        group = next((group for group in groups if _belong_together(group[0], memory)), None)
-        if group is None:
-            groups.append([memory])
-        else:
-            group.append(memory)
-    return [group for groups in by_text.values() for group in groups if len(group) > 1]
-
-
-def _similar(
-    memories: Iterable[MemoryRecord], near: Callable[[MemoryRecord], Sequence[MemoryId]]
-) -> list[list[MemoryRecord]]:
-    """Group memories that say the same in nearly the same words; the newest form of each is kept.
-
-    Args:
-        near: Lists the memories near to one in meaning, the nearest first; itself may be among them.
-    """
-    by_id = {one.memory_id: one for one in memories}
-    taken: set[MemoryId] = set()
-    groups = []
-    for one in sorted(by_id.values(), key=_age, reverse=True):
-        if one.memory_id in taken:
-            continue
-        same = [
-            other
-            for memory_id in near(one)
-            if memory_id != one.memory_id
-            and memory_id not in taken
-            and (other := by_id.get(memory_id)) is not None
-            and _belong_together(one, other)
-            and say_the_same(one.text, other.text)
-        ]
-        if same:
-            group = [one, *sorted(same, key=_age, reverse=True)]
-            taken |= {member.memory_id for member in group}
-            groups.append(group)
-    return groups
-
-
-def _belong_together(one: MemoryRecord, other: MemoryRecord) -> bool:
-    """Tell whether nothing but text, time, tags and conversation tells two memories apart."""
-    return all(
-        getattr(one, name) == getattr(other, name)
-        for name in ("speaker", "type", "status", "source", "title", "owners", "metadata", "structured")
-    )
-
-
-def _fits(group: Sequence[MemoryRecord]) -> bool:
-    """True if one memory may have the tags of all."""
-    return len(_united(group[0], group[1:]).tags) <= max(MAX_MEMORY_TAGS, len(group[0].tags))
-
-
-def _united(first: MemoryRecord, rest: Sequence[MemoryRecord]) -> MemoryRecord:
-    tags = {fold(tag): tag for one in reversed([first, *rest]) for tag in reversed(one.tags)}
-    ordered = dict.fromkeys(fold(tag) for one in (first, *rest) for tag in one.tags)
-    for one in rest:
-        if one.conversation_id and one.conversation_id != first.conversation_id:
-            tag = f"conversation:{one.conversation_id}"  # found under each conversation that it was part of
-            tags.setdefault(fold(tag), tag)
-            ordered.setdefault(fold(tag))
-    times = {instant for one in (first, *rest) for instant in (one.occurrences or (one.occurred_at,))}
-    weights = [one.importance for one in (first, *rest) if one.importance is not None]
-    return dataclasses.replace(
-        first,
-        tags=tuple(tags[key] for key in ordered),
-        occurrences=tuple(sorted(times)),
-        importance=max(weights) if weights else None,
-    )
-
-
-def _age(memory: MemoryRecord) -> tuple[dt.datetime, MemoryId]:
-    return memory.occurred_at, memory.memory_id

@@ -17,6 +17,7 @@ from infinite_memory.models import Embedding, IndexBatch, Link, MemoryId, Memory
 from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.facts import Facts
+from infinite_memory.store.members import Members
 from infinite_memory.store.owners import Owners
 
 if TYPE_CHECKING:  # they bring the driver's `bson`, which the interface does without
@@ -158,6 +159,10 @@ class Store(Protocol):
     @property
     def copies(self) -> Copies:
         """What backup, restore and the jobs need beside this; usable once connected."""
+
+    @property
+    def members(self) -> Members:
+        """The daemons that share the database, and its servers."""
 
     @property
     def facts(self) -> Facts:

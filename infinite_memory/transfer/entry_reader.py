@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -36,6 +37,7 @@ class EntryReader:
         self._opened: Opened | None = None
         self.entries: Iterator[Entry] = iter(())
         self._count, self._refused, self._is_over = 0, 0, False
+        self.digests: list[str] = []  # of the batches that were read
 
     def __enter__(self) -> EntryReader:
         return self
@@ -88,6 +90,8 @@ class EntryReader:
                 self._refused += isinstance(taken, Refused)
                 batch.append(taken)
                 chars += len(entry.text) if isinstance(entry, Incoming) else 0
+        if batch:
+            self.digests.append(hashlib.sha256(repr(batch).encode("utf-8", "surrogatepass")).hexdigest())
         return batch
 
     def _close(self) -> None:

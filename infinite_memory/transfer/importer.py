@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
+from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.records import LONG_CHARS
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import (
+    ChangedSinceAskedError,
     EmbeddingError,
     InfiniteMemoryError,
     InvalidRequestError,
@@ -78,6 +80,7 @@ class Imported:
     refused: list[Refused] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
     also: Counter[str] = field(default_factory=Counter)
+    contents: tuple[str, ...] = ()  # digests of what was read, part by part
 
     def refuse(self, entry: Refused) -> None:
         """Note an entry that is not taken."""
@@ -108,6 +111,7 @@ class Importer:
         form: str | None = None,
         scope: str | None = None,
         dry_run: bool = False,
+        agreed: Agreement | None = None,
         progress: Progress | None = None,
     ) -> Imported:
         """Import a file or folder.
@@ -117,17 +121,20 @@ class Importer:
             form: Name of its format; None finds it.
             scope: Everything goes there; None keeps the scopes of our own exports, and is Global otherwise.
             dry_run: Only tell what would be added.
+            agreed: What a user was asked about; nothing else is taken in.
             progress: Told how many entries were read; of how many is not known (0).
 
         Raises:
             InvalidRequestError: it lies elsewhere, there is no such file, or it is in no known form.
+            ChangedSinceAskedError: it says something else than what was *agreed*; says what was added before.
             StoreUnavailableError: MongoDB cannot be reached; what was imported until now stays.
         """
         root, names = locate_anywhere(Path(path)) if folders is None else folders.locate(str(path))
         await self.index.sidecar()
         with EntryReader(self.config.limits) as reader:
             opened = await reader.open(root, names, form)
-            work = _Import(self, scope, Imported(opened.form.name, opened.source.path), dry_run=dry_run)
+            done = Imported(opened.form.name, opened.source.path)
+            work = _Import(self, scope, done, dry_run=dry_run, agreed=agreed)
             return await work.run(reader, progress)
 
     @file_work()
@@ -138,6 +145,7 @@ class Importer:
         *,
         scope: str | None = None,
         dry_run: bool = False,
+        agreed: Agreement | None = None,
         progress: Progress | None = None,
     ) -> Imported:
         """Import the MongoDB database of the older InfiniteMemoryMCP, which is only read.
@@ -158,16 +166,19 @@ class Importer:
             EntryReader(self.config.limits) as reader,
         ):
             reader.entries = read_legacy(older)
-            return await _Import(self, scope, Imported(OLDER), dry_run=dry_run).run(reader, progress)
+            work = _Import(self, scope, Imported(OLDER), dry_run=dry_run, agreed=agreed)
+            return await work.run(reader, progress)
 
 
 class _Import:
     """One import under way."""
 
-    def __init__(self, importer: Importer, scope: str | None, done: Imported, *, dry_run: bool) -> None:
+    def __init__(
+        self, importer: Importer, scope: str | None, done: Imported, *, dry_run: bool, agreed: Agreement | None
+    ) -> None:
         self._store, self._index, self._scopes = importer.store, importer.index, importer.scopes
         self._embeddings, self._clock = importer.embeddings, importer.clock
-        self._scope, self._done, self._dry_run = scope, done, dry_run
+        self._scope, self._done, self._dry_run, self._agreed = scope, done, dry_run, agreed
         self._writing, self._read = asyncio.Lock(), 0
         self._seen: set[bytes] = set()  # ids, which take half as much as bytes
         self._archived: set[str] = set()  # scopes that are put away where they come from, by folded name
@@ -196,6 +207,8 @@ class _Import:
         done, under_way = self._done, deque[asyncio.Task[None]]()
         try:
             while batch := await reader.next_batch():
+                if self._agreed is not None:
+                    self._check_agreed(self._agreed, reader.digests)
                 while len(under_way) >= AT_ONCE:
                     await under_way.popleft()
                 memories = await self._take(batch)
@@ -211,7 +224,16 @@ class _Import:
             await asyncio.gather(*under_way, return_exceptions=True)  # the first failure is told, not what followed it
         await self._history.finish()
         done.also += self._history.added
+        done.contents = tuple(reader.digests)
         return done
+
+    def _check_agreed(self, agreed: Agreement, digests: list[str]) -> None:
+        """Raise `ChangedSinceAskedError` where what was read last is not what a user was asked about."""
+        if agreed.contents[len(digests) - 1 : len(digests)] != (digests[-1],):
+            taken = f"{self._done.added:,} memories were added before that, as it was then"
+            raise ChangedSinceAskedError(
+                "what is to be imported was changed", taken if self._done.added else "nothing was changed"
+            )
 
     async def _take(self, batch: list[Entry | Admitted]) -> list[MemoryRecord]:
         """Take all of a batch but its memories; gives those that are to be stored."""

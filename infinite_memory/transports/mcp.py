@@ -57,9 +57,9 @@ COMPLETIONS = 100  # values of one answer, by the protocol
 class InputRequired(Exception):
     """A request of the later era cannot go on before the client sends it again with answers."""
 
-    def __init__(self, requests: Json) -> None:
+    def __init__(self, requests: Json, mark: str) -> None:
         super().__init__("input is required")
-        self.requests = requests
+        self.requests, self.mark = requests, mark
 
 
 @dataclass(slots=True)
@@ -95,11 +95,11 @@ class McpCall:
         if self.log_level is not None and LEVELS.index(level) >= LEVELS.index(self.log_level):
             await self.rpc.notify("notifications/message", {"level": level, "logger": "infinite-memory", "data": data})
 
-    async def confirm(self, question: str) -> Answer:
+    async def confirm(self, question: str, mark: str) -> Answer:
         """Put a yes-or-no question to the user.
 
         Raises:
-            InputRequired: in the later era, until the client sends the request again with the answer.
+            InputRequired: in the later era, until the client sends the request again with the answer to this very question.
         """
         kinds = self.capabilities.get("elicitation")
         if not isinstance(kinds, dict) or (kinds and "form" not in kinds):
@@ -108,9 +108,10 @@ class McpCall:
         if self.is_modern:
             given = self.rpc.params.get("inputResponses")
             answer = given.get("confirm") if isinstance(given, dict) else None
-            if not isinstance(answer, dict):
+            is_same = self.rpc.params.get("requestState") == mark
+            if not isinstance(answer, dict) or (_answer(answer) is Answer.ACCEPTED and not is_same):
                 params["mode"] = "form"
-                raise InputRequired({"confirm": {"method": "elicitation/create", "params": params}})
+                raise InputRequired({"confirm": {"method": "elicitation/create", "params": params}}, mark)
             return _answer(answer)
         if self.version < "2025-06-18":
             return Answer.NOT_ASKED
@@ -202,7 +203,7 @@ class McpSession:
         try:
             result = await self._handle(mcp)
         except InputRequired as wanted:
-            result = {"resultType": "input_required", "inputRequests": wanted.requests}
+            result = {"resultType": "input_required", "inputRequests": wanted.requests, "requestState": wanted.mark}
         return self._stamped(call.method, result)
 
     async def _handle(self, call: McpCall) -> Json:

@@ -116,6 +116,7 @@ INWARD = {
         "llm",
         "store",
         "clock",
+        "tasks",
         "models",
         "errors",
         "config",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from infinite_memory import __version__
 from infinite_memory.contracts.base import Reply
@@ -131,22 +131,29 @@ async def optimize_memory(call: CommandContext) -> Reply:
     merges equal texts, `merge_similar` those that differ in fillers and endings, `prune` hides by the settings under retention,
     `summarize` adds summaries of old conversations; `restore_memory` brings back what was merged or pruned. Each entry of
     `operations` says what was done."""
-    wanted: list[enum.Enum] = call.fields["operations"] or list(Operation)
-    dry_run = call.fields.flag("dry_run")
     reply: Reply = {"operations": [], "counts": {}}
-    for number, name in enumerate(one.value for one in wanted):
-        call.progress(number, len(wanted))
-        results: Sequence[Done | Tidied]
-        if name in {tidying.value for tidying in Tidying}:
-            tidied = await (await call.administration()).open_tidier().run(Tidying(name), dry_run=dry_run)
-            reply.setdefault("details", {})[name] = tidied.details
-            results = [tidied]
-        else:
-            results = await call.engine.maintenance.optimize([Operation(name)], dry_run=dry_run)
-            _add_figures(reply, results)
+    async for name, results in tidy_up(call):
+        for result in results:
+            if isinstance(result, Tidied):
+                reply.setdefault("details", {})[name] = result.details
+            else:
+                _add_figures(reply, result)
         reply["operations"] += [result.said for result in results]
         reply["counts"][name] = sum(result.count for result in results)
-    return reply | ({"dry_run": True} if dry_run else {})
+    return reply | ({"dry_run": True} if call.fields.flag("dry_run") else {})
+
+
+async def tidy_up(call: CommandContext) -> AsyncIterator[tuple[str, Sequence[Done | Tidied]]]:
+    """Carry out the operations that an `optimize_memory` request names, one by one, and give what each did."""
+    wanted: list[enum.Enum] = call.fields["operations"] or list(Operation)
+    dry_run = call.fields.flag("dry_run")
+    for number, name in enumerate(one.value for one in wanted):
+        call.progress(number, len(wanted))
+        if name in {tidying.value for tidying in Tidying}:
+            tidier = (await call.administration()).open_tidier()
+            yield name, [await tidier.run(Tidying(name), dry_run=dry_run, agreed=call.agreed)]
+        else:
+            yield name, await call.engine.maintenance.optimize([Operation(name)], dry_run=dry_run, agreed=call.agreed)
 
 
 def _serialize_second(second: SecondModelStats) -> Json:
@@ -158,13 +165,12 @@ def _serialize_second(second: SecondModelStats) -> Json:
     return figures
 
 
-def _add_figures(reply: Reply, results: Sequence[Done]) -> None:
+def _add_figures(reply: Reply, result: Done) -> None:
     """Add to a reply what the database's files gave back, and why not all was done."""
-    for result in results:
-        if result.freed_bytes is not None:
-            reply["freed_bytes"] = result.freed_bytes
-        if result.note is not None:
-            reply["note"] = f"the database was not compacted: {result.note}"
+    if result.freed_bytes is not None:
+        reply["freed_bytes"] = result.freed_bytes
+    if result.note is not None:
+        reply["note"] = f"the database was not compacted: {result.note}"
 
 
 @TABLE.command("reindex", title="Rebuild the index", idempotent=True)

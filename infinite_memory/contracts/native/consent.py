@@ -2,26 +2,34 @@
 
 Every hard deletion asks, also of one memory by its id: a misled assistant may not empty the memory piece by piece. A soft one asks
 where it is wider than one memory. Commands that rehearse (``dry_run``) ask nothing, where they have that field.
+
+What is asked comes from a rehearsal, and what the rehearsal came upon is what the command is then held to (`engine.agreement`): also
+where nothing is asked, for that too was decided by what was there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from infinite_memory.contracts.base import Command
 from infinite_memory.contracts.field_types import FlagField
 from infinite_memory.contracts.fields import Fields, Json, ValidationContext
+from infinite_memory.contracts.native.admin import tidy_up
 from infinite_memory.contracts.native.contract import NativeContract
+from infinite_memory.contracts.native.forget import forget
+from infinite_memory.contracts.native.lifecycle import restore, take_in
+from infinite_memory.contracts.native.scopes import merge
 from infinite_memory.contracts.native.table import CommandContext
-from infinite_memory.engine.types import ForgetMode
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, NotFoundError, StoreError, truncated_repr
+from infinite_memory.engine.agreement import Agreement
+from infinite_memory.engine.types import ForgetMode, ForgetResult
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, truncated_repr, without_surrogates
 from infinite_memory.store.copies import RestoreMode
 
 CONFIRM = FlagField(
     name="confirm", about="True once the user has agreed to what cannot be undone or concerns more than one memory"
 )
-Ask = Callable[..., Awaitable[Json]]
 REMOVING = ("purge_deleted", "deduplicate", "merge_similar", "prune")  # operations of `optimize_memory`
 
 
@@ -33,19 +41,31 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a command would do, and the question to put before; None where nothing has to be asked."""
+
+    agreement: Agreement
+    question: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Consent:
-    """A request on the way to its question. *ask* sends another request of the same client."""
+    """A request on the way to its question."""
 
     contract: NativeContract
     fields: Fields
     arguments: Json
-    ask: Ask
+    checking: ValidationContext
+
+    async def rehearse(self, action: str, **fields: Any) -> CommandContext:
+        """Return the same request as one that only tells what it would do."""
+        return await self.contract.open_call(action, {**(fields or self.arguments), "dry_run": True}, self.checking)
 
 
-async def question_for(
-    command: Command[CommandContext], arguments: Json, contract: NativeContract, ask: Ask
-) -> str | Refused | None:
-    """Return the question to put before *command* is carried out; None where there is nothing to ask."""
+async def propose(
+    command: Command[CommandContext], arguments: Json, contract: NativeContract
+) -> Proposal | Refused | None:
+    """Return what *command* would do and ask; None where it has no more to say than the request itself."""
     checking = ValidationContext(contract.session.limits, contract.session.zone)
     try:
         fields = contract.check(command, {**arguments, "action": command.name}, checking)
@@ -53,25 +73,30 @@ async def question_for(
         return None  # the command refuses it, with the same words and all warnings
     if any(field.name == "dry_run" for field in command.fields) and fields.flag("dry_run"):
         return None
-    return await QUESTIONS[command.name](Consent(contract, fields, arguments, ask))
+    try:
+        return await QUESTIONS[command.name](Consent(contract, fields, arguments, checking))
+    except InfiniteMemoryError as exc:
+        return Refused(contract.refuse(exc) | ({"warnings": checking.warnings} if checking.warnings else {}))
 
 
-async def _delete(asked: Consent) -> str | Refused | None:
+async def _delete(asked: Consent) -> Proposal | None:
     target, hard = asked.fields.inner("target"), asked.fields["forget_mode"] is ForgetMode.HARD
     named = list(target.given())
     if not named or ("memory_id" in named and not hard):
         return None  # one memory, which can be brought back, or a request that is refused by itself
-    reply = await asked.ask("delete_memory", **{**asked.arguments, "dry_run": True})
-    if reply.get("status") != "OK":
-        return Refused(reply)
-    count = int(reply.get("would_delete", 0))
-    if count == 0 and named != ["scope"]:
-        return None
-    if count == 1 and named != ["scope"] and not hard:
+    result = (await forget(await asked.rehearse("delete_memory"))).result
+    removed = () if result.removed_scope is None else (result.removed_scope.scope_id,)
+    agreement = Agreement({one: result.texts.get(one) for one in result.memory_ids}, removed)
+    return Proposal(agreement, _ask_to_forget(target, result, hard=hard))
+
+
+def _ask_to_forget(target: Fields, result: ForgetResult, *, hard: bool) -> str | None:
+    named, count = list(target.given()), len(result.memory_ids)
+    if named != ["scope"] and (count == 0 or (count == 1 and not hard)):
         return None
     how = "for good; this cannot be undone" if hard else "softly; restore_memory brings them back"
     if "memory_id" in named:
-        texts = [memory["text"] for memory in reply.get("memories", ())]
+        texts = list(result.texts.values())
         return f"Forget the memory {truncated_repr(texts[0] if texts else target.text('memory_id'))} {how}?"
     memories = f"{count} {'memory' if count == 1 else 'memories'}"
     if named == ["scope"]:
@@ -82,78 +107,76 @@ async def _delete(asked: Consent) -> str | Refused | None:
     return f"Forget the {memories} of {selectors} {how}?"
 
 
-async def _restore(asked: Consent) -> str | Refused | None:
+async def _restore(asked: Consent) -> Proposal | None:
     """Ask before memories are replaced, and before a file from elsewhere becomes memory that the assistant believes."""
     name = asked.fields.text("file")
-    if asked.fields["mode"] is RestoreMode.REPLACE:
-        return f"Put the backup {truncated_repr(name)} in the place of everything stored now?"
     if asked.contract.open_administration is None:
         return None  # the command is refused
+    administration = await asked.contract.open_administration()
     try:
-        if (await asked.contract.open_administration()).is_own_backup(name):
-            return None
-    except (InfiniteMemoryError, OSError):
+        is_own, agreement = administration.is_own_backup(name), Agreement(contents=(administration.mark_backup(name),))
+    except OSError:
         return None  # the command fails for the same reason
-    reply = await asked.ask("restore_backup", **{**asked.arguments, "dry_run": True})
-    if reply.get("status") != "OK":
-        return Refused(reply)
-    return f"Restore {reply['restored_memories']:,} memories from {truncated_repr(name)}, which is not in the folder of backups?"
+    shown = truncated_repr(name)
+    if asked.fields["mode"] is RestoreMode.REPLACE:
+        return Proposal(agreement, f"Put the backup {shown} in the place of everything stored now?")
+    if is_own:
+        return Proposal(agreement, None)
+    count = (await restore(await asked.rehearse("restore_backup"))).done.memories
+    return Proposal(agreement, f"Restore {count:,} memories from {shown}, which is not in the folder of backups?")
 
 
-async def _merge(asked: Consent) -> str:
-    source, target = asked.fields.text("scope"), asked.fields.text("into")
-    return f"Move every memory of the scope {truncated_repr(source)} into {truncated_repr(target)}, and remove the emptied scope?"
+async def _merge(asked: Consent) -> Proposal:
+    merged = await merge(await asked.rehearse("merge_memory_scopes"), dry_run=True)
+    source, target = truncated_repr(merged.source.name), truncated_repr(merged.target.name)
+    question = f"Move every memory of the scope {source} into {target}, and remove the emptied scope?"
+    return Proposal(Agreement(scopes=(merged.source.scope_id, merged.target.scope_id)), question)
 
 
-async def _rename(asked: Consent) -> str | None:
+async def _rename(asked: Consent) -> Proposal | None:
     """Ask where a token is bound to the scope: who made it knows the memories by the old name."""
     new_name = asked.fields.find_text("new_name")
     if new_name is None:
         return None
-    try:
-        engine = await asked.contract.engine()
-        scope = await engine.scopes.get(asked.fields.text("scope"))
-        tokens = await engine.tokens.all()
-    except (StoreError, NotFoundError):
-        return None  # the command fails for the same reason
-    holders = [token.name for token in tokens if scope.scope_id in (token.scope_ids or ())]
+    engine = await asked.contract.engine()
+    scope = await engine.scopes.get(asked.fields.text("scope"))
+    agreement = Agreement(scopes=(scope.scope_id,))
+    holders = [token.name for token in await engine.tokens.all() if scope.scope_id in (token.scope_ids or ())]
     if not holders:
-        return None
+        return Proposal(agreement, None)
     bound = (
         f"the HTTP token {truncated_repr(holders[0])} is" if len(holders) == 1 else f"{len(holders)} HTTP tokens are"
     )
     old, new = truncated_repr(scope.name), truncated_repr(new_name)
-    return f"Rename the scope {old} to {new}, although {bound} bound to it? They stay bound to it."
+    return Proposal(agreement, f"Rename the scope {old} to {new}, although {bound} bound to it? They stay bound to it.")
 
 
-async def _optimize(asked: Consent) -> str | Refused | None:
+async def _optimize(asked: Consent) -> Proposal | None:
     chosen = [operation.value for operation in asked.fields["operations"] or ()]
     removing = [name for name in chosen or REMOVING[:1] if name in REMOVING]
     if not removing:
         return None
-    reply = await asked.ask("optimize_memory", operations=removing, dry_run=True)
-    if reply.get("status") != "OK":
-        return Refused(reply)
-    counts = {name: count for name, count in reply["counts"].items() if count}
-    if not counts:
-        return None
-    return f"Tidy up: {', '.join(reply['operations'])}. Go on?"
+    call = await asked.rehearse("optimize_memory", operations=removing)
+    results = [(name, one) async for name, done in tidy_up(call) for one in done]
+    agreement = Agreement(groups={name: one.groups for name, one in results})
+    if not any(one.count for _, one in results):
+        return Proposal(agreement, None)
+    return Proposal(agreement, f"Tidy up: {', '.join(one.said for _, one in results)}. Go on?")
 
 
-async def _import(asked: Consent) -> str | Refused:
+async def _import(asked: Consent) -> Proposal:
     """Ask with what would be read, and how much would come in: what a file says becomes memory that the assistant believes."""
-    reply = await asked.ask("import_memory", **{**asked.arguments, "dry_run": True})
-    if reply.get("status") != "OK":
-        return Refused(reply)
+    done = await take_in(await asked.rehearse("import_memory"))
     scope = asked.fields.find_text("scope")
-    source = reply.get("path") or asked.fields.find_text("path") or "another database"
-    return (
-        f"Import {reply['added']:,} memories ({reply['format']}) from {source}{f' into {truncated_repr(scope)}' if scope else ''}? "
-        f"{reply['present']:,} are there already, {reply['skipped']:,} entries are left out."
+    source = without_surrogates(str(done.path)) if done.path else asked.fields.find_text("path") or "another database"
+    question = (
+        f"Import {done.added:,} memories ({done.form}) from {source}{f' into {truncated_repr(scope)}' if scope else ''}? "
+        f"{done.present:,} are there already, {done.refused_count:,} entries are left out."
     )
+    return Proposal(Agreement(contents=done.contents), question)
 
 
-QUESTIONS: Mapping[str, Callable[[Consent], Awaitable[str | Refused | None]]] = {
+QUESTIONS: Mapping[str, Callable[[Consent], Awaitable[Proposal | None]]] = {
     "delete_memory": _delete,
     "restore_backup": _restore,
     "merge_memory_scopes": _merge,

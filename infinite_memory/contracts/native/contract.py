@@ -20,6 +20,7 @@ from infinite_memory.contracts.large_requests import check_fields
 from infinite_memory.contracts.native import forget, admin, lifecycle, recall, repair, scopes, store  # isort: skip
 from infinite_memory.contracts.native.table import LONG, TABLE, CommandContext
 from infinite_memory.contracts.session import ClientSession, OpenAdministration, no_progress
+from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.types import Progress
 
@@ -40,7 +41,8 @@ class NativeContract(ActionLoop[CommandContext]):
     """One client's conversation with the engine. Requests are handled one after another.
 
     *engine* is asked for the engine when a command first needs it, so that bad input, `ping` and `help` wait for nothing. Without
-    *administration* commands about the memory as a whole are refused.
+    *administration* commands about the memory as a whole are refused. With *agreed* requests are carried out as far as
+    the user agreed to.
     """
 
     def __init__(
@@ -49,9 +51,10 @@ class NativeContract(ActionLoop[CommandContext]):
         session: ClientSession,
         clock: Clock = system_clock,
         administration: OpenAdministration | None = None,
+        agreed: Agreement | None = None,
     ) -> None:
         super().__init__(TABLE, engine, session)
-        self._clock, self._administration = clock, administration
+        self._clock, self._administration, self._agreed = clock, administration, agreed
 
     @property
     def open_administration(self) -> OpenAdministration | None:
@@ -98,7 +101,7 @@ class NativeContract(ActionLoop[CommandContext]):
             session = dataclasses.replace(session, zone=fields["timezone"])
         engine = None if command.offline else await self.engine()
         return CommandContext(
-            engine, session, fields, checking, self._clock, progress, open_administration=self._administration
+            engine, session, fields, checking, self._clock, progress, None, self._administration, self._agreed
         )
 
 

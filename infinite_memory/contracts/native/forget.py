@@ -83,7 +83,8 @@ async def forget(call: CommandContext) -> ForgetReport:
         limit=fields.integer("limit") if "limit" in fields else QUERY_LIMIT,
     )
     dry_run = fields.flag("dry_run")
-    return ForgetReport(await call.engine.forget.matching(target, mode, dry_run=dry_run), mode, dry_run)
+    result = await call.engine.forget.matching(target, mode, dry_run=dry_run, agreed=call.agreed)
+    return ForgetReport(result, mode, dry_run)
 
 
 def serialize_forgotten(report: ForgetReport, *, text_name: str) -> Reply:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from infinite_memory.backup.restore import Wish
+from infinite_memory.backup.restore import RestoreReport, Wish
 from infinite_memory.backup.retention import scheduled_backup
 from infinite_memory.backup.service import Backup, Listed
 from infinite_memory.contracts.base import Reply
@@ -92,6 +92,11 @@ async def verify_backup(call: CommandContext) -> Reply:
 async def restore_backup(call: CommandContext) -> Reply:
     """Restore a backup, all of it or nothing. Into an empty memory it needs no mode; over existing memories say replace or
     merge. With dry_run it only tells what would be restored, replaced and removed. Use it only when the user asks for it."""
+    return _serialize_restored(await restore(call))
+
+
+async def restore(call: CommandContext) -> RestoreReport:
+    """Restore the backup that a `restore_backup` request names."""
     _check_lock(call.session)  # it opens the file, and locks what it saves of before
     fields = call.fields
     wish = Wish(
@@ -100,9 +105,13 @@ async def restore_backup(call: CommandContext) -> Reply:
         fields.find_text("as_scope"),
         dry_run=fields.flag("dry_run"),
         allow_unlocked=fields.flag("allow_unlocked"),
+        mark=call.agreed.contents[0] if call.agreed is not None else None,
     )
     restoring = (await call.administration()).open_restoring()
-    report = await restoring.restore(fields.text("file"), wish, call.progress)
+    return await restoring.restore(fields.text("file"), wish, call.progress)
+
+
+def _serialize_restored(report: RestoreReport) -> Reply:
     reply: Reply = {
         "backup_file": report.file.name,
         "mode": report.mode.value,
@@ -161,6 +170,12 @@ async def export_memory(call: CommandContext) -> Reply:
 async def import_memory(call: CommandContext) -> Reply:
     """Import memories: our own exports (JSON Lines, CSV, Markdown), what other memories and assistants export, or the MongoDB
     database of an older InfiniteMemoryMCP. Importing the same twice adds nothing. Use it only when the user asks for it."""
+    done = await take_in(call)
+    return _serialize_import(done, dry_run=call.fields.flag("dry_run"), with_values=call.session.reads_any_path)
+
+
+async def take_in(call: CommandContext) -> Imported:
+    """Import what an `import_memory` request names."""
     fields = call.fields
     path, uri = fields.find_text("path"), fields.find_text("mongodb_uri")
     form: ImportFormat | None = fields["format"]
@@ -173,20 +188,23 @@ async def import_memory(call: CommandContext) -> Reply:
     administration = await call.administration()
     importer = administration.open_importer()
     if uri is not None:
-        done = await importer.import_legacy(
+        return await importer.import_legacy(
             uri,
             fields.find_text("database"),
             scope=scope,
             dry_run=dry_run,
+            agreed=call.agreed,
             progress=call.progress,
         )
-    else:
-        named = form.value if form is not None else None
-        folders = None if call.session.reads_any_path else administration.import_folders()
-        done = await importer.import_path(
-            path or "", folders=folders, form=named, scope=scope, dry_run=dry_run, progress=call.progress
-        )
-    return _serialize_import(done, dry_run=dry_run, with_values=call.session.reads_any_path)
+    return await importer.import_path(
+        path or "",
+        folders=None if call.session.reads_any_path else administration.import_folders(),
+        form=form.value if form is not None else None,
+        scope=scope,
+        dry_run=dry_run,
+        agreed=call.agreed,
+        progress=call.progress,
+    )
 
 
 def _serialize_import(done: Imported, *, dry_run: bool, with_values: bool) -> Reply:

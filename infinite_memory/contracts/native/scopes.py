@@ -6,6 +6,7 @@ from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.field_types import FlagField, NameField, TextField
 from infinite_memory.contracts.native.serializers import serialize_scope
 from infinite_memory.contracts.native.table import TABLE, CommandContext
+from infinite_memory.engine.scopes import Merged
 from infinite_memory.errors import InvalidRequestError
 
 
@@ -22,7 +23,8 @@ async def change_memory_scope(call: CommandContext) -> Reply:
     if "new_name" not in fields and fields.find_text("description") is None:
         raise InvalidRequestError("new_name", "nothing is to change: give new_name or description")
     old = fields.text("scope")
-    scope = await call.engine.scopes.change(old, fields.find_text("new_name"), fields.find_text("description"))
+    new_name, description = fields.find_text("new_name"), fields.find_text("description")
+    scope = await call.engine.scopes.change(old, new_name, description, agreed=call.agreed)
     return serialize_scope(scope)
 
 
@@ -38,6 +40,12 @@ async def merge_memory_scopes(call: CommandContext) -> Reply:
     when the user asks for it."""
     fields = call.fields
     dry_run = fields.flag("dry_run")
-    merged = await call.engine.scopes.merge(fields.text("scope"), fields.text("into"), dry_run=dry_run)
+    merged = await merge(call, dry_run=dry_run)
     reply: Reply = {"scope": merged.source.name, "into": merged.target.name}
     return reply | ({"dry_run": True, "would_move": merged.count} if dry_run else {"moved": merged.count})
+
+
+async def merge(call: CommandContext, *, dry_run: bool) -> Merged:
+    """Merge the scopes that a `merge_memory_scopes` request names."""
+    source, target = call.fields.text("scope"), call.fields.text("into")
+    return await call.engine.scopes.merge(source, target, dry_run=dry_run, agreed=call.agreed)

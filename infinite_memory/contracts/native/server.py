@@ -38,7 +38,9 @@ class NativeServer(ContractServer[CommandContext]):
     def __init__(self, context: ContractContext) -> None:
         super().__init__(SPEC, TABLE, context)
         self._tools = Tools(
-            lambda session: NativeContract(context.engine, session, context.clock, context.administration),
+            lambda session, agreed: NativeContract(
+                context.engine, session, context.clock, context.administration, agreed
+            ),
             self._session,
             self._session.mcp_tools,
         )

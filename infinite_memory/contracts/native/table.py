@@ -22,6 +22,7 @@ from infinite_memory.contracts.field_types import (
 from infinite_memory.contracts.fields import Field, Fields, Json, ValidationContext
 from infinite_memory.contracts.large_requests import in_thread
 from infinite_memory.contracts.session import ClientSession, OpenAdministration, no_progress
+from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.types import Progress, ScopedFilter
 from infinite_memory.errors import ForbiddenError, InvalidRequestError, LimitExceededError, truncated_repr
@@ -59,6 +60,7 @@ class CommandContext:
     progress: Progress = no_progress
     time_read: FoundTime | None = None  # what words of time were read as
     open_administration: OpenAdministration | None = None
+    agreed: Agreement | None = None  # what the user was asked about before; nothing beyond it is carried out
 
     @property
     def engine(self) -> Engine:

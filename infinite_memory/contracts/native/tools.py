@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,12 +18,13 @@ from infinite_memory.contracts.errors import failure
 from infinite_memory.contracts.fields import Json, ValidationContext, parse_fields
 from infinite_memory.contracts.large_requests import check_fields
 from infinite_memory.contracts.mcp import Answer, ToolCall, describe_hints, with_notice
-from infinite_memory.contracts.native.consent import CONFIRM, QUESTIONS, Refused, question_for
+from infinite_memory.contracts.native.consent import CONFIRM, QUESTIONS, Proposal, Refused, propose
 from infinite_memory.contracts.native.contract import NativeContract
 from infinite_memory.contracts.native.output_schemas import result_schema
 from infinite_memory.contracts.native.table import LONG, TABLE, CommandContext
 from infinite_memory.contracts.native.truncation import capped
 from infinite_memory.contracts.session import ClientSession
+from infinite_memory.engine.agreement import Agreement
 from infinite_memory.errors import InvalidRequestError, truncated_repr
 
 CORE = (
@@ -59,8 +61,12 @@ NOT_FOR = {
 
 QUOTING = frozenset({"results", "memory", "memories", "scopes", "stats", "details", "skipped_entries"})
 """Members of replies that hold what was stored: texts, names and descriptions."""
+MAX_PROPOSED = 100  # questions that wait for an assistant's word
 PROGRESS_S = 1.0
 CREEP = 0.001  # what a second without news adds to a client's progress
+
+
+OpenContract = Callable[[ClientSession, Agreement | None], NativeContract]
 
 
 def offered(which: str) -> list[Command[CommandContext]]:
@@ -87,12 +93,11 @@ def describe_tool(command: Command[CommandContext]) -> Json:
 class Tools:
     """One client's tools. Calls may run side by side."""
 
-    def __init__(
-        self, open_contract: Callable[[ClientSession], NativeContract], session: ClientSession, which: str
-    ) -> None:
+    def __init__(self, open_contract: OpenContract, session: ClientSession, which: str) -> None:
         self._open, self._session, self._which = open_contract, session, which
         self._moving: asyncio.Future[Json] | None = None  # a change of the active scope that is under way
         self._finishing: set[asyncio.Future[Json]] = set()
+        self._proposed: dict[str, str] = {}  # marks of questions that the assistant is to put to its user, by request
 
     def list_all(self) -> list[Json]:
         """Describe every tool that is offered."""
@@ -108,16 +113,18 @@ class Tools:
                 {"status": "ERROR", "error": f"Unknown tool: {truncated_repr(name)}{hint}", "error_code": "NOT_FOUND"}
             )
         warnings: list[str] = []
+        agreed: Agreement | None = None
         if command.name in QUESTIONS:
             try:
                 confirmed = self._is_confirmed(arguments, warnings)
             except InvalidRequestError as exc:
                 return wrap_result({"status": "ERROR"} | failure(exc))
             arguments = {key: value for key, value in arguments.items() if key != CONFIRM.name}
-            refusal = await self._ask_first(command, arguments, call, confirmed=confirmed)
-            if refusal is not None:
-                return wrap_result(refusal)
-        reply = await self._run(command, arguments, call)
+            answer = await self._ask_first(command, arguments, call, confirmed=confirmed)
+            if isinstance(answer, Refused):
+                return wrap_result(answer.reply)
+            agreed = answer
+        reply = await self._run(command, arguments, call, agreed)
         if warnings:
             reply["warnings"] = [*warnings, *reply.get("warnings", ())]
         for warning in reply.get("warnings", ()):
@@ -131,14 +138,17 @@ class Tools:
 
     async def ask(self, action: str, **fields: Any) -> Json:
         """Send one request of the native contract on this client's behalf, and give the reply."""
-        return await self._open(dataclasses.replace(self._session)).handle({**fields, "action": action})
+        return await self._open(dataclasses.replace(self._session), None).handle({**fields, "action": action})
 
-    async def _run(self, command: Command[CommandContext], arguments: Json, call: ToolCall) -> Json:
+    async def _run(
+        self, command: Command[CommandContext], arguments: Json, call: ToolCall, agreed: Agreement | None
+    ) -> Json:
         if self._moving is not None:
             await asyncio.wait([self._moving])
         session = dataclasses.replace(self._session)  # of its own: calls run side by side
         told = Told(command.title)
-        work = asyncio.ensure_future(self._open(session).handle({**arguments, "action": command.name}, told.take))
+        contract = self._open(session, agreed)
+        work = asyncio.ensure_future(contract.handle({**arguments, "action": command.name}, told.take))
         if command.name == "set_active_scope":
             self._moving = work
         try:
@@ -160,21 +170,35 @@ class Tools:
 
     async def _ask_first(
         self, command: Command[CommandContext], arguments: Json, call: ToolCall, *, confirmed: bool
-    ) -> Json | None:
-        """Ask the user before something is removed or handed on; returns the reply that refuses, or None to go on."""
-        contract = self._open(dataclasses.replace(self._session))
-        question = await question_for(command, arguments, contract, self.ask)
-        if question is None:
-            return None
-        if isinstance(question, Refused):
-            return question.reply
-        answer = await call.confirm(question)
-        if answer is Answer.ACCEPTED or (answer is Answer.NOT_ASKED and confirmed):
-            return None
+    ) -> Agreement | Refused | None:
+        """Ask the user before something is removed or handed on; returns what the command is held to, or the reply that refuses."""
+        proposal = await propose(command, arguments, self._open(dataclasses.replace(self._session), None))
+        if not isinstance(proposal, Proposal):
+            return proposal
+        if proposal.question is None:
+            return proposal.agreement
+        mark = await proposal.agreement.mark(proposal.question)
+        answer = await call.confirm(proposal.question, mark)
+        request = json.dumps([command.name, arguments], sort_keys=True)
+        if answer is Answer.ACCEPTED or (
+            answer is Answer.NOT_ASKED and confirmed and self._proposed.pop(request, mark) == mark
+        ):
+            return proposal.agreement
         said = "the user did not agree; nothing was changed"
         if answer is Answer.NOT_ASKED:
-            said = f"{question} Nothing was changed yet. Ask the user, then call again with confirm: true"
-        return {"status": "ERROR", "error": said, "error_code": "INVALID_REQUEST"}
+            self._remember(request, mark)
+            since = "It is not what was asked about before. " if confirmed else ""
+            said = (
+                f"{proposal.question} {since}Nothing was changed yet. Ask the user, then call again with confirm: true"
+            )
+        return Refused({"status": "ERROR", "error": said, "error_code": "INVALID_REQUEST"})
+
+    def _remember(self, request: str, mark: str) -> None:
+        """Keep what an assistant was told to ask, so that its word counts for that and nothing else."""
+        self._proposed.pop(request, None)
+        self._proposed[request] = mark
+        if len(self._proposed) > MAX_PROPOSED:
+            del self._proposed[next(iter(self._proposed))]
 
 
 def wrap_result(reply: Json) -> Json:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PAGE_ROWS = 4096  # read in one call: made into Python values in some milliseconds
 ROWS_AT_ONCE = 512  # written in one call: a megabyte of vectors
+BYTES_AT_ONCE = 8_000_000  # but fewer where they have very many tags: a server refuses a message that is too long
 
 
 def list_collections(connection: Connection) -> list[str]:
@@ -54,6 +55,12 @@ class Collection:
             client.query(
                 self.name, filter="", output_fields=["count(*)"], consistency_level="Strong", timeout=timeout_s
             )
+
+    def dim(self) -> int | None:
+        """Return how many dimensions its vectors have; None where it has none."""
+        with self._connection.call() as (client, timeout_s):
+            fields = client.describe_collection(self.name, timeout=timeout_s)["fields"]
+        return next((int(one["params"]["dim"]) for one in fields if "dim" in one["params"]), None)
 
     def drop(self) -> None:
         """Remove it with all its rows."""
@@ -96,11 +103,26 @@ class Collection:
     def upsert(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows over those of the same primary keys."""
         self.check_open()
-        for first in range(0, len(rows), ROWS_AT_ONCE):
-            self._connection.upsert(self.name, rows[first : first + ROWS_AT_ONCE])
+        for batch in _parted(rows):
+            self._connection.upsert(self.name, batch)
 
     def delete(self, keys: Sequence[str], mark: Mapping[str, Any]) -> None:
         """Delete rows by their primary keys; see `Connection.delete`."""
         self.check_open()
         for first in range(0, len(keys), MAX_ROWS):
             self._connection.delete(self.name, keys[first : first + MAX_ROWS], mark)
+
+
+def _parted(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Yield rows in the order given, as many at a time as are written in one call."""
+    batch: list[Mapping[str, Any]] = []
+    size = 0
+    for row in rows:
+        row_bytes = sum(map(len, row.get("tags", ())))
+        if batch and (len(batch) >= ROWS_AT_ONCE or size + row_bytes > BYTES_AT_ONCE):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += row_bytes
+    if batch:
+        yield batch

@@ -42,6 +42,17 @@ def _with_causes(exc: BaseException) -> str:
     return "\n".join(said)
 
 
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
+    """Take a write that is refused for one that comes too early: its disk may be full, a quota used up. What it answers else holds."""
+    try:
+        yield
+    except IndexUnavailableError:
+        raise
+    except SidecarError as exc:
+        raise IndexUnavailableError(f"Milvus takes no writes at the moment ({exc})") from exc
+
+
 class Connection:
     """One server. Methods may be called from several threads; each ends after ``timeout_s`` at the latest."""
 
@@ -174,11 +185,11 @@ class Connection:
 
     def upsert(self, collection: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows over those of the same primary keys."""
-        with self.call() as (client, timeout_s):
+        with _writing(), self.call() as (client, timeout_s):
             client.upsert(collection, [dict(row) for row in rows], timeout=timeout_s)
 
     def delete(self, collection: str, keys: Sequence[str], mark: Mapping[str, Any]) -> None:
         """Delete rows by their primary keys; *mark* is a row that is written afterwards, for reads to wait for."""
-        with self.call() as (client, timeout_s):
+        with _writing(), self.call() as (client, timeout_s):
             client.delete(collection, ids=list(keys), timeout=timeout_s)
             client.upsert(collection, [dict(mark)], timeout=timeout_s)

@@ -55,6 +55,14 @@ class MilvusIndexFiles:
             header = headers.get(name, {})
             if (header.get("database"), header.get("space"), header.get("dim")) == (database, space, dim):
                 rows = Collection(self._connection, name)
+                if (has := rows.dim()) != max(dim, schema.MIN_DIM):
+                    log.warning(
+                        "the collection %s has vectors of %s dimensions, and is left out",
+                        name,
+                        has,
+                        extra={"event": "index_foreign"},
+                    )
+                    continue
                 rows.load()
                 return MilvusIndex(rows, Notes(self._notebook, name), space, dim), base64.b64decode(header["token"])
         raise SidecarDamagedError(

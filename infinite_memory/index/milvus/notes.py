@@ -9,10 +9,10 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from infinite_memory.errors import SidecarError
+from infinite_memory.errors import IndexUnavailableError, SidecarError
 from infinite_memory.index.milvus.collection import Collection, list_collections
 from infinite_memory.index.milvus.connection import Connection, Row
 from infinite_memory.index.milvus.schema import MAX_CHARS, MIN_DIM, decode, encode
@@ -20,6 +20,8 @@ from infinite_memory.index.milvus.schema import MAX_CHARS, MIN_DIM, decode, enco
 if TYPE_CHECKING:
     from pymilvus import CollectionSchema, MilvusClient
     from pymilvus.milvus_client.index import IndexParams
+
+T = TypeVar("T")
 
 NAME = "infinite_memory_notes"
 HEADER, TAG, SCOPE = "header", "tag", "scope"
@@ -51,8 +53,18 @@ class Notebook:
         self._opening = threading.Lock()
         self._rows: Collection | None = None
 
-    def rows(self) -> Collection:
-        """Return the collection, which is made where it is missing."""
+    def ask(self, work: Callable[[Collection], T]) -> T:
+        """Return what *work* does with the collection, which is made where it is missing, be it that somebody dropped it."""
+        try:
+            return work(self._opened())
+        except IndexUnavailableError as exc:
+            if not exc.is_gone:
+                raise
+        with self._opening:
+            self._rows = None
+        return work(self._opened())
+
+    def _opened(self) -> Collection:
         with self._opening:
             if self._rows is None:
                 self._rows = self._open()
@@ -71,14 +83,17 @@ class Notebook:
 
     def headers(self) -> dict[str, dict[str, Any]]:
         """Return what was noted of each index that was saved, by the name of its collection."""
-        found = self.rows().query(f'kind == "{HEADER}"', ["owner", "text"])
+        found = self.ask(lambda rows: rows.query(f'kind == "{HEADER}"', ["owner", "text"]))
         return {row["owner"]: json.loads(row["text"]) for row in found}
 
     def remove(self, owner: str) -> None:
         """Remove all that was noted of an index."""
-        rows = self.rows()
-        keys = [row["pk"] for page in rows.iterate(f'owner == "{owner}"', ["pk"]) for row in page]
-        rows.delete(keys, _note("", "mark", "", "", 0))
+
+        def remove(rows: Collection) -> None:
+            keys = [row["pk"] for page in rows.iterate(f'owner == "{owner}"', ["pk"]) for row in page]
+            rows.delete(keys, _note("", "mark", "", "", 0))
+
+        self.ask(remove)
 
 
 def _note(owner: str, kind: str, name: str, text: str, at_ms: int) -> Row:
@@ -104,7 +119,8 @@ class Notes:
 
     def write_header(self, header: Mapping[str, Any]) -> None:
         """Note what the index is of, and up to where it is level; that makes it one that can be loaded."""
-        self._notebook.rows().upsert([_note(self._owner, HEADER, "", json.dumps(header), _now_ms())])
+        note = _note(self._owner, HEADER, "", json.dumps(header), _now_ms())
+        self._notebook.ask(lambda rows: rows.upsert([note]))
 
     # tags and scopes
 
@@ -115,7 +131,7 @@ class Notes:
             unseen = [one for one in written if one not in self._seen[kind]]
         if unseen:
             notes = [_note(self._owner, kind, one, one, _now_ms() + number) for number, one in enumerate(unseen)]
-            self._notebook.rows().upsert(notes)
+            self._notebook.ask(lambda rows: rows.upsert(notes))
             with self._lock:
                 self._seen[kind] |= dict.fromkeys(unseen)
 
@@ -135,7 +151,8 @@ class Notes:
             self._read_at = now
             since_ms = self._newest_ms - OVERLAP_MS
         expression = f'owner == "{self._owner}" and at >= {since_ms} and kind in ["{TAG}", "{SCOPE}"]'
-        found = [row for page in self._notebook.rows().iterate(expression, ["kind", "text", "at"]) for row in page]
+        fields = ["kind", "text", "at"]
+        found = self._notebook.ask(lambda rows: [row for page in rows.iterate(expression, fields) for row in page])
         with self._lock:
             for row in sorted(found, key=lambda one: (one["at"], one["text"])):
                 self._seen[row["kind"]].setdefault(row["text"])

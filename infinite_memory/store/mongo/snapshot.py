@@ -39,8 +39,8 @@ STAGED = "staged_"
 """Begins the names of collections that a restore has not yet put into place."""
 
 LOCAL_VALUES = frozenset({"value.last_backup", "value.embedding"})
-LOCAL_PREFIXES = ("value.job.", "lease.", "restore.")
-"""Entries of ``meta`` that belong to this database and never travel: jobs, leases, restores under way, the last backup, the model."""
+LOCAL_PREFIXES = ("value.job.", "lease.", "restore.", "daemon.")
+"""Entries of ``meta`` that belong to this database and never travel: jobs, leases, daemons, restores, the last backup, the model."""
 
 MEMORIES = re.compile(rf"{schema.PREFIX}([0-9a-f]{{24}})")
 PLAIN_NAME = re.compile(r"[a-z][a-z_]{0,60}")

@@ -39,6 +39,7 @@ from infinite_memory.store.base import (
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.document_checks import DocumentKind
 from infinite_memory.store.facts import Facts
+from infinite_memory.store.members import Members
 from infinite_memory.store.mongo import change_feed as changes
 from infinite_memory.store.mongo import compaction, mapping, moves, revisions, schema
 from infinite_memory.store.mongo.api_tokens import MongoApiTokens, bind_to_ids
@@ -46,6 +47,7 @@ from infinite_memory.store.mongo.client import Connection, UriSource
 from infinite_memory.store.mongo.copies import MongoCopies
 from infinite_memory.store.mongo.facts import MongoFacts
 from infinite_memory.store.mongo.links import MongoLinks
+from infinite_memory.store.mongo.members import MongoMembers
 from infinite_memory.store.mongo.memory_reads import MemoryReader
 from infinite_memory.store.mongo.memory_writes import MemoryWriter
 from infinite_memory.store.mongo.owners import MongoOwners
@@ -138,6 +140,10 @@ class MongoStore(Store):
     @property
     def copies(self) -> Copies:
         return MongoCopies(self._connection, polled=self._is_polled)
+
+    @property
+    def members(self) -> Members:
+        return MongoMembers(self._connection)
 
     @property
     def facts(self) -> Facts:

@@ -36,7 +36,7 @@ class McpClient:
     async def log(self, level: str, data: Any) -> None:
         self.logged.append(data)
 
-    async def confirm(self, question: str) -> Answer:
+    async def confirm(self, question: str, mark: str) -> Answer:
         self.questions.append(question)
         return self.answer
 

@@ -35,7 +35,7 @@ class Listener:
     async def log(self, level: str, data: Any) -> None:
         raise AssertionError(data)
 
-    async def confirm(self, question: str) -> Answer:
+    async def confirm(self, question: str, mark: str) -> Answer:
         raise AssertionError(question)
 
     async def sample(self, params: Json) -> Json:

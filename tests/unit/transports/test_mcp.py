@@ -274,7 +274,7 @@ def test_recalled_text_is_marked_as_data() -> None:
 def test_a_question_of_the_later_era_ends_the_request_until_it_is_answered() -> None:
     class Session(McpSession):
         async def _handle(self, call: Any) -> Json:
-            return {"answer": (await call.confirm("sure?")).value}
+            return {"answer": (await call.confirm("sure?", "of this")).value}
 
     async def ask(params: Json) -> Json:
         from infinite_memory.transports.jsonrpc import RpcCall
@@ -287,7 +287,10 @@ def test_a_question_of_the_later_era_ends_the_request_until_it_is_answered() -> 
     assert first["resultType"] == "input_required"
     assert first["inputRequests"]["confirm"]["method"] == "elicitation/create"
     mcp_types.InputRequiredResult.model_validate(first)
-    assert run(ask(can | {"inputResponses": {"confirm": {"action": "accept"}}}))["answer"] == "accept"
+    again = can | {"inputResponses": {"confirm": {"action": "accept"}}}
+    assert run(ask(again | {"requestState": first["requestState"]}))["answer"] == "accept"
+    for other in ({}, {"requestState": "of that"}):  # an answer to another question
+        assert run(ask(again | other))["resultType"] == "input_required"
     assert run(ask({"_meta": ENVELOPE}))["answer"] == "not asked"
 
 

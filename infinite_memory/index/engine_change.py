@@ -1,0 +1,167 @@
+"""Fills an index of another engine beside the one in use, from the store, and compares both before the other takes over.
+
+It may be interrupted: what was entered into an index on a server stays there under a name of its own (`BUILDING`), and the next build
+goes on with it by comparing every memory's revision with the store. One in files is made anew, which takes seconds. Whoever uses the
+memory meanwhile notices nothing; what is written during the build is entered by comparing again, and after the change by the change
+feed, from the token that is saved with the index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from infinite_memory.embedding.service import EmbeddingService
+from infinite_memory.errors import SidecarDamagedError, SidecarError, SidecarNotReadyError
+from infinite_memory.index.base import VectorIndex, VectorIndexFiles, call
+from infinite_memory.index.loading import IndexLoader
+from infinite_memory.index.recent_ids import RecentIds
+from infinite_memory.index.reconcile import compare
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.models import Filter, IndexRow, MemoryId, ScopeId
+from infinite_memory.store.base import Located, Store
+from infinite_memory.store.scope_cache import ScopeCache
+
+log = logging.getLogger(__name__)
+
+BUILDING = "building "  # before the database's identity, in the header of an index that is not whole yet
+ROUNDS = 5  # of comparing with a store that is written all the time
+SAMPLED = 50  # memories by whose vectors both indexes are asked
+NEAREST = 10  # hits of each
+SAME = 0.002  # scores of both that differ by less are the same: half precision
+MIN_AGREEMENT = 0.95  # share of hits: a coarse index may miss a few
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChange:
+    """What a build came to. ``faults`` are memories that still differed at the last comparison, ``agreement`` (0 to 1) the share of
+    sampled answers that are the same, None where the index in use could not be asked."""
+
+    count: int
+    stored: int
+    was_resumed: bool
+    faults: int
+    sampled: int
+    agreement: float | None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the new index may take over."""
+        agrees = self.agreement is None or self.agreement >= MIN_AGREEMENT
+        return self.count == self.stored and not self.faults and agrees
+
+
+class EngineBuild:
+    """One build. Used from one event loop; the indexes' work runs in threads.
+
+    Args:
+        index: The index in use.
+        files: Where the index of the other engine is kept.
+    """
+
+    def __init__(
+        self, store: Store, scopes: ScopeCache, embeddings: EmbeddingService, index: IndexSync, files: VectorIndexFiles
+    ) -> None:
+        self._store, self._scopes, self._embeddings = store, scopes, embeddings
+        self._current, self._files = index, files
+
+    async def run(self, progress: Callable[[int, int], None]) -> EngineChange:
+        """Fill and compare; what is good is saved, and is what the next daemon with that engine opens.
+
+        Args:
+            progress: Told how many memories were entered, of how many.
+
+        Raises:
+            EmbeddingError: the model cannot be used, so nobody knows the space of the vectors.
+            SidecarError: the index of the other engine cannot be written.
+            StoreError: the store cannot be read.
+        """
+        await self._embeddings.ready()
+        other, was_resumed = await self._open()
+        try:
+            if not was_resumed:
+                await self._fill(other, progress)
+            token, faults = await self._level(other)
+            report = await self._compare(other, faults, was_resumed=was_resumed)
+            if report.is_good:
+                await asyncio.to_thread(lambda: self._files.save(other, self._store.identity, token))
+                log.info("an index of another engine is built", extra={"event": "engine_built"})
+            return report
+        finally:
+            other.close()
+
+    async def _open(self) -> tuple[VectorIndex, bool]:
+        """Return what an earlier build left, or a new index."""
+        space, dim, name = self._embeddings.space, self._embeddings.dim, BUILDING + self._store.identity
+        if self._files.is_shared:
+            try:
+                return (await asyncio.to_thread(lambda: self._files.load(name, space, dim)))[0], True
+            except SidecarDamagedError:
+                pass
+        other = await asyncio.to_thread(lambda: self._files.create(space, dim))
+        if self._files.is_shared:
+            await asyncio.to_thread(lambda: self._files.save(other, name, b""))
+        return other, False
+
+    async def _fill(self, other: VectorIndex, progress: Callable[[int, int], None]) -> None:
+        total = sum((await self._store.count_live()).values())
+        loader = IndexLoader(self._store, self._embeddings, self._files, RecentIds())
+        await loader.fill(other, lambda count: progress(min(count, total), total))
+
+    async def _level(self, other: VectorIndex) -> tuple[bytes, int]:
+        """Mend what differs until nothing does, and return the change token up to which it is level, and what still differed."""
+
+        async def take_over(located: Located) -> None:
+            memories = await self._store.fetch(located, vectors=True)
+            await asyncio.to_thread(lambda: other.upsert([IndexRow.of(one) for one in memories.values()]))
+
+        async def remove(memory_ids: Iterable[MemoryId]) -> None:
+            await call(other, lambda: other.remove(memory_ids))
+
+        faults, token = 1, b""
+        for _ in range(ROUNDS):
+            token = await self._store.change_token()
+            if not (faults := (await compare(self._store, other, take_over, remove)).faults):
+                break
+        return token, faults
+
+    async def _compare(self, other: VectorIndex, faults: int, *, was_resumed: bool) -> EngineChange:
+        other.set_archived(self._scopes.archived_ids())
+        stored = sum((await self._store.count_live()).values())
+        count = sum((await call(other, other.count_by_scope)).values())
+        sample = await self._sample()
+        try:
+            current = await self._current.sidecar()
+            agreement: float | None = await asyncio.to_thread(lambda: self._agreement(current, other, sample))
+        except (SidecarNotReadyError, SidecarError):
+            agreement = None
+        return EngineChange(count, stored, was_resumed, faults, len(sample), agreement)
+
+    async def _sample(self) -> list[IndexRow]:
+        """Return some memories that have vectors, any of them alike."""
+        chosen: dict[MemoryId, ScopeId] = {}
+        seen = 0
+        async for version in self._store.versions():
+            seen += 1
+            if len(chosen) < SAMPLED:
+                chosen[version.memory_id] = version.scope_id
+            elif random.randrange(seen) < SAMPLED:
+                del chosen[random.choice(list(chosen))]
+                chosen[version.memory_id] = version.scope_id
+        rows = map(IndexRow.of, (await self._store.fetch(chosen, vectors=True)).values())
+        space = self._embeddings.space
+        return [one for one in rows if one.embedding is not None and one.embedding.space == space]
+
+    def _agreement(self, current: VectorIndex, other: VectorIndex, sample: list[IndexRow]) -> float:
+        """Return which share of the hits for the vectors of *sample* are as near in both: those equally near may stand in any order."""
+        same = total = 0
+        for row in sample:
+            assert row.embedding is not None
+            vector = row.embedding.vectors[0]
+            ours, theirs = ([hit.score for hit in one.search(vector, NEAREST, Filter())] for one in (current, other))
+            same += sum(abs(a - b) <= SAME for a, b in zip(ours, theirs, strict=False))
+            total += max(len(ours), len(theirs))
+        return same / total if total else 1.0

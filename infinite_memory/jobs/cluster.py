@@ -1,0 +1,126 @@
+"""What daemons that share one database know of each other: each notes now and then that it is there, and how its index stands."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from infinite_memory import __version__
+from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.index.sync import IndexSync
+from infinite_memory.store.base import Store
+from infinite_memory.store.members import DaemonNote, SeenDaemon, Server
+from infinite_memory.tasks import cancel_and_wait
+
+log = logging.getLogger(__name__)
+
+NOTE_EVERY_S = 15.0
+GONE_S = 60.0  # a daemon that noted nothing for so long died, or cannot reach the database
+LATE_S = 60.0  # an index that was level so long ago is behind
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The parts of one memory: what the database is of, its servers and its daemons. ``own_id`` is that of the daemon that tells."""
+
+    server_version: str
+    deployment: str
+    servers: Sequence[Server]
+    daemons: Sequence[SeenDaemon]
+    own_id: str
+
+    def serialize(self) -> dict[str, Any]:
+        """Return it as `cluster status --json` shows it."""
+        daemons = [
+            asdict(one.note)
+            | {
+                "seen_s": round(one.seen_s, 1),
+                "since_s": round(one.since_s, 1),
+                "is_this": one.note.daemon_id == self.own_id,
+            }
+            for one in self.daemons
+        ]
+        return {
+            "database": {"version": self.server_version, "deployment": self.deployment},
+            "servers": [asdict(one) for one in self.servers],
+            "daemons": daemons,
+            "problems": self.find_problems(),
+        }
+
+    def find_problems(self) -> list[str]:
+        """Return what is not as it should be, in words for people."""
+        problems = [f"{one.name} is not reached" for one in self.servers if one.role == "unknown"]
+        for one in self.daemons:
+            name = f"{one.note.host} process {one.note.pid}"
+            if one.seen_s > GONE_S:
+                problems.append(f"{name} was last seen {one.seen_s:,.0f} s ago")
+            elif one.note.behind_s is None or one.note.behind_s > LATE_S:
+                problems.append(f"the index of {name} is not level: {one.note.index_state}")
+        versions = sorted({one.note.version for one in self.daemons if one.seen_s <= GONE_S})
+        engines = sorted({one.note.engine for one in self.daemons if one.seen_s <= GONE_S})
+        if len(versions) > 1:
+            problems.append(f"daemons of different versions run: {', '.join(versions)}")
+        if len(engines) > 1:
+            problems.append(f"daemons with different indexes run: {', '.join(engines)}")
+        return problems
+
+
+class Presence:
+    """Notes that this daemon is there, and tells who else is. Used from one event loop.
+
+    Args:
+        engine: The name of the index engine in use.
+        is_shared: Whether other daemons may use the database; nothing is written by itself otherwise.
+    """
+
+    def __init__(self, store: Store, index: IndexSync, *, engine: str, is_shared: bool) -> None:
+        self._store, self._index, self._engine, self._is_shared = store, index, engine, is_shared
+        self._id = secrets.token_hex(8)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to note; needs a running event loop."""
+        if self._is_shared:
+            self._task = asyncio.create_task(self._run(), name="presence")
+
+    async def close(self) -> None:
+        """Note no more, and take the note away."""
+        if self._task is not None:
+            await cancel_and_wait([self._task])
+            await self._quietly(lambda: self._store.members.remove(self._id))
+
+    async def state(self) -> ClusterState:
+        """Return how everything stands.
+
+        Raises:
+            StoreError: the database cannot be asked.
+        """
+        members, own = self._store.members, self._note()
+        if self._is_shared:
+            await members.note(own)
+        info, servers, daemons = await self._store.info(), await members.servers(), await members.daemons()
+        if not self._is_shared:
+            daemons = [SeenDaemon(own, 0.0, 0.0)]
+        return ClusterState(info.server_version, info.deployment, servers, daemons, self._id)
+
+    def _note(self) -> DaemonNote:
+        index = self._index
+        state = index.why_behind or index.state
+        return DaemonNote(self._id, socket.gethostname(), os.getpid(), __version__, self._engine, state, index.behind_s)
+
+    async def _run(self) -> None:
+        while True:
+            await self._quietly(lambda: self._store.members.note(self._note()))
+            await asyncio.sleep(NOTE_EVERY_S)
+
+    async def _quietly(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except InfiniteMemoryError as exc:
+            log.debug("the presence of this daemon is not noted: %s", exc, extra={"event": "presence_not_noted"})

@@ -1,0 +1,91 @@
+"""Which memories say the same, so that one of them may stand for all: in the very same words, or in nearly the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from infinite_memory.models import MAX_MEMORY_TAGS, MemoryId, MemoryRecord, fold
+from infinite_memory.text.equivalence import exact_key, say_the_same
+
+
+def group_equal(memories: Iterable[MemoryRecord]) -> list[list[MemoryRecord]]:
+    """Group memories of the very same text; the oldest of each is kept."""
+    by_text: dict[str, list[list[MemoryRecord]]] = defaultdict(list)
+    for memory in sorted(memories, key=by_age):
+        groups = by_text[exact_key(memory.text)]
+        group = next((group for group in groups if _belong_together(group[0], memory)), None)
+        if group is None:
+            groups.append([memory])
+        else:
+            group.append(memory)
+    return [group for groups in by_text.values() for group in groups if len(group) > 1]
+
+
+def group_similar(
+    memories: Iterable[MemoryRecord], near: Callable[[MemoryRecord], Sequence[MemoryId]]
+) -> list[list[MemoryRecord]]:
+    """Group memories that say the same in nearly the same words; the newest form of each is kept.
+
+    Args:
+        near: Lists the memories near to one in meaning, the nearest first; itself may be among them.
+    """
+    by_id = {one.memory_id: one for one in memories}
+    taken: set[MemoryId] = set()
+    groups = []
+    for one in sorted(by_id.values(), key=by_age, reverse=True):
+        if one.memory_id in taken:
+            continue
+        same = [
+            other
+            for memory_id in near(one)
+            if memory_id != one.memory_id
+            and memory_id not in taken
+            and (other := by_id.get(memory_id)) is not None
+            and _belong_together(one, other)
+            and say_the_same(one.text, other.text)
+        ]
+        if same:
+            group = [one, *sorted(same, key=by_age, reverse=True)]
+            taken |= {member.memory_id for member in group}
+            groups.append(group)
+    return groups
+
+
+def _belong_together(one: MemoryRecord, other: MemoryRecord) -> bool:
+    """Tell whether nothing but text, time, tags and conversation tells two memories apart."""
+    return all(
+        getattr(one, name) == getattr(other, name)
+        for name in ("speaker", "type", "status", "source", "title", "owners", "metadata", "structured")
+    )
+
+
+def fits(group: Sequence[MemoryRecord]) -> bool:
+    """True if one memory may have the tags of all."""
+    return len(united(group[0], group[1:]).tags) <= max(MAX_MEMORY_TAGS, len(group[0].tags))
+
+
+def united(first: MemoryRecord, rest: Sequence[MemoryRecord]) -> MemoryRecord:
+    """Return the first of a group with the tags and times of all."""
+    tags = {fold(tag): tag for one in reversed([first, *rest]) for tag in reversed(one.tags)}
+    ordered = dict.fromkeys(fold(tag) for one in (first, *rest) for tag in one.tags)
+    for one in rest:
+        if one.conversation_id and one.conversation_id != first.conversation_id:
+            tag = f"conversation:{one.conversation_id}"  # found under each conversation that it was part of
+            tags.setdefault(fold(tag), tag)
+            ordered.setdefault(fold(tag))
+    times = {instant for one in (first, *rest) for instant in (one.occurrences or (one.occurred_at,))}
+    weights = [one.importance for one in (first, *rest) if one.importance is not None]
+    return dataclasses.replace(
+        first,
+        tags=tuple(tags[key] for key in ordered),
+        occurrences=tuple(sorted(times)),
+        importance=max(weights) if weights else None,
+    )
+
+
+def by_age(memory: MemoryRecord) -> tuple[dt.datetime, MemoryId]:
+    """Return what memories are sorted by: the oldest first."""
+    return memory.occurred_at, memory.memory_id

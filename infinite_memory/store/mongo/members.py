@@ -1,0 +1,80 @@
+"""`Members` on MongoDB: notes of daemons in ``meta``, servers from the driver's own view of the deployment.
+
+The server's clock counts: those of the daemons' machines may differ. The driver watches every server by itself, so asking it needs no
+right beyond those of a plain user.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pymongo.errors import OperationFailure
+
+from infinite_memory.store.members import DaemonNote, Members, SeenDaemon, Server
+from infinite_memory.store.mongo import schema
+from infinite_memory.store.mongo.client import Connection
+from infinite_memory.store.mongo.drivers import aggregate
+
+PREFIX = "daemon."
+KEEP = dt.timedelta(days=1)  # what a daemon that died told is of no use any longer
+
+ROLES = {
+    "RSPrimary": "primary", "RSSecondary": "secondary", "RSArbiter": "arbiter", "Mongos": "router",
+    "LoadBalancer": "router", "Standalone": "standalone",
+}  # fmt: skip
+"""What the driver calls a server, and what we do; all others are unknown: not reached, or not in use yet."""
+
+
+class MongoMembers(Members):
+    """See `Members`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def note(self, daemon: DaemonNote) -> None:
+        told = asdict(daemon)
+        key = {"_id": f"{PREFIX}{told.pop('daemon_id')}"}
+        since = {"$ifNull": ["$since", "$$NOW"]}
+        written = {"since": since, "seen": "$$NOW", "told": {"$literal": told}}
+        async with self._connection.operation() as database:
+            await database[schema.META].update_one(key, [{"$set": written}], upsert=True)
+            old = {"$lt": ["$seen", {"$subtract": ["$$NOW", int(KEEP.total_seconds() * 1000)]}]}
+            await database[schema.META].delete_many({"_id": {"$regex": f"^{PREFIX}"}, "$expr": old})
+
+    async def remove(self, daemon_id: str) -> None:
+        async with self._connection.operation() as database:
+            await database[schema.META].delete_one({"_id": f"{PREFIX}{daemon_id}"})
+
+    async def daemons(self) -> Sequence[SeenDaemon]:
+        ages = {name: {"$divide": [{"$subtract": ["$$NOW", f"${name}"]}, 1000]} for name in ("seen", "since")}
+        pipeline: list[dict[str, Any]] = [
+            {"$match": {"_id": {"$regex": f"^{PREFIX}"}, "told": {"$type": "object"}}},
+            {"$sort": {"since": 1, "_id": 1}},
+            {"$project": {"told": 1} | ages},
+        ]
+        async with self._connection.operation() as database:
+            found = await aggregate(database[schema.META], pipeline)
+        return [
+            SeenDaemon(
+                DaemonNote(daemon_id=str(one["_id"]).removeprefix(PREFIX), **one["told"]), one["seen"], one["since"]
+            )
+            for one in found
+        ]
+
+    async def servers(self) -> Sequence[Server]:
+        async with self._connection.operation() as database:
+            known = database.client.topology_description.server_descriptions()
+            servers = [
+                Server(f"{host}:{port}" if port else host, ROLES.get(one.server_type_name, "unknown"))
+                for (host, port), one in sorted(known.items())
+            ]
+            if any(server.role == "router" for server in servers):
+                try:
+                    shards = (await database.client.admin.command("listShards"))["shards"]
+                except OperationFailure:  # a right of administrators
+                    return servers
+                servers += [Server(str(shard["host"]), "shard") for shard in shards]
+            return servers

@@ -1,0 +1,149 @@
+"""Bad days of a daemon whose index is on a Milvus server: it is not there, dies, freezes, takes no writes, or lost what it held."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infinite_memory.index.milvus.connection import Connection
+from tests.milvus_server import LiteServer
+from tests.mongo_server import fresh_database, shared_mongo
+from tests.processes import Client, Installation, need_parts, until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the server is frozen and filled by Linux' means")
+
+TEA, COFFEE = "Ada has green tea for breakfast", "Bert has black coffee for breakfast"
+HIDDEN_WORDS = "what do they drink in the morning?"
+AWAY, FULL = "Milvus does not answer", "Milvus takes no writes"
+
+
+class Home:
+    """A daemon that was started while its Milvus was not there, and one of its clients."""
+
+    def __init__(self, milvus: LiteServer, installation: Installation) -> None:
+        self.milvus, self.installation = milvus, installation
+        self.client: Client = installation.serve()
+
+    def ask(self, action: str, **fields: Any) -> dict[str, Any]:
+        reply = self.client.ask(action, **fields)
+        assert reply["status"] == "OK", reply
+        return reply
+
+    def store(self, text: str) -> str:
+        return str(self.ask("store_memory", content=text)["memory_id"])
+
+    def count_by_meaning(self) -> int:
+        """Count what is found where no word is alike; 0 while anything is said against the answer."""
+        reply = self.client.ask("retrieve_memory", query=HIDDEN_WORDS, top_k=20)
+        return 0 if reply["status"] != "OK" or reply.get("note") else len(reply["results"])
+
+    def check_words_alone(self, count: int, reason: str = AWAY) -> None:
+        """Look whether all memories are found by a word, with a note that says why no more is sought."""
+        reply = self.ask("retrieve_memory", query="breakfast", top_k=20)
+        assert (len(reply["results"]), reason in reply.get("note", "")) == (count, True), reply
+
+    def check_health(self, reason: str = AWAY) -> None:
+        assert reason in self.ask("health_check")["checks"]["sidecar"]
+
+    def cluster(self) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self.installation.command("cluster", "status", "--json").stdout)
+        return told
+
+    def wait_level(self, count: int) -> None:
+        until(lambda: self.count_by_meaning() == count, f"{count} are found by meaning, without a note", 120)
+        assert self.ask("list_memories", scope="ALL")["total"] == count
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """Return a home that holds nothing yet; its Milvus was never started."""
+    need_parts()
+    folder = tmp_path_factory.mktemp("bad_days")
+    milvus = LiteServer(folder / "milvus")
+    environ = {
+        "INFINITE_MEMORY_MONGODB__URI": shared_mongo().uri,
+        "INFINITE_MEMORY_MONGODB__DATABASE": fresh_database(),
+        "INFINITE_MEMORY_INDEX__ENGINE": "milvus",
+        "INFINITE_MEMORY_INDEX__URI": milvus.uri,
+        "INFINITE_MEMORY_INDEX__TIMEOUT_S": "2",
+    }
+    try:
+        with Installation(folder / "home", environ) as installation:
+            yield Home(milvus, installation)
+    finally:
+        milvus.kill()
+
+
+def test_a_server_that_was_never_there_keeps_nothing_from_being_stored_and_found_by_words(home: Home) -> None:
+    tea = home.store(TEA)
+    until(lambda: home.client.ask("retrieve_memory", query="breakfast")["status"] == "OK", "the words answer")
+    home.check_words_alone(1)
+    home.store(COFFEE)
+    home.check_words_alone(2)
+    assert home.ask("get_memory", memory_id=tea)["memory"]["text"] == TEA
+    home.check_health()
+    for action in ("list_memories", "get_memory_stats"):
+        refused = home.client.ask(action)
+        assert (refused["status"], AWAY in refused["error"]) == ("ERROR", True)
+    away = home.cluster()
+    assert AWAY in away["daemons"][0]["index_state"]
+    assert len(away["problems"]) == 1
+    home.milvus.start()
+    home.wait_level(2)
+    assert home.cluster()["problems"] == []
+
+
+def test_a_server_that_dies_is_noted_and_caught_up_with(home: Home) -> None:
+    home.milvus.kill()
+    home.store("Cleo has water for breakfast")
+    home.check_words_alone(3)
+    home.check_health()
+    assert home.installation.command("daemon", "stop").returncode == 0
+    home.store("Dora has milk for breakfast")  # by the next daemon, which finds none either
+    until(lambda: home.client.ask("retrieve_memory", query="breakfast")["status"] == "OK", "the words answer")
+    home.check_words_alone(4)
+    home.milvus.start()
+    home.wait_level(4)
+
+
+def test_a_server_that_answers_nothing_is_waited_for_once(home: Home) -> None:
+    home.milvus.freeze()
+    try:
+        home.store("Emil has juice for breakfast")
+        home.check_words_alone(5)
+        home.check_health()
+    finally:
+        home.milvus.thaw()
+    home.wait_level(5)
+
+
+def test_a_server_without_room_answers_with_what_it_has_and_a_note(home: Home) -> None:
+    home.milvus.fill()
+    try:
+        home.store("Fay has cocoa for breakfast")
+        home.check_words_alone(6, FULL)
+        assert FULL in home.ask("retrieve_memory", query=HIDDEN_WORDS)["note"]
+    finally:
+        home.milvus.make_room()
+    home.wait_level(6)
+
+
+def test_a_collection_that_was_dropped_is_built_again(home: Home) -> None:
+    connection = Connection(home.milvus.uri, None, 10)
+    with connection.call() as (client, _):
+        for name in client.list_collections():
+            client.drop_collection(name)
+    connection.close()
+    home.store("Gus has broth for breakfast")
+    home.wait_level(7)
+
+
+def test_the_log_says_once_that_the_server_is_away(home: Home) -> None:
+    log = Path(home.installation.home / "logs" / "infinite-memory.log").read_text("utf-8")
+    said = [line for line in log.splitlines() if "event=index_away" in line and AWAY in line]
+    assert 1 <= len(said) <= 6, said  # for each of the days above, however long it was

@@ -1,0 +1,53 @@
+"""Daemons that note in the database that they are there, and its servers as the driver sees them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from infinite_memory.jobs.cluster import GONE_S, LATE_S, ClusterState
+from infinite_memory.store.members import DaemonNote, SeenDaemon, Server
+from tests.mongo_server import open_store, run
+
+NOTE = DaemonNote("a1", "one", 11, "0.2.0", "milvus", "ready", 0.4)
+OTHER = dataclasses.replace(NOTE, daemon_id="b2", host="two", index_state="loading", behind_s=None)
+
+
+def test_daemons_are_listed_until_they_take_their_notes_away(mongo_uri: str, database: str) -> None:
+    async def story() -> None:
+        async with open_store(mongo_uri, database) as store:
+            for note in (NOTE, OTHER, dataclasses.replace(NOTE, index_state="$state", behind_s=3.0)):
+                await store.members.note(note)
+            one, other = await store.members.daemons()
+            assert (one.note.index_state, one.note.behind_s, other.note) == ("$state", 3.0, OTHER)
+            assert one.since_s >= one.seen_s >= 0
+            await store.members.remove("a1")
+            await store.members.remove("a1")
+            assert [seen.note for seen in await store.members.daemons()] == [OTHER]
+
+    run(story())
+
+
+def test_servers_are_told_with_their_roles(mongo_uri: str, database: str) -> None:
+    async def story() -> None:
+        async with open_store(mongo_uri, database) as store:
+            assert [one.role for one in await store.members.servers()] == ["primary"]
+
+    run(story())
+
+
+def test_what_is_not_as_it_should_be_is_named() -> None:
+    late = dataclasses.replace(NOTE, host="late", behind_s=LATE_S + 1, index_state="Milvus does not answer")
+    old = dataclasses.replace(NOTE, host="old", version="0.1.0", engine="faiss")
+    gone = SeenDaemon(NOTE, GONE_S + 1, 1e6)
+    daemons = [SeenDaemon(late, 1, 9), SeenDaemon(old, 1, 9), gone]
+    state = ClusterState(
+        "7.0", "replica set", [Server("m1:27017", "primary"), Server("m2:27017", "unknown")], daemons, "a1"
+    )
+    assert state.find_problems() == [
+        "m2:27017 is not reached",
+        "the index of late process 11 is not level: Milvus does not answer",
+        "one process 11 was last seen 61 s ago",
+        "daemons of different versions run: 0.1.0, 0.2.0",
+        "daemons with different indexes run: faiss, milvus",
+    ]
+    assert ClusterState("7.0", "replica set", [], [SeenDaemon(NOTE, 1, 9)], "a1").find_problems() == []
