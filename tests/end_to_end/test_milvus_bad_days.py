@@ -90,9 +90,7 @@ def test_a_server_that_was_never_there_keeps_nothing_from_being_stored_and_found
     for action in ("list_memories", "get_memory_stats"):
         refused = home.client.ask(action)
         assert (refused["status"], AWAY in refused["error"]) == ("ERROR", True)
-    away = home.cluster()
-    assert AWAY in away["daemons"][0]["index_state"]
-    assert len(away["problems"]) == 1
+    assert AWAY in home.cluster()["daemons"][0]["index_state"]
     home.milvus.start()
     home.wait_level(2)
     assert home.cluster()["problems"] == []
