@@ -217,6 +217,11 @@ class IndexSync:
         """Why pending memories cannot be embedded at the moment; None when nothing is in the way."""
         return self._backlog.problem
 
+    @property
+    def is_behind(self) -> bool:
+        """True while memories are known to lack a vector of the current space, for they were stored before the model was ready."""
+        return self._backlog.is_behind
+
     # what happens to memories
 
     async def on_written(self, memories: Sequence[MemoryRecord]) -> None:
