@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import itertools
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from infinite_memory import redaction
+from tests.mongo_server import drop_databases
 
 # No test here may fail because the machine is busy.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -43,7 +44,14 @@ def _no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 _tests = itertools.count(1)
 
 
-def pytest_runtest_teardown() -> None:
-    """Collect garbage between tests: in a process of thousands of them a full collection takes as long as a held event loop may."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """Collect garbage between tests, and drop a file's databases after its last one.
+
+    In a process of thousands of tests a full collection takes as long as a held event loop may.
+    """
+    yield
     if next(_tests) % 50 == 0:
         gc.collect()
+    if nextitem is None or nextitem.path != item.path:
+        drop_databases()

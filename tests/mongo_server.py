@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pymongo
 import pytest
 
 from infinite_memory.errors import StoreUnavailableError
@@ -35,6 +36,8 @@ TOLERATED_S = 0.15
 """Of processor time in one turn of the loop, thrice what a quiet machine may take: beside other tests every instruction costs more."""
 
 _numbers = itertools.count(1)
+_used: list[str] = []  # databases that nobody has dropped yet
+_running: list[SharedMongo] = []
 
 
 def run(work: Coroutine[Any, Any, T], timeout_s: float = 120) -> T:
@@ -57,8 +60,18 @@ def check_holds(holds: Sequence[Hold]) -> None:
 
 
 def fresh_database() -> str:
-    """Name a database that no other test of any run uses."""
-    return f"test_{os.getpid()}_{next(_numbers)}"
+    """Name a database that no other test of any run uses; it is dropped when the last test of the file is over."""
+    _used.append(f"test_{os.getpid()}_{next(_numbers)}")
+    return _used[-1]
+
+
+def drop_databases() -> None:
+    """Drop what `fresh_database` named so far: a server with thousands of files takes minutes for what takes it a second."""
+    for server in _running:
+        with pymongo.MongoClient[dict[str, Any]](server.uri) as client:
+            for name in _used:
+                client.drop_database(name)
+    _used.clear()
 
 
 class StandaloneMongo(LocalMongo):
@@ -102,6 +115,7 @@ def shared_mongo(kind: type[LocalMongo] = LocalMongo) -> SharedMongo:
             raise
         pytest.skip(str(exc))
     server = SharedMongo(kind)
+    _running.append(server)
     atexit.register(server.stop)
     return server
 

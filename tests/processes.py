@@ -34,7 +34,12 @@ ROOT = Path(__file__).resolve().parents[1]
 LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
 PATIENCE_S = 60.0  # no test waits longer for anything; nothing is expected to take a tenth of it
 TOLERATED_MS = 150  # of processor time in one turn of the loop; see `mongo_server.TOLERATED_S`
-_HELD = re.compile(r"was held for (\d+) ms of processor time .* during (?!no command).*event=loop_held")
+TOLERATED_AT_START_MS = (
+    500  # the daemon's first minute, where it logs at INFO: imports and loading share turns with what is asked
+)
+_HELD = re.compile(
+    r" (INFO|WARNING) .*was held for (\d+) ms of processor time .* during (?!no command).*event=loop_held"
+)
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "VIRTUAL_ENV", "TMPDIR", "SYSTEMROOT")
 
 
@@ -101,7 +106,7 @@ class Installation:
         for file in sorted((self.home / "logs").glob("infinite-memory.log*")):
             for line in file.read_text("utf-8", "replace").splitlines():
                 found = _HELD.search(line)
-                if found and int(found[1]) > TOLERATED_MS:
+                if found and int(found[2]) > (TOLERATED_AT_START_MS if found[1] == "INFO" else TOLERATED_MS):
                     held.append(line)
         assert not held, "\n".join(held)
 

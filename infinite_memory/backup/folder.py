@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import io
 import os
 import re
 import secrets
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from infinite_memory.backup.archive_format import MAGIC
 from infinite_memory.errors import BackupError, BackupNotFoundError, truncated_repr
@@ -28,6 +30,9 @@ PART_NAME = re.compile(r"\..+-[0-9a-f]{12}\.part", re.DOTALL)
 ABANDONED_S = 3600  # an unfinished file that nobody wrote to for an hour is a dead process's
 YOUNG_S = 10  # before, a file may have been made and not yet locked
 _MAX_NAME_CHARS = 120
+RESERVE_BYTES, RESERVE_SHARE = 256 << 20, 10
+"""Of the disk of our folder so much, or a tenth of the disk, stays free: on a full one the database ends."""
+_LOOK_AGAIN_BYTES = 16 << 20
 _MAX_OF_A_SECOND = 1000  # files whose names differ only in the number behind
 
 
@@ -41,17 +46,18 @@ def atomic_write(folder: Path, stem: str, suffix: str, *, is_ours: bool = True) 
         is_ours: Whether the folder is one of ours, which is made where it is missing, and cleared of what died unfinished.
 
     Raises:
-        BackupError: the folder cannot be written to.
+        BackupError: the folder cannot be written to, or the disk would be nearly full; the latter also while it is written.
     """
     try:
         if is_ours:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove_abandoned(folder)
+            _check_room(folder)
         part = folder / f".{stem}-{secrets.token_hex(6)}{PART_SUFFIX}"
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
     except OSError as exc:
         raise unwritable(folder, exc) from exc
-    file = os.fdopen(descriptor, "w+b")
+    file: BinaryIO = _Reserving(descriptor, folder) if is_ours else os.fdopen(descriptor, "w+b")
     _lock(file)
     try:
         yield Target(folder, stem, suffix, part, file)
@@ -59,6 +65,31 @@ def atomic_write(folder: Path, stem: str, suffix: str, *, is_ours: bool = True) 
         with contextlib.suppress(OSError):  # what could not be written cannot be flushed either
             file.close()
         part.unlink(missing_ok=True)
+
+
+class _Reserving(io.BufferedRandom):
+    """A file that is not written on where its disk would be nearly full."""
+
+    def __init__(self, descriptor: int, folder: Path) -> None:
+        super().__init__(io.FileIO(descriptor, "r+b"))
+        self._folder, self._unseen = folder, 0
+
+    def write(self, data: Any, /) -> int:
+        size = memoryview(data).nbytes
+        self._unseen += size
+        if self._unseen >= _LOOK_AGAIN_BYTES:
+            self._unseen = 0
+            _check_room(self._folder, max(size, _LOOK_AGAIN_BYTES))
+        return super().write(data)
+
+
+def _check_room(folder: Path, size: int = 0) -> None:
+    """Refuse to write *size* bytes more into a folder where its disk would be nearly full."""
+    total, _, free = shutil.disk_usage(folder)
+    reserve = min(RESERVE_BYTES, total // RESERVE_SHARE)
+    if free < reserve + size:
+        said = f"No space left in the folder {folder.name}: of its disk {free >> 20} MB are free, and {reserve >> 20} MB stay so"
+        raise BackupError(f"{said}, for a full disk ends the database; make room, or name a folder on another disk")
 
 
 class Target:

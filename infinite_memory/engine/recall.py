@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -200,23 +200,30 @@ class Recall:
                 return good[:k]
             size *= GROWTH_FACTOR
 
-    async def find_with_words(self, query: str, where: ScopedFilter) -> list[MemoryRecord] | None:
-        """Read the memories that pass *where* and have a word of *query*, in no order, and maybe some that have none.
+    async def find_with_words(
+        self, query: str, where: ScopedFilter, take: Callable[[Sequence[MemoryRecord]], Awaitable[None]]
+    ) -> bool:
+        """Hand *take* the memories that pass *where* and have a word of *query*, a page at a time, and maybe some that have none.
 
         Returns:
-            None when the text index cannot tell: it is being built, or the query has only words that it leaves out, or too many.
+            False when the text index cannot tell: it is being built, or the query has only words that it leaves out, or too many.
         """
         text, stems = self._index.words, searched_stems(query)
         if text is None or not 0 < len(stems) <= MAX_STEMS:
-            return None
+            return False
         sidecar = await self._index.sidecar()
         _, narrow = await self._access.resolve(where)
         every = await call(sidecar, lambda: sidecar.count(narrow))
         if not every:
-            return []
+            return True
         wording = text.read(query, Spelling.EXACT)
         hits = await asyncio.get_running_loop().run_in_executor(None, lambda: text.search(wording, every, narrow))
-        return list((await self._access.read(sidecar, [hit.memory_id for hit in hits])).values())
+        memory_ids = [hit.memory_id for hit in hits]
+        while memory_ids:
+            page, looked_at = await self._access.read_page(sidecar, memory_ids)
+            await take(list(page.values()))
+            memory_ids = memory_ids[looked_at:]
+        return True
 
     async def _direction(self, wanted: str | Sequence[float]) -> Vectors:
         import numpy as np  # beside the model, never at the start of a process

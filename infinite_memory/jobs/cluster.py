@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import socket
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from infinite_memory.tasks import cancel_and_wait
 log = logging.getLogger(__name__)
 
 NOTE_EVERY_S = 15.0
+LOOK_EVERY_S = 1.0  # whether there is something new to note
 GONE_S = 60.0  # a daemon that noted nothing for so long died, or cannot reach the database
 LATE_S = 60.0  # an index that was level so long ago is behind
 
@@ -60,7 +62,7 @@ class ClusterState:
             name = f"{one.note.host} process {one.note.pid}"
             if one.seen_s > GONE_S:
                 problems.append(f"{name} was last seen {one.seen_s:,.0f} s ago")
-            elif one.note.behind_s is None or one.note.behind_s > LATE_S:
+            elif (one.since_s if one.note.behind_s is None else one.note.behind_s) > LATE_S:
                 problems.append(f"the index of {name} is not level: {one.note.index_state}")
         versions = sorted({one.note.version for one in self.daemons if one.seen_s <= GONE_S})
         engines = sorted({one.note.engine for one in self.daemons if one.seen_s <= GONE_S})
@@ -115,9 +117,13 @@ class Presence:
         return DaemonNote(self._id, socket.gethostname(), os.getpid(), __version__, self._engine, state, index.behind_s)
 
     async def _run(self) -> None:
+        noted_at, noted = 0.0, ""
         while True:
-            await self._quietly(lambda: self._store.members.note(self._note()))
-            await asyncio.sleep(NOTE_EVERY_S)
+            note, now = self._note(), time.monotonic()
+            if note.index_state != noted or now - noted_at >= NOTE_EVERY_S:
+                noted_at, noted = now, note.index_state
+                await self._quietly(lambda note=note: self._store.members.note(note))  # type: ignore[misc]
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def _quietly(self, work: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -206,11 +206,12 @@ class Tidier:
                     made.append((self._summary(talk), talk))
         there = await self._store.locate([one.memory_id for one, _ in made]) if made else {}
         fresh = [(one, talk) for one, talk in made if one.memory_id not in there]
-        members = [member for _, talk in made for member in talk if NEVER_PRUNED not in member.tag_keys]
-        hidden = members if settings.summary_hides else []
         if not dry_run:
             fresh = await self._keep_summaries(fresh)
-            await self._hide(hidden)  # also of a summary whose run ended before this
+            stored = {*there, *(one.memory_id for one, _ in fresh)}
+            made = [(one, talk) for one, talk in made if one.memory_id in stored]
+            if settings.summary_hides:  # also of a summary whose run ended before this
+                await self._hide(one for _, talk in made for one in talk if NEVER_PRUNED not in one.tag_keys)
         said = f"{'would_summarize' if dry_run else 'summarized'}_{len(fresh)}_conversations"
         new = {one.memory_id for one, _ in fresh}
         details = [

@@ -1,4 +1,4 @@
-"""MCP as its makers' own tools judge it: the inspector with every tool, the conformance suite with every scenario, the packer."""
+"""MCP as its makers' own tools judge it: the inspector with the tools, the conformance suite with every scenario, the packer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from infinite_memory.contracts.native.tools import offered
 from tests.conformance.npm_tools import NpmTools, npm_tools
-from tests.processes import ROOT, Installation, need_parts
+from tests.processes import LONG, ROOT, Installation, need_parts
 
 Json = dict[str, Any]
 
@@ -93,7 +93,7 @@ class Inspector:
 
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
-def test_the_official_inspector_runs_every_tool(tools: NpmTools, installation: Installation, way: str) -> None:
+def test_the_official_inspector_runs_the_tools(tools: NpmTools, installation: Installation, way: str) -> None:
     # The inspector hands only a few variables on, so the home is named in the command: else it is the user's.
     target = ["env", f"INFINITE_MEMORY_HOME={installation.home}", sys.executable, "-m", "infinite_memory", "serve"]
     if way == "http":
@@ -110,6 +110,8 @@ def test_the_official_inspector_runs_every_tool(tools: NpmTools, installation: I
     call("store_memories", memories=[{"content": "Tea is at five", "scope": scope}])
     found = call("retrieve_memory", query="spare key", filter={"scope": scope})
     assert found["results"][0]["memory_id"] == kept
+    if not LONG:  # each call is a process of a second or more; the SDK's clients call every tool
+        return
     call("search_by_tag", tag="key")
     call("search_by_scope", scope=scope)
     call("list_memories", filter={"scope": scope})

@@ -71,6 +71,7 @@ def started(request: pytest.FixtureRequest, installation: Installation) -> Itera
         elif request.param == "environment":
             installation.environ[f"INFINITE_MEMORY_{section.upper()}__{key.upper()}"] = value
     if request.param == "file":
+        del installation.environ["INFINITE_MEMORY_MONGODB__TIMEOUT_S"]  # it comes before the file
         installation.home.mkdir()
         lines = [
             f"{name} = {value if value.replace('.', '').isdigit() else json.dumps(value)}"

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
+
+import pymongo
+import pytest
 
 from infinite_memory.models import MemoryId
 from infinite_memory.store.mongo.store import MongoStore
@@ -11,6 +15,15 @@ from tests.mongo_server import run
 from tests.store.conftest import Place, make_memory
 
 TEXT_BYTES, MEMORIES = 8_000, 1_500
+
+
+@pytest.fixture(autouse=True)
+def _quick_checkpoints(place: Place) -> Iterator[None]:
+    """Have the server write a checkpoint each second instead of each minute: compaction waits for them."""
+    with pymongo.MongoClient[dict[str, object]](place.uri) as client:
+        client.admin.command("setParameter", 1, syncdelay=1)
+        yield
+        client.admin.command("setParameter", 1, syncdelay=60)
 
 
 def make_text() -> str:

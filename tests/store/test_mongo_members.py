@@ -50,4 +50,9 @@ def test_what_is_not_as_it_should_be_is_named() -> None:
         "daemons of different versions run: 0.1.0, 0.2.0",
         "daemons with different indexes run: faiss, milvus",
     ]
-    assert ClusterState("7.0", "replica set", [], [SeenDaemon(NOTE, 1, 9)], "a1").find_problems() == []
+    well = [SeenDaemon(NOTE, 1, 9), SeenDaemon(OTHER, 1, LATE_S - 1)]
+    assert ClusterState("7.0", "replica set", [], well, "a1").find_problems() == []
+    starting = SeenDaemon(OTHER, 1, LATE_S + 1)
+    assert ClusterState("7.0", "replica set", [], [starting], "a1").find_problems() == [
+        "the index of two process 11 is not level: loading"
+    ]

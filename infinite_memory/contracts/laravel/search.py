@@ -129,21 +129,41 @@ async def newest(engine: Engine, view: Visibility, most: int) -> list[MemoryReco
 
 async def _candidates(call: LaravelCall, query: str | None) -> list[MemoryRecord]:
     """Read the memories that the caller may see and that pass the filters; with a query maybe only those that have its words."""
-    memories = None
-    if query is not None:
-        memories = await call.engine.recall.find_with_words(query, ScopedFilter((SCOPE,), lenient=True))
-    passes = await _judge(call)
-    if memories is not None:
-        return [memory for memory in memories if passes(memory)]
-    found: list[MemoryRecord] = []
-    chars = 0
-    async for page in read_pages(call.engine):
-        passing = [memory for memory in page if passes(memory)]
-        found += passing
-        chars += sum(len(memory.text) for memory in passing)
-        if query is None:
-            _check_room(chars, call.session.limits.reply_bytes)
-    return found
+    passing = _Passing(query, await _judge(call), call.session.limits.reply_bytes)
+    where = ScopedFilter((SCOPE,), lenient=True)
+    if query is None or not await call.engine.recall.find_with_words(query, where, passing.take):
+        async for page in read_pages(call.engine):
+            await passing.take(page)
+    return passing.memories
+
+
+class _Passing:
+    """Collects memories, and never much more text of them than an answer may have."""
+
+    def __init__(self, query: str | None, passes: Callable[[MemoryRecord], bool], most: int) -> None:
+        self.memories: list[MemoryRecord] = []
+        self._query, self._passes, self._most = query, passes, most
+        self._chars, self._looks_at = 0, most
+
+    async def take(self, page: Sequence[MemoryRecord]) -> None:
+        """Add those of a page that pass.
+
+        Raises:
+            LimitExceededError: what passes, and has words of the query, is too large for an answer.
+        """
+        self._add([memory for memory in page if self._passes(memory)])
+        if self._chars <= self._looks_at:
+            return
+        if self._query is not None:  # some may have none of its words
+            matches = await match_words(self._query, self.memories)
+            self.memories, self._chars = [], 0
+            self._add([one.memory for one in matches])
+        _check_room(self._chars, self._most)
+        self._looks_at = self._chars + self._most
+
+    def _add(self, memories: Sequence[MemoryRecord]) -> None:
+        self.memories += memories
+        self._chars += sum(len(memory.text) for memory in memories)
 
 
 async def _judge(call: LaravelCall) -> Callable[[MemoryRecord], bool]:

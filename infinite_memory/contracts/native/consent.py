@@ -9,7 +9,7 @@ where nothing is asked, for that too was decided by what was there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +23,18 @@ from infinite_memory.contracts.native.lifecycle import restore, take_in
 from infinite_memory.contracts.native.scopes import merge
 from infinite_memory.contracts.native.table import CommandContext
 from infinite_memory.engine.agreement import Agreement
+from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.types import ForgetMode, ForgetResult
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, truncated_repr, without_surrogates
+from infinite_memory.models import MemoryId
 from infinite_memory.store.copies import RestoreMode
 
 CONFIRM = FlagField(
     name="confirm", about="True once the user has agreed to what cannot be undone or concerns more than one memory"
 )
+MAX_LOOKED_AT = 100
+"""Memories whose history is looked at for a question."""
+
 REMOVING = ("purge_deleted", "deduplicate", "merge_similar", "prune")  # operations of `optimize_memory`
 
 
@@ -84,10 +89,28 @@ async def _delete(asked: Consent) -> Proposal | None:
     named = list(target.given())
     if not named or ("memory_id" in named and not hard):
         return None  # one memory, which can be brought back, or a request that is refused by itself
-    result = (await forget(await asked.rehearse("delete_memory"))).result
+    call = await asked.rehearse("delete_memory")
+    result = (await forget(call)).result
     removed = () if result.removed_scope is None else (result.removed_scope.scope_id,)
     agreement = Agreement({one: result.texts.get(one) for one in result.memory_ids}, removed)
-    return Proposal(agreement, _ask_to_forget(target, result, hard=hard))
+    question = _ask_to_forget(target, result, hard=hard)
+    if question is not None and hard:
+        question += await _tell_versions(call.engine, result.memory_ids)
+    return Proposal(agreement, question)
+
+
+async def _tell_versions(engine: Engine, memory_ids: Sequence[MemoryId]) -> str:
+    """Say which earlier versions go too, and what one memory said: an edit, which asks nobody, may have made it look like nothing."""
+    pages = [page for one in memory_ids[:MAX_LOOKED_AT] if (page := await engine.memories.history(one)).revisions]
+    if not pages:
+        return ""
+    if len(memory_ids) > 1:
+        of_these = "them" if len(memory_ids) <= MAX_LOOKED_AT else f"the first {MAX_LOOKED_AT}"
+        return f" {len(pages)} of {of_these} said something else before; their earlier versions go too."
+    [page] = pages
+    count = len(page.revisions) + page.older
+    said = truncated_repr(max((version.text for version in page.revisions), key=len))
+    return f" It has {count} earlier version{'' if count == 1 else 's'}, which {'goes' if count == 1 else 'go'} too; it said {said}."
 
 
 def _ask_to_forget(target: Fields, result: ForgetResult, *, hard: bool) -> str | None:

@@ -250,6 +250,28 @@ def test_over_mcp_the_user_is_asked_before_anything_is_removed_or_handed_on(
     run(look())
 
 
+def test_the_question_says_which_earlier_versions_go_too(open_memory: Open) -> None:
+    """An edit asks nobody, and may have made a memory look like nothing."""
+
+    async def look() -> None:
+        async with open_memory() as memory:
+            server, client = server_of(memory, "native"), McpClient(Answer.DECLINED)
+            diary = await memory.store("the diary of forty years", tags=["drafts"])
+            await memory.store("never edited", tags=["drafts"])
+            for text in ("x", "test"):
+                await memory.ok("update_memory", memory_id=diary, content=text)
+            drafts = {"tag": "drafts"}
+            for target, mode in (({"memory_id": diary}, "hard"), (drafts, "hard"), (drafts, "soft")):
+                await server.call_tool("delete_memory", {"target": target, "forget_mode": mode}, client)
+            one, tagged, softly = client.questions
+            assert "'test'" in one
+            assert "2 earlier versions, which go too; it said 'the diary of forty years'" in one
+            assert "1 of them said something else before; their earlier versions go too" in tagged
+            assert "earlier" not in softly
+
+    run(look())
+
+
 def filled(value: Any, ids: dict[str, str]) -> Any:
     """Put ids into arguments."""
     if isinstance(value, dict):

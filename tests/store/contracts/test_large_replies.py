@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infinite_memory.contracts.mcp import RpcError
+from infinite_memory.engine import access
 from tests.mongo_server import run
 from tests.store.contracts.conftest import McpClient, server_of, value_of
 from tests.store.lifecycle.conftest import Open
@@ -39,5 +41,34 @@ def test_a_search_that_gives_too_much_is_refused(open_memory: Open, tmp_path: Pa
             for asked in ({}, {"query": "pear"}):
                 with pytest.raises(RpcError, match="narrow the search with a filter"):
                     await laravel.call_tool("memory-search", asked, client)
+
+    run(work())
+
+
+def test_a_search_that_gives_too_much_is_refused_before_all_of_it_is_read(
+    open_memory: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most, page, count, chars = 50_000, 25_000, 200, 1000
+    monkeypatch.setattr(access, "PAGE_CHARS", page)
+
+    async def work() -> None:
+        flags = {"embedding.model": str(tmp_path / "none"), "limits.reply_bytes": str(most)}
+        async with open_memory(flags=flags) as memory:
+            laravel, client = server_of(memory, "laravel"), McpClient()
+            written = {"organization": "acme", "scope_type": "system", "memory_type": "fact"}
+            texts = [f"pear {number} ".ljust(chars, "x") for number in range(count)]
+            memories = [written | {"current_content": text} for text in texts]
+            await laravel.call_tool("memory-batch-write", {"items": memories}, client)
+            fetch, read = memory.services.store.fetch, list[int]()
+
+            async def fetch_and_count(located: Any, **options: Any) -> Any:
+                found = await fetch(located, **options)
+                read.extend(len(one.text) for one in found.values())
+                return found
+
+            monkeypatch.setattr(memory.services.store, "fetch", fetch_and_count)
+            with pytest.raises(RpcError, match="narrow the search with a filter"):
+                await laravel.call_tool("memory-search", {"query": "pear"}, client)
+            assert most < sum(read) < most + 2 * page < count * chars
 
     run(work())

@@ -57,7 +57,7 @@ def calls(memory_id: Any, record: Any, scope: Any) -> dict[str, Callable[[Any], 
             memory_id, "tea", EVERYWHERE, 5, min_confidence=0.0, mode=Mode.HYBRID
         ),
         "recall.find_nearest": lambda one: one.find_nearest("tea", EVERYWHERE, 5, lambda _: True),
-        "recall.find_with_words": lambda one: one.find_with_words("tea", EVERYWHERE),
+        "recall.find_with_words": find_with_words,
         "layers.search": lambda one: one.search("tea", "Global", 5),
         "layers.most_important": lambda one: one.most_important("Global", 5),
         "forget.matching": lambda one: one.matching(ForgetTarget(scope="Global"), ForgetMode.HARD),
@@ -94,6 +94,16 @@ def calls(memory_id: Any, record: Any, scope: Any) -> dict[str, Callable[[Any], 
         "maintenance.set_aside": lambda one: one.set_aside(),
         "maintenance.repair": lambda one: one.repair(),
     }  # fmt: skip
+
+
+async def find_with_words(engine_part: Any) -> list[Any]:
+    found: list[Any] = []
+
+    async def take(page: Sequence[Any]) -> None:
+        found.extend(page)
+
+    await engine_part.find_with_words("tea", EVERYWHERE, take)
+    return found
 
 
 async def listed(stream: Any) -> list[Any]:

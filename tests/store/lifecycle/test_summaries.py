@@ -59,7 +59,7 @@ def test_what_is_forgotten_before_a_summary_is_stored_is_in_none(
     """The moment is held open by the embedding of the summary."""
 
     async def work() -> None:
-        async with open_memory() as memory:
+        async with open_memory(flags={"retention.summary_hides": "true"}) as memory:
             ids = await plant(memory, "S", SAID, conversation_id="c1")
             await plant(memory, "S", [f"other {text}" for text in SAID], conversation_id="c2")
             embed = memory.services.embeddings.embed_memories
@@ -80,7 +80,10 @@ def test_what_is_forgotten_before_a_summary_is_stored_is_in_none(
             assert done["counts"] == {"summarize": 1}
             [left] = await summaries(memory)
             assert left["text"].startswith("other")
-            assert left["memory_id"] == done["details"]["summarize"][0]["summary"]
+            [detail] = done["details"]["summarize"]
+            assert (left["memory_id"], len(detail["hidden"])) == (detail["summary"], 12)
+            said = await memory.ok("list_memories", filter={"conversation_id": "c1", "scope": "S"})
+            assert said["total"] == (12 if how == "edit" else 11), "what has no summary is not hidden"
 
     run(work())
 

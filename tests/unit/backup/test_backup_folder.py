@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from infinite_memory.backup import folder
 from infinite_memory.backup.folder import atomic_write, find_backup, find_newest, list_names
 from infinite_memory.errors import BackupError, BackupNotFoundError
 
@@ -30,6 +32,21 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
         target.file.write(b"half")
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where it is nearly full before, nor by what is written; what a user exports elsewhere is their own affair."""
+    total, size = 100 << 30, 17 << 20
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: (total, 0, folder.RESERVE_BYTES - 1))
+    with pytest.raises(BackupError, match="No space left"):
+        write(tmp_path, b"x")
+    with atomic_write(tmp_path, "y", ".jsonl", is_ours=False) as target:
+        target.file.write(b"x")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: (total, 0, folder.RESERVE_BYTES + size))
+    assert write(tmp_path, bytes(size)).stat().st_size == size
+    with pytest.raises(BackupError, match="No space left"):
+        write(tmp_path, bytes(size + 1))
+    assert [file.name for file in tmp_path.iterdir()] == ["x.dump"]
 
 
 def test_an_unfinished_file_is_no_backup(tmp_path: Path) -> None:
