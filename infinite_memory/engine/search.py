@@ -131,6 +131,8 @@ class Searcher:
             if mode is Mode.SEMANTIC or text is None:
                 raise
             notes.append(f"found by words alone: {exc}")
+        if vector is not None and index.is_behind and self._access.sees_everything:
+            notes.append("some memories have no vector yet: those are found by words alone")
         second = None if vector is None else await self._second_question(asked.embedded, narrow, mode, notes)
         note = "; ".join(notes) or None
         reading = READ if vector is None else await self._embeddings.reading(asked.embedded)

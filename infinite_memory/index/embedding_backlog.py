@@ -30,6 +30,10 @@ class EmbeddingBacklog:
     Args:
         sidecar: Gives the sidecar once it is there.
         take_over: Reads memories from the store into the sidecar, and takes out those that are gone.
+
+    Attributes:
+        problem: Why what is pending cannot be embedded; None when nothing is in the way.
+        is_behind: Whether memories are known to be pending.
     """
 
     def __init__(
@@ -40,6 +44,7 @@ class EmbeddingBacklog:
         self._sidecar, self._take_over = sidecar, take_over
         self._wake = asyncio.Event()
         self.problem: str | None = None
+        self.is_behind = False
 
     def wake(self) -> None:
         """Look for pending memories now."""
@@ -56,6 +61,7 @@ class EmbeddingBacklog:
     def on_entered(self, memories: Sequence[MemoryRecord]) -> None:
         """Look for pending memories where any of *memories*, which entered the index, is one."""
         if self.are_pending(memories):
+            self.is_behind = True
             self.wake()
 
     async def claim(self) -> None:
@@ -91,6 +97,7 @@ class EmbeddingBacklog:
         """Embed one batch; tells whether there may be more."""
         sidecar = await self._sidecar()
         pending = await call(sidecar, lambda: sidecar.pending(EMBED_BATCH))
+        self.is_behind = bool(pending)
         if not pending:
             return False
         await self._embeddings.ready()

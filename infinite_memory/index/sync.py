@@ -132,7 +132,7 @@ class IndexSync:
     @property
     def behind_s(self) -> float | None:
         """How long ago the index was level with the store, in seconds, a second or so where it is; None before it was for once."""
-        level_at = self._follower.level_at
+        level_at = self._follower.level_clock.at
         return None if level_at is None else round(time.monotonic() - level_at, 1)
 
     @property
@@ -216,6 +216,11 @@ class IndexSync:
     def pending_problem(self) -> str | None:
         """Why pending memories cannot be embedded at the moment; None when nothing is in the way."""
         return self._backlog.problem
+
+    @property
+    def is_behind(self) -> bool:
+        """True while memories are known to lack a vector of the current space, for they were stored before the model was ready."""
+        return self._backlog.is_behind
 
     # what happens to memories
 

@@ -70,8 +70,42 @@ def test_a_recall_while_the_model_loads_goes_by_words_and_says_so(mongo_uri: str
             assert isinstance(memory.app, HeldUpApp)
             memory.app.let_go.set()
             await memory.services.embeddings.ready(60)
+            async with asyncio.timeout(60):
+                while "note" in (found := await memory.ok("retrieve_memory", query="who has a garden?")):
+                    assert found["note"] == "some memories have no vector yet: those are found by words alone"
+                    await asyncio.sleep(0.01)
+            assert found["results"][0]["memory_id"] == stored["memory_id"]
+
+    run(work())
+
+
+def test_a_recall_says_that_a_memory_has_no_vector_yet(
+    mongo_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_write = asyncio.Event()
+
+    async def work() -> None:
+        async with opened(HeldUpApp, mongo_uri, tmp_path) as memory:
+            assert isinstance(memory.app, HeldUpApp)
+            write = memory.services.store.set_embedding
+
+            async def later(*arguments: Any) -> bool:
+                await may_write.wait()
+                return await write(*arguments)
+
+            monkeypatch.setattr(memory.services.store, "set_embedding", later)
+            stored = await memory.ok("store_memory", content="Rosa grows tomatoes on the balcony")
+            memory.app.let_go.set()
+            await memory.services.embeddings.ready(60)
             found = await memory.ok("retrieve_memory", query="who has a garden?")
-            assert "note" not in found
+            assert found["note"] == "some memories have no vector yet: those are found by words alone"
+            may_write.set()
+            async with asyncio.timeout(60):
+                while await memory.services.index.count_pending():
+                    await asyncio.sleep(0.01)
+            while "note" in (found := await memory.ok("retrieve_memory", query="who has a garden?")):
+                await asyncio.sleep(0.01)
+            assert found["results"][0]["memory_id"] == stored["memory_id"]
 
     run(work())
 
