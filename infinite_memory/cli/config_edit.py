@@ -295,7 +295,10 @@ def set_toml_table(text: str, key: str, name: str, entry: Json) -> str:
         ValueError: the text is no TOML, or cannot be changed safely.
     """
     before = _toml(text)
-    if before.get(key, {}).get(name) == entry:
+    servers = before.get(key, {})
+    if not isinstance(servers, dict):
+        raise ValueError(f"{key} is not a table")
+    if servers.get(name) == entry:
         return text
     newline = "\r\n" if "\r\n" in text else "\n"
     block = newline.join(
@@ -307,13 +310,14 @@ def set_toml_table(text: str, key: str, name: str, entry: Json) -> str:
     else:
         room = "" if not text.strip() else newline if text.endswith("\n") else newline * 2
         after = text + room + block + newline
-    return _toml_checked(after, {**before, key: {**before.get(key, {}), name: entry}})
+    return _toml_checked(after, {**before, key: {**servers, name: entry}})
 
 
 def remove_toml_table(text: str, key: str, name: str) -> str:
     """Give *text* without the table ``[key.name]``; as it is where there is none. Errors as in `set_toml_table`."""
     before = _toml(text)
-    if name not in before.get(key, {}):
+    servers = before.get(key)
+    if not isinstance(servers, dict) or name not in servers:
         return text
     stretch = _toml_stretch(text, key, name)
     if stretch is None:
@@ -321,7 +325,7 @@ def remove_toml_table(text: str, key: str, name: str) -> str:
     head, tail = text[: stretch[0]], text[stretch[1] :]
     if head.endswith(("\n\n", "\r\n\r\n")):
         head = head.removesuffix("\n").removesuffix("\r")
-    expected = {**before, key: {other: one for other, one in before[key].items() if other != name}}
+    expected = {**before, key: {other: one for other, one in servers.items() if other != name}}
     if not expected[key]:
         del expected[key]
     return _toml_checked(head + tail, expected)

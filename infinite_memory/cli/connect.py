@@ -300,7 +300,8 @@ def _replace(file: Path, before: str | None, after: str) -> Path | None:
             names = (f"{file.name}.before-{NAME}-{stamp}{more}" for more in ("", *(f"-{n}" for n in range(2, 1000))))
             backup = next(one for name in names if _create(one := file.with_name(name), file.read_bytes(), mode))
         beside = file.with_name(f"{file.name}.{secrets.token_hex(8)}.tmp")
-        if not _create(beside, after.encode("utf-8"), mode):
+        # JSON may hold half of a surrogate pair, which no encoding has; it is written as the escape that it was.
+        if not _create(beside, after.encode("utf-8", "backslashreplace"), mode):
             raise FileExistsError(errno.EEXIST, f"{beside} is there already")
         beside.replace(file)
     except OSError as exc:

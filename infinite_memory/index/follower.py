@@ -29,6 +29,7 @@ from infinite_memory.gc_tuning import keep_what_is_here
 from infinite_memory.index.base import VectorIndex, call
 from infinite_memory.index.build_lease import build_lease
 from infinite_memory.index.feed import gather_changes
+from infinite_memory.index.level_clock import LevelClock
 from infinite_memory.index.loading import IndexLoader
 from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.index.readiness import IndexReadiness
@@ -67,7 +68,7 @@ class StoreFollower:
         self._pauses, self._closed = 0, False
         self._reopens = False  # the index in use is not on its server any more
         self._away: OfflineIndex | None = None  # stands for an index whose server did not answer at the last try
-        self.level_at: float | None = None  # when the index in use was level with the store, by the monotonic clock
+        self.level_clock = LevelClock(store)
         self.words_alone = WordsAlone(store, scopes, words)
         self._warns_at = 0.0
         self._rechecks = Rechecks()
@@ -292,9 +293,10 @@ class StoreFollower:
                         self.on_change(change)
                 if batch.is_level and self._writer.current is None:
                     await self._open(sidecar)
-                if batch.is_level and self._writer.current is sidecar:
+                is_level = await self.level_clock.told(batch.changes, is_silent=batch.is_level)
+                if is_level and self._writer.current is sidecar:
                     self._writer.level()
-                    self._away, self.level_at = None, time.monotonic()
+                    self._away = None
                 self.state = "ready" if is_open else self.state
                 await self._save_if_due()
 

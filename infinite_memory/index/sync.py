@@ -132,7 +132,7 @@ class IndexSync:
     @property
     def behind_s(self) -> float | None:
         """How long ago the index was level with the store, in seconds, a second or so where it is; None before it was for once."""
-        level_at = self._follower.level_at
+        level_at = self._follower.level_clock.at
         return None if level_at is None else round(time.monotonic() - level_at, 1)
 
     @property

@@ -155,6 +155,22 @@ def test_a_chat_uses_memories_and_goes_on_where_it_was(modelled: Client, server:
     assert "As I said: green." in prompt["system_prompt"]
 
 
+def test_a_chat_says_nothing_again_that_was_forgotten(
+    modelled: Client, server: ModelServer, shared: Installation
+) -> None:
+    server.answers += [known(), openai("Your pin is 4711."), openai("As I said, 4711."), openai("Hello.")]
+    added = use(modelled, "add_memory", content="The pin of the safe is 4711", user_id="careful")
+    for message in ("What is the pin of the safe?", "Again, please", "And now?"):
+        if message == "And now?":
+            target = {"memory_id": added["memory_id"].removeprefix("mem_")}
+            assert shared.serve().ask("delete_memory", target=target, forget_mode="hard")["deleted_count"] == 1
+        use(modelled, "chat", message=message, user_id="careful")
+    assert "4711" in json.dumps(server.asked[2][2]["messages"])
+    assert [one["content"] for one in server.asked[3][2]["messages"][1:]] == ["And now?"]
+    assert "4711" not in json.dumps(server.asked[3][2]["messages"])
+    assert "4711" not in use(modelled, "get_system_prompt", user_id="careful", include_history=True)["system_prompt"]
+
+
 def test_a_chat_whose_model_fails_is_answered_from_the_memories(modelled: Client, server: ModelServer) -> None:
     server.answers += [known(), *[BUSY] * 3]
     use(modelled, "add_memory", content="The boat is called Selma", user_id="sailor")

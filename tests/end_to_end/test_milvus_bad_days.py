@@ -90,9 +90,7 @@ def test_a_server_that_was_never_there_keeps_nothing_from_being_stored_and_found
     for action in ("list_memories", "get_memory_stats"):
         refused = home.client.ask(action)
         assert (refused["status"], AWAY in refused["error"]) == ("ERROR", True)
-    away = home.cluster()
-    assert AWAY in away["daemons"][0]["index_state"]
-    assert len(away["problems"]) == 1
+    assert AWAY in home.cluster()["daemons"][0]["index_state"]
     home.milvus.start()
     home.wait_level(2)
     assert home.cluster()["problems"] == []
@@ -115,8 +113,8 @@ def test_a_server_that_answers_nothing_is_waited_for_once(home: Home) -> None:
     home.milvus.freeze()
     try:
         home.store("Emil has juice for breakfast")
-        home.check_words_alone(5)
-        home.check_health()
+        home.check_words_alone(5, "found by words alone")  # for it does not answer, or is slow
+        assert home.ask("health_check")["checks"]["sidecar"] != "ok"
     finally:
         home.milvus.thaw()
     home.wait_level(5)

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from infinite_memory.contracts.agentmem.access import check_agent, format_id, see_user
 from infinite_memory.contracts.agentmem.prompts import format_line, prompt_text
 from infinite_memory.contracts.agentmem.search import Scored, search
-from infinite_memory.contracts.agentmem.table import TABLE, USER, AgentMemCall, SearchType, agent_id
+from infinite_memory.contracts.agentmem.table import (
+    TABLE,
+    USER,
+    AgentMemCall,
+    Exchange,
+    SearchType,
+    agent_id,
+    list_turns,
+)
 from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.field_types import FlagField, IntegerField, NameField, TextField
 from infinite_memory.contracts.fields import Json
@@ -67,7 +75,8 @@ async def answer_message(call: AgentMemCall) -> ChatAnswer:
     found, notes, without = await _memories(call, message, visibility)
     key = (user, agent, fields.find_text("session_id"))
     system = prompt_text(agent, [format_line(one.memory) for one in found])
-    turns = [*call.conversations.turns(key), ChatMessage(Role.USER, message)]
+    before = await call.conversations.recall(key, call.engine)
+    turns = [*list_turns(before), ChatMessage(Role.USER, message)]
     answer, generated, model_error = extract(found, without), False, ""
     if call.model is not None:
         try:
@@ -75,7 +84,9 @@ async def answer_message(call: AgentMemCall) -> ChatAnswer:
         except (ModelError, ConfigError) as exc:
             model_error = f"the answer is made of the memories: {exc}"
             notes.append(model_error)
-    call.conversations.add(key, message, answer)
+    used = {memory_id: mark for one in before for memory_id, mark in one.used.items()}
+    used |= {one.memory.memory_id: one.memory.content_hash for one in found}
+    call.conversations.add(key, Exchange(message, answer, used))
     chars = len(system) + sum(len(one.text) for one in turns)
     model = call.model.name if generated and call.model is not None else None
     return ChatAnswer(answer, found, chars, time.monotonic() - began, model, model_error, notes)

@@ -13,7 +13,7 @@ from infinite_memory.contracts.agentmem.access import (
 )
 from infinite_memory.contracts.agentmem.add import FACTS
 from infinite_memory.contracts.agentmem.importance import states_preference
-from infinite_memory.contracts.agentmem.table import TABLE, USER, AgentMemCall, MemoryType, agent_id
+from infinite_memory.contracts.agentmem.table import TABLE, USER, AgentMemCall, MemoryType, agent_id, list_turns
 from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.field_types import FlagField, IntegerField, NameField
 from infinite_memory.contracts.fields import Json
@@ -51,7 +51,8 @@ async def make_prompt(call: AgentMemCall) -> Json:
     memories = await list_memories(call.engine, see_user(user, agent, with_shared=True))
     most = fields.integer("max_context")
     liked = get_preferences(memories, most) if fields.flag("include_preferences") else []
-    turns = call.conversations.turns((user, agent, fields.find_text("session_id")))
+    key = (user, agent, fields.find_text("session_id"))
+    turns = list_turns(await call.conversations.recall(key, call.engine))
     history = _history(memories, turns, most) if fields.flag("include_history") else []
     last = max((memory.updated_at for memory in memories), default=None)
     return {

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.contracts.base import Table
 from infinite_memory.contracts.field_types import ChoiceField, NameField
 from infinite_memory.contracts.fields import Field
 from infinite_memory.contracts.session import RequestContext
+from infinite_memory.engine.engine import Engine
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role
+from infinite_memory.models import MemoryId, MemoryRecord
 
 SCOPE = "AgentMem"
 """The engine's scope that holds every memory of this contract."""
@@ -59,26 +61,61 @@ class SearchType(enum.Enum):
     HYBRID = "hybrid"
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question and its answer; ``used`` are the memories that the answer may quote, each with its content's hash."""
+
+    said: str
+    answered: str
+    used: Mapping[MemoryId, str]
+
+
 class Conversations:
     """The newest turns of the newest conversations, so that a turn can refer to the one before. Kept in the process only, and for a while.
 
-    Why not among the memories: what somebody once typed is not a fact about them, and would be found as one.
+    Why not among the memories: what somebody once typed is not a fact about them, and would be found as one. An answer goes with the
+    memories that it may quote: those in its context, and in that of the answers before it.
     """
 
     def __init__(self) -> None:
-        self._turns: OrderedDict[Key, deque[ChatMessage]] = OrderedDict()
+        self._exchanges: OrderedDict[Key, deque[Exchange]] = OrderedDict()
 
-    def turns(self, key: Key) -> Sequence[ChatMessage]:
-        """Give what was said, oldest first."""
-        return tuple(self._turns.get(key, ()))
+    def exchanges(self, key: Key) -> Sequence[Exchange]:
+        """Return what was said, oldest first."""
+        return tuple(self._exchanges.get(key, ()))
 
-    def add(self, key: Key, said: str, answered: str) -> None:
+    async def recall(self, key: Key, engine: Engine) -> Sequence[Exchange]:
+        """Return what was said, oldest first, and drop what may quote a memory that was forgotten or edited since then."""
+        exchanges = self.exchanges(key)
+        used = {memory_id for exchange in exchanges for memory_id in exchange.used}
+        found = await engine.memories.find(list(used), deleted=None) if used else {}
+        hashes = {one: memory.content_hash for one, memory in found.items() if is_current(engine, memory)}
+        current = [one for one in exchanges if one.used.items() <= hashes.items()]
+        if len(current) < len(exchanges):
+            self._exchanges[key] = deque(current, maxlen=MAX_TURNS // 2)
+        return current
+
+    def add(self, key: Key, exchange: Exchange) -> None:
         """Keep a question and its answer."""
-        turns = self._turns.setdefault(key, deque(maxlen=MAX_TURNS))
-        turns += (ChatMessage(Role.USER, said), ChatMessage(Role.ASSISTANT, answered))
-        self._turns.move_to_end(key)
-        while len(self._turns) > MAX_CONVERSATIONS:
-            self._turns.popitem(last=False)
+        self._exchanges.setdefault(key, deque(maxlen=MAX_TURNS // 2)).append(exchange)
+        self._exchanges.move_to_end(key)
+        while len(self._exchanges) > MAX_CONVERSATIONS:
+            self._exchanges.popitem(last=False)
+
+
+def is_current(engine: Engine, memory: MemoryRecord) -> bool:
+    """True if a memory is neither forgotten nor in a scope that was."""
+    scope = engine.scopes.find_by_id(memory.scope_id)
+    return memory.deleted_at is None and scope is not None and scope.archived_at is None
+
+
+def list_turns(exchanges: Sequence[Exchange]) -> list[ChatMessage]:
+    """Return questions and answers one by one, as a model is shown them."""
+    return [
+        turn
+        for one in exchanges
+        for turn in (ChatMessage(Role.USER, one.said), ChatMessage(Role.ASSISTANT, one.answered))
+    ]
 
 
 @dataclass(slots=True)

@@ -125,7 +125,10 @@ def test_a_table_that_is_there_is_replaced_with_the_ones_below_it() -> None:
 
 
 def test_toml_of_a_form_that_cannot_be_changed_is_refused() -> None:
-    for text in ('mcp_servers = { infinite-memory = { command = "a" } }', "x = ", "mcp_servers = 5"):
-        with pytest.raises((ValueError, AttributeError)):
+    no_tables = ("mcp_servers = 5", "mcp_servers = 'infinite-memory'", "mcp_servers = [1]", "[[mcp_servers]]\na = 1")
+    for text in ('mcp_servers = { infinite-memory = { command = "a" } }', "x = ", *no_tables):
+        with pytest.raises(ValueError, match="is not a table" if text in no_tables else None):
             set_toml_table(text, "mcp_servers", "infinite-memory", ENTRY)
     assert tomllib.loads(set_toml_table("", "mcp_servers", "infinite-memory", ENTRY))
+    for text in no_tables:
+        assert remove_toml_table(text, "mcp_servers", "infinite-memory") == text

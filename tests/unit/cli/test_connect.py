@@ -183,6 +183,14 @@ def test_a_file_that_cannot_be_read_is_left_alone(home: Path, capsys: pytest.Cap
     assert list(file.parent.iterdir()) == [file]
 
 
+def test_half_a_surrogate_pair_stays_the_escape_that_it_was(home: Path) -> None:
+    (home / ".cursor").mkdir()
+    file = home / ".cursor" / "mcp.json"
+    file.write_text('{"mcpServers": {"infinite-memory": {"command": "x", "env": {"A": "\\ud800"}}}}')
+    assert main(["connect", "cursor"]) == 0
+    assert json.loads(file.read_text("utf-8"))["mcpServers"]["infinite-memory"]["env"]["A"] == "\ud800"
+
+
 def test_what_uv_made_for_one_run_is_entered_as_uvx(tmp_path: Path) -> None:
     """uv may remove such an environment at any time."""
     cached = tmp_path / "uv" / "archive-v0" / "v1F_w1"

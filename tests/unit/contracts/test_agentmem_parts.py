@@ -17,7 +17,7 @@ from infinite_memory.contracts.agentmem.fact_extraction import extract_facts
 from infinite_memory.contracts.agentmem.prompts import get_preferences, prompt_text
 from infinite_memory.contracts.agentmem.search import Scored, fused
 from infinite_memory.contracts.agentmem.server import failure
-from infinite_memory.contracts.agentmem.table import MAX_TURNS, Conversations
+from infinite_memory.contracts.agentmem.table import MAX_TURNS, Conversations, Exchange, list_turns
 from infinite_memory.engine.visibility import Visibility
 from infinite_memory.errors import (
     AgentNotFoundError,
@@ -93,11 +93,11 @@ def test_a_sight_shows_only_what_is_its_own(sight: Visibility, owners: dict[str,
 def test_a_conversation_keeps_its_newest_turns_and_no_other() -> None:
     conversations = Conversations()
     for number in range(MAX_TURNS):
-        conversations.add(("u", None, None), f"said {number}", f"answered {number}")
-    turns = conversations.turns(("u", None, None))
+        conversations.add(("u", None, None), Exchange(f"said {number}", f"answered {number}", {}))
+    turns = list_turns(conversations.exchanges(("u", None, None)))
     assert len(turns) == MAX_TURNS
     assert turns[-1].text == f"answered {MAX_TURNS - 1}"
-    assert conversations.turns(("u", "a", None)) == ()
+    assert conversations.exchanges(("u", "a", None)) == ()
 
 
 def test_nothing_that_is_remembered_leaves_its_line_in_a_system_prompt() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from infinite_memory.transports.http.page.app import PageApp
 
 CAPACITY = 1000  # changes that wait for a browser; more of them are one "many"
-RECHECK_S = 5.0  # how often the session's token is looked at again
+RECHECK_S = 5.0  # how often the session's token is looked at again, also while changes keep coming
 PAUSE_S = 0.1  # changes that come so close together are sent together
 
 
@@ -44,14 +44,18 @@ async def stream_changes(app: PageApp, session: Session, queries: Queries, recei
     try:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await _send(send, b"retry: 1000\nevent: hello\ndata: {}\n\n")
-        beat_at = _soon()
+        beat_at = check_at = _soon()
+        tokens_changed = app.owner.news()  # kept while something is sent, so that no change is missed
         while not (gone.done() or stopping.done()):
-            if events := await _next(app, visible, gone, stopping, beat_at):
+            events = await _next(visible, (gone, stopping), tokens_changed, min(beat_at, check_at))
+            if tokens_changed.is_set() or asyncio.get_running_loop().time() >= check_at:
+                tokens_changed, check_at = app.owner.news(), _soon()
+                if not await _is_valid(app, session):
+                    await _send(send, b"event: ended\ndata: {}\n\n")
+                    break
+            if events:
                 await _send(send, b"event: memory\ndata: " + json.dumps(_to_news(events)).encode() + b"\n\n")
                 beat_at = _soon()
-            elif not await _is_valid(app, session):
-                await _send(send, b"event: ended\ndata: {}\n\n")
-                break
             elif asyncio.get_running_loop().time() >= beat_at:
                 app.sessions.touch()
                 await _send(send, b": alive\n\n")
@@ -79,25 +83,19 @@ async def _filter(queries: Queries, waiting: asyncio.Queue[Event], visible: asyn
 
 
 async def _next(
-    app: PageApp,
-    visible: asyncio.Queue[Event],
-    gone: asyncio.Future[Any],
-    stopping: asyncio.Future[Any],
-    beat_at: float,
+    visible: asyncio.Queue[Event], ends: tuple[asyncio.Future[Any], ...], tokens_changed: asyncio.Event, until: float
 ) -> list[Event]:
-    """Return what changed; nothing when it is time for a beat, or where a token changed."""
+    """Return what changed; nothing at the instant *until* of the loop, or where a token changed or the stream ends."""
     first = asyncio.ensure_future(visible.get())
-    tokens_changed = asyncio.ensure_future(app.owner.news().wait())
-    timeout_s = max(0.0, beat_at - asyncio.get_running_loop().time())
+    changing = asyncio.ensure_future(tokens_changed.wait())
+    timeout_s = max(0.0, until - asyncio.get_running_loop().time())
     try:
-        await asyncio.wait(
-            {first, tokens_changed, gone, stopping}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
-        )
+        await asyncio.wait({first, changing, *ends}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         if not first.done():
             return []
         events = [first.result()]
     finally:
-        tokens_changed.cancel()
+        changing.cancel()
         if not first.done():
             first.cancel()
     await asyncio.sleep(PAUSE_S)

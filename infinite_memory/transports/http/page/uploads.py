@@ -26,14 +26,16 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 2 << 30
 MAX_AGE_S = 86_400.0  # of a file that nobody imported
+MAX_NAME_BYTES = 200  # of UTF-8: file systems take 255, and a number may come to it
 CHUNK_S = 30.0  # a browser that sends nothing for so long has gone
 _UNSAFE = re.compile(r"[^\w.\- ]+")
 
 
 def to_file_name(name: str) -> str:
     """Return a plain name of a file: no folders, no controls, nothing hidden."""
-    plain = _UNSAFE.sub("_", name.replace("\\", "/").rpartition("/")[2]).strip(" .")[-100:].lstrip(" .")
-    return plain or "upload"
+    plain = _UNSAFE.sub("_", name.replace("\\", "/").rpartition("/")[2]).strip(" .")
+    end = plain.encode()[-MAX_NAME_BYTES:].decode(errors="ignore")
+    return end.lstrip(" .") or "upload"
 
 
 def get_folder(app: PageApp) -> Path:
@@ -65,7 +67,7 @@ def put_into_place(partial: Path, folder: Path, name: str) -> Path:
             path.open("xb").close()  # so that of two files of one name none takes the other's place
         except FileExistsError:
             number += 1
-            path = folder / f"{Path(name).stem}-{number}{Path(name).suffix}"
+            path = folder / to_file_name(f"{Path(name).stem}-{number}{Path(name).suffix}")
         else:
             partial.replace(path)
             return path

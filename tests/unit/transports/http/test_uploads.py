@@ -23,3 +23,13 @@ def test_a_name_leads_nowhere_and_hides_nothing() -> None:
     assert [to_file_name(name) for name in ("../../etc/passwd", "C:\\notes.json", "...", ".hidden", "a\nb")] == [
         "passwd", "notes.json", "upload", "hidden", "a_b"
     ]  # fmt: skip
+
+
+def test_a_long_name_of_any_letters_fits_into_a_folder_with_its_ending(tmp_path: Path) -> None:
+    for name in ("漢" * 90 + ".json", "é" * 300 + ".md", "a" * 300 + ".csv"):
+        for number in range(2):
+            partial = tmp_path / ".part"
+            partial.write_text("")
+            path = put_into_place(partial, tmp_path, to_file_name(name))
+            assert path.suffix == Path(name).suffix
+            assert to_file_name(path.name) == path.name, number
