@@ -28,6 +28,7 @@ from tests.store.lifecycle.conftest import Memory, Open
 TEA = NewMemory("tea at four", "Global", "test://1", type="note", structured={"text": "tea at four"})
 ROUNDS = 400  # twice what a quiet machine needs: a busy moment may fall on one side
 LARGEST_RATIO = 1.3
+TRIES = 3  # what tells the two apart does so each time, a busy machine now and then
 
 
 async def store_for(engine: Engine, user: str, *texts: str) -> list[MemoryId]:
@@ -152,9 +153,11 @@ def test_the_id_of_somebody_elses_memory_takes_as_long_as_one_of_nobodys(
                 scope_ids = [(await memory.engine.scopes.get(name)).scope_id for name in ("scope 1", "scope 2")]
                 view = memory.engine.restricted(get_scopes_visibility(scope_ids))
             missing = memory.services.store.new_id()
-            theirs, nobodys = await medians(lambda: ask(view, foreign), lambda: ask(view, missing))
-            ratio = max(theirs, nobodys) / min(theirs, nobodys)
-            assert ratio < LARGEST_RATIO, (theirs, nobodys)
+            ratios: list[float] = []
+            while len(ratios) < TRIES and (not ratios or ratios[-1] >= LARGEST_RATIO):
+                theirs, nobodys = await medians(lambda: ask(view, foreign), lambda: ask(view, missing))
+                ratios.append(max(theirs, nobodys) / min(theirs, nobodys))
+            assert ratios[-1] < LARGEST_RATIO, ratios
             assert (await memory.engine.memories.get(foreign)).text.startswith("a secret")
 
     run(work())
