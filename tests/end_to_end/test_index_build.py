@@ -11,7 +11,7 @@ from infinite_memory.cli.index import write_engine
 from infinite_memory.errors import ConfigError
 from tests.milvus_server import LiteServer
 from tests.mongo_server import fresh_database, shared_mongo
-from tests.processes import Client, Installation, need_parts
+from tests.processes import LONG, Client, Installation, need_parts
 
 TEXTS = [f"Ada has {drink} for breakfast" for drink in ("green tea", "black coffee", "water", "milk", "juice")]
 HIDDEN_WORDS = "what does she drink in the morning?"
@@ -23,6 +23,7 @@ def found(client: Client) -> list[str]:
     return [hit["text"] for hit in reply["results"]]
 
 
+@pytest.mark.skipif(not LONG, reason="three daemons one after another: --long")
 @pytest.mark.skipif(sys.platform != "linux", reason="the server's module is for Linux")
 def test_the_index_moves_to_milvus_and_back(tmp_path: Path) -> None:
     need_parts()
