@@ -131,7 +131,8 @@ def _write(path: Path, text: str) -> None:
     beside = _beside(path)
     beside.unlink(missing_ok=True)
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+    # What an entry brings along may hold half of a surrogate pair, which JSON has as an escape and no encoding has.
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
         file.write(text)
     beside.replace(path)
 

@@ -235,10 +235,19 @@ async def compare_and_swap(
         kept = {"$setOnInsert": {"scope_id": mapping.object_id(memory.scope_id), "document": before}}
         await revisions.update_one(version, kept, upsert=True, session=session)
     if (await memories.replace_one(query, document, session=session)).matched_count == 0:
-        if revise and await memories.find_one({"_id": document["_id"]}, {"_id": 1}, session=session) is None:
-            # Removed at this moment: the version that was just kept goes too.
-            await revisions.delete_many({"memory_id": document["_id"]}, session=session)
+        if revise:
+            now = await memories.find_one({"_id": document["_id"]}, WITHOUT_VECTORS, session=session)
+            if now is None:  # removed at this moment: the version that was just kept goes too
+                await revisions.delete_many({"memory_id": document["_id"]}, session=session)
+            elif before is not None and _get_words(now) == _get_words(before):
+                # It got its vector at this moment: what says the same is kept under its new number, when this is tried again.
+                await revisions.delete_one(version, session=session)
         await _raise_conflict(database, memory, session)
+
+
+def _get_words(document: Document) -> Document:
+    """Return what a document without its vectors holds beside the marks of its last change."""
+    return {name: value for name, value in document.items() if name not in ("revision", "changed")}
 
 
 async def _raise_conflict(database: Database, memory: MemoryRecord, session: AsyncClientSession | None) -> NoReturn:

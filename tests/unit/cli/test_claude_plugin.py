@@ -180,6 +180,14 @@ def test_the_plugin_takes_over_what_the_entry_had(
     assert server["env"] == environ | {"INFINITE_MEMORY_HOME": str(user / "third")}
 
 
+def test_half_a_surrogate_pair_of_the_entry_stays_the_escape_that_it_was(user: Path) -> None:
+    entry = '{"mcpServers": {"infinite-memory": {"command": "x", "env": {"A": "\\ud800"}}}}'
+    (user / ".claude.json").write_text(entry)
+    assert main(["connect", "claude-code", "--plugin"]) == 0
+    [written] = [file for file in user.rglob(".mcp.json") if "\\ud800" in file.read_text("utf-8")]
+    assert json.loads(written.read_text("utf-8"))
+
+
 @pytest.mark.parametrize("name", [".claude.json", ".claude/infinite-memory/.mcp.json"])
 def test_an_entry_that_cannot_be_understood_is_not_given_up(
     user: Path, capsys: pytest.CaptureFixture[str], name: str
