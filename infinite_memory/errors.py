@@ -2,7 +2,8 @@
 
     InfiniteMemoryError
     ├── InvalidRequestError          a field is missing or wrong; says which, what came, what was expected
-    │   └── LimitExceededError       a text, list or line is larger than its limit
+    │   ├── LimitExceededError       a text, list or line is larger than its limit
+    │   └── ChangedSinceAskedError   what a user agreed to is more, or something else, by now
     ├── NotFoundError
     │   ├── MemoryNotFoundError
     │   ├── ScopeNotFoundError       carries the nearest names

@@ -13,8 +13,8 @@ from pathlib import Path
 
 IN_MEMORY = Path("/dev/shm")
 GIB = 1 << 30
-FREE_BYTES = 6 * GIB
-AVAILABLE_BYTES = 14 * GIB  # what four processes with models and their servers take is among it
+FREE_BYTES = 8 * GIB
+AVAILABLE_BYTES = 16 * GIB  # what four processes with models and their servers take is among it
 
 
 def make_folder() -> Path | None:
@@ -23,7 +23,7 @@ def make_folder() -> Path | None:
         return None
     if os.statvfs(IN_MEMORY).f_flag & os.ST_NOEXEC:
         return None
-    folder = Path(tempfile.mkdtemp(prefix="infinite-memory-", dir=IN_MEMORY))
+    folder = Path(tempfile.mkdtemp(prefix="im-", dir=IN_MEMORY))
     folder.chmod(0o1777)
     return folder
 

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,15 +103,19 @@ def test_a_home_that_a_neighbour_made_is_refused(tmp_path: Path) -> None:
         assert list((shared / "home").iterdir()) == []
 
 
-def test_a_record_of_a_neighbour_leads_nowhere(tmp_path: Path) -> None:
+def test_a_record_of_a_neighbour_leads_nowhere() -> None:
     """Even where somebody opened the home to all."""
-    with shared_folder() as shared, Neighbour(LISTEN, "unix", shared / "s" / "d.sock", "") as neighbour:
+    with (
+        shared_folder() as shared,
+        tempfile.TemporaryDirectory(dir=shared.parent) as home,
+        Neighbour(LISTEN, "unix", shared / "s" / "d.sock", "") as neighbour,
+    ):
         record = json.dumps({"pid": 1, "version": "0.1.0", "socket": str(shared / "s" / "d.sock")})
         run_as_neighbour("import sys; open(sys.argv[1], 'w').write(sys.argv[2])", shared / "record", record)
-        (shared / "record").rename(tmp_path / "daemon.json")
-        assert ipc.read_record(tmp_path) is None
-        ipc.write_record(tmp_path, json.loads(record))
-        assert ipc.connect(tmp_path, 1.0) is None
+        (shared / "record").rename(Path(home, "daemon.json"))
+        assert ipc.read_record(Path(home)) is None
+        ipc.write_record(Path(home), json.loads(record))
+        assert ipc.connect(Path(home), 1.0) is None
         assert neighbour.end().strip() == ""
 
 

@@ -27,7 +27,7 @@ def replica_set(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet
         three.stop()
 
 
-@pytest.fixture(params=["pymongo", "motor"])
+@pytest.fixture(params=["pymongo", "motor"] if LONG else ["pymongo"])
 def over_three(request: pytest.FixtureRequest, replica_set: ReplicaSet, tmp_path: Path) -> Iterator[Installation]:
     environ = {
         "INFINITE_MEMORY_MONGODB__URI": replica_set.uri,

@@ -220,3 +220,21 @@ def test_a_tombstone_set_before_a_crash_hides_no_memory(standalone_uri: str, dat
             assert change.memory_id == memory.memory_id
 
     run(scenario())
+
+
+def test_a_scope_that_is_put_away_and_brought_back_between_two_looks_is_told(place: Place) -> None:
+    """Else who read it while it was away would never hear that it is back."""
+
+    async def work() -> None:
+        async with place.open() as store:
+            made = await store.create_scope("Work", "", NOW)
+            changes = store.changes(await store.change_token())
+            while await anext(changes) is not None:
+                pass
+            await store.set_scope_archived(made.scope_id, NOW)
+            await store.set_scope_archived(made.scope_id, None)
+            change = await anext(changes)
+            assert change is not None
+            assert change.kind is ChangeKind.SCOPES_CHANGED
+
+    run(work())

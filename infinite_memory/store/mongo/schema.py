@@ -1,6 +1,6 @@
 """What the database looks like, which version of it the data has, and how older data is brought up to date.
 
-    scopes        a scope: name, name_key (folded, unique), description, created_at, archived_at, indexes, dropping
+    scopes        a scope: name, name_key (folded, unique), description, created_at, archived_at, changed, indexes, dropping
     mem_<scope>   the memories of one scope, see `mapping`
     revisions     earlier versions of memories: {memory_id, scope_id, revision, document}, and moved_from where a move came after it
     facts, links  the graph beside the memories, each with scope_id

@@ -130,13 +130,16 @@ class Scopes:
         return scope_from_document(document)
 
     async def change(self, scope_id: ScopeId, fields: dict[str, Any]) -> Scope:
-        """Set fields of a scope; an empty dict only reads it."""
+        """Set fields of a scope; an empty dict only reads it.
+
+        The time of the change is set as well: who polls would not see what was changed and changed back.
+        """
         async with self._connection.operation() as database:
             query = {"_id": find_object_id(scope_id), **_PRESENT}
             try:
                 found = (
                     await database[schema.SCOPES].find_one_and_update(
-                        query, {"$set": fields}, return_document=ReturnDocument.AFTER
+                        query, {"$set": fields, **schema.CHANGED_NOW}, return_document=ReturnDocument.AFTER
                     )
                     if fields
                     else await database[schema.SCOPES].find_one(query)

@@ -170,6 +170,7 @@ def test_a_memory_that_moves_while_others_change_and_read_it_is_never_missing(op
                 while moving:
                     await engine.memories.get(one)
                     await memory.ok("update_memory", memory_id=one, tags=["read"])
+                    await asyncio.sleep(0.005)  # who changes it without a pause lets nobody else at it
 
             await asyncio.gather(move(), read())
             await asyncio.sleep(1)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.mongo_server import run
+from tests.processes import LONG
 from tests.store.lifecycle.conftest import Memory, Open
 
 DATA = Path(__file__).parents[2] / "data/recall"
@@ -34,7 +35,7 @@ async def fill(memory: Memory, texts: list[str]) -> list[str]:
     return [kept["memory_id"] for kept in reply["results"]]
 
 
-@pytest.mark.parametrize("seed", [11, 23])
+@pytest.mark.parametrize("seed", [11, 23] if LONG else [11])
 def test_identifiers_are_found_by_their_letters_and_with_one_slip(open_memory: Open, seed: int) -> None:
     cases = json.loads((DATA / f"identifiers-{seed}.json").read_text("utf-8"))
 

@@ -24,7 +24,7 @@ from tests.store.lifecycle.conftest import Json, Memory, Open, staged_names
 from tests.store.lifecycle.operations import PREPARE, Case, as_json, check_soundness
 
 LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
-MOMENTS = 20 if LONG else 3
+MOMENTS = 20 if LONG else 2
 
 
 class Victim:

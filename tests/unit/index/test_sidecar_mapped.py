@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,13 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the s
 DIM, FILE_ROWS, FILES = 384, 8192, 4
 FILE_BYTES = 2 * DIM * FILE_ROWS
 SLACK = 1 << 20  # the pages at the ends of the files, and what the program itself maps meanwhile
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder on a disk: the system counts what is in a folder in memory as another kind."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from infinite_memory.errors import InvalidRequestError, SidecarError, SidecarNot
 from infinite_memory.index.base import ImportanceDecay, Neighbours, VectorIndex, VectorIndexFiles
 from infinite_memory.index.batches import in_columns
 from infinite_memory.models import Filter, IndexRow, MemoryId, TimeRange, fold
+from tests.processes import LONG
 from tests.unit.index import filter_cases
 from tests.unit.index.builders import (
     DATABASE,
@@ -198,7 +199,7 @@ def filled(
     index.close()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 if LONG else 100, deadline=None)
 @given(where=FILTERS)
 def test_a_filter_lets_through_what_its_parts_say(filled: VectorIndex, where: Filter) -> None:
     expected = {row.memory_id: row for row in ROWS if filter_cases.passes(row, where)}
@@ -665,7 +666,7 @@ def test_searches_stay_right_while_others_write_remove_and_compact(make: Make) -
     assert index.count_by_scope() == {scope_id(1): 200, scope_id(2): 100}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40 if LONG else 15, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from("urc"), st.integers(0, 12), st.integers(1, 4)), max_size=60))
 def test_any_run_of_upserts_removals_and_compactions_leaves_what_a_dict_would(
     open_vector_files: Callable[[Path], VectorIndexFiles],
@@ -690,7 +691,7 @@ def test_any_run_of_upserts_removals_and_compactions_leaves_what_a_dict_would(
         assert set(listed(index, Filter(tag_keys=frozenset({f"r{revision}"})))) == bearing
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 if LONG else 20, deadline=None)
 @given(
     seconds=st.lists(st.integers(-5, 5), max_size=30),
     edges=st.lists(st.integers(-6, 6), min_size=2, max_size=8, unique=True).map(sorted),
