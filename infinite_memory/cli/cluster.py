@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from infinite_memory.cli import tables
-from infinite_memory.cli.daemon_requests import ask_daemon
+from infinite_memory.cli.daemon_requests import ask_daemon, report_not_running
 from infinite_memory.cli.status import describe_duration
 
 Json = dict[str, Any]
@@ -25,11 +25,7 @@ def run(options: argparse.Namespace) -> int:
     """Show how everything stands; 0 when all is well, 1 when something is not, or no daemon runs."""
     answer = ask_daemon("cluster")
     if answer is None:
-        if options.json:
-            print(json.dumps({"running": False}))
-        else:
-            tables.note("no daemon runs; the next request starts one")
-        return 1
+        return report_not_running(options)
     reply = answer["cluster"]
     if reply["status"] != "OK":
         tables.note(reply["error"])

@@ -83,7 +83,7 @@ def connect(options: argparse.Namespace) -> int:
         print(f"{target.title} {already}: {target.file}")
         return 0
     for file, (before, after) in changed.items():
-        backup = _replace(file, before, after)
+        backup = replace_text(file, after, keep_copy=before is not None)
         what = "taken out of" if options.remove else "entered into"
         print(f"{NAME} was {what} {file}" + (f"\nthe file as it was: {backup}" if backup else ""))
     if place is not None and not options.remove:
@@ -167,9 +167,9 @@ def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, us
         plugin.write_plugin(folder, files)
     except OSError as exc:
         raise ConfigError(f"{folder} cannot be written: {exc.strerror or exc}") from None
-    backup = _replace(settings, before, after) if after != (before or "") else None
+    backup = replace_text(settings, after, keep_copy=before is not None) if after != (before or "") else None
     if without != (servers or ""):
-        copy = _replace(target.file, servers, without)
+        copy = replace_text(target.file, without, keep_copy=servers is not None)
         print(f"the plugin brings the server: its entry was taken out of {target.file}\nthe file as it was: {copy}")
     print(
         f"the plugin is in {folder}, and turned on in {settings}"
@@ -194,7 +194,7 @@ def remove_claude_plugin(environ: Mapping[str, str], user: Path, *, dry_run: boo
     is_there = after != (before or "") or plugin.has_plugin(folder)
     if not dry_run:
         if after != (before or ""):
-            _replace(settings, before, after)
+            replace_text(settings, after, keep_copy=before is not None)
         try:
             plugin.remove_plugin(folder)
         except OSError as exc:
@@ -213,7 +213,7 @@ def disconnect(client: str, environ: Mapping[str, str], user: Path, *, dry_run: 
     had = {file: (before, after) for file, (before, after) in edits.items() if after != (before or "")}
     for file, (before, after) in had.items():
         if not dry_run:
-            _replace(file, before, after)
+            replace_text(file, after, keep_copy=before is not None)
     return list(had)
 
 
@@ -288,14 +288,18 @@ def _read(file: Path) -> str | None:
         raise ConfigError(f"{file} cannot be read: {exc}; nothing was changed") from None
 
 
-def _replace(file: Path, before: str | None, after: str) -> Path | None:
-    """Write the file anew, whole or not at all, and keep a copy of what it was; gives the copy's path."""
+def replace_text(file: Path, after: str, *, keep_copy: bool = False) -> Path | None:
+    """Write the file anew, whole or not at all, and no more open than it was; gives the path of the copy, where one is kept.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
     file = file.resolve()  # a link to a file elsewhere stays a link
     backup = None
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        mode = 0o600 if before is None else stat.S_IMODE(file.stat().st_mode)
-        if before is not None:
+        mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o600
+        if keep_copy:
             stamp = time.strftime("%Y%m%d-%H%M%S")
             names = (f"{file.name}.before-{NAME}-{stamp}{more}" for more in ("", *(f"-{n}" for n in range(2, 1000))))
             backup = next(one for name in names if _create(one := file.with_name(name), file.read_bytes(), mode))

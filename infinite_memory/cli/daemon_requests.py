@@ -134,14 +134,21 @@ def ask(
     with link, link.makefile("rwb") as stream:
         stream.write(json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
         stream.flush()
-        while line := stream.readline():
-            if not line.startswith(b"\x1e"):
-                reply: Json = json.loads(line)
-                return reply
-            told = json.loads(line[1:]).get("progress")
-            if progress is not None and told is not None:
-                progress(told["done"], told["total"])
+        if (reply := read_reply(stream, progress)) is not None:
+            return reply
     raise DaemonError("the daemon stopped before it answered; the request may or may not have been carried out")
+
+
+def read_reply(stream: Iterable[bytes], progress: Callable[[int, int], None] | None) -> Json | None:
+    """Return the reply that comes after lines of progress, of which *progress* is told; None where none comes."""
+    for line in stream:
+        if not line.startswith(b"\x1e"):
+            reply: Json = json.loads(line)
+            return reply
+        told = json.loads(line[1:]).get("progress")
+        if progress is not None and told is not None:
+            progress(told["done"], told["total"])
+    return None
 
 
 def ask_each(options: argparse.Namespace, requests: Iterable[Json]) -> Iterator[Json]:
@@ -213,6 +220,15 @@ def ask_daemon(kind: str) -> Json | None:
         return None
     link.close()
     return answer
+
+
+def report_not_running(options: argparse.Namespace) -> int:
+    """Say that no daemon runs, as JSON where *options* ask for it; gives the exit code."""
+    if options.json:
+        print(json.dumps({"running": False}))
+    else:
+        print("infinite-memory: no daemon runs; the next request starts one", file=sys.stderr)
+    return 1
 
 
 def _check_file(options: argparse.Namespace) -> None:

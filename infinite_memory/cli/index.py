@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory.cli import daemon_requests, tables
+from infinite_memory.cli.connect import replace_text
 from infinite_memory.cli.progress import add_option, show_progress
 from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.paths import find_home
@@ -71,13 +72,8 @@ def _build(options: argparse.Namespace, settings: Json) -> Json:
     link, answer = greet(find_home(os.environ).path, greeting)
     daemon_requests.report_notes(answer)
     with link, link.makefile("rb") as stream, show_progress("index build", sys.stderr) as progress:
-        for line in stream:
-            if not line.startswith(b"\x1e"):
-                reply: Json = json.loads(line)
-                return reply
-            told = json.loads(line[1:]).get("progress")
-            if told is not None and not options.quiet:
-                progress(told["done"], told["total"])
+        if (reply := daemon_requests.read_reply(stream, None if options.quiet else progress)) is not None:
+            return reply
     raise DaemonError("the daemon stopped before the index was built; run it again, it goes on where it was")
 
 
@@ -97,7 +93,7 @@ def write_engine(file: Path, engine: str) -> None:
     """Set `index.engine` in a file of settings, and change nothing else in it.
 
     Raises:
-        ConfigError: the file is written in a way that cannot be changed safely.
+        ConfigError: the file is written in a way that cannot be changed safely, or cannot be written.
     """
     text = file.read_text("utf-8") if file.is_file() else ""
     after = _with_engine(text, engine)
@@ -108,9 +104,7 @@ def write_engine(file: Path, engine: str) -> None:
         is_meant = False
     if not is_meant:
         raise ConfigError(f"{file}: set engine = {engine!r} under [index] by hand, and stop the daemon")
-    part = file.with_name(f".{file.name}.new")
-    part.write_text(after, "utf-8")
-    part.replace(file)
+    replace_text(file, after)
 
 
 def _with_engine(text: str, engine: str) -> str:

@@ -21,11 +21,7 @@ def run(options: argparse.Namespace) -> int:
     """Show the state of the memory."""
     answer = daemon_requests.ask_daemon("status")
     if answer is None:
-        if options.json:
-            print(json.dumps({"running": False}))
-        else:
-            tables.note("no daemon runs; the next request starts one")
-        return 1
+        return daemon_requests.report_not_running(options)
     daemon = answer["status"]
     reply = daemon_requests.ask(options, {"action": "get_memory_stats"})
     if options.json:

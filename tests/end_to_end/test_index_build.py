@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -90,3 +91,17 @@ def test_a_file_that_cannot_be_changed_safely_is_left_as_it_is(tmp_path: Path) -
     with pytest.raises(ConfigError, match="by hand"):
         write_engine(file, "milvus")
     assert file.read_text() == "index = { engine = 'faiss' }\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_a_file_of_settings_is_as_closed_as_before_and_a_link_to_it_stays_one(tmp_path: Path) -> None:
+    """It may hold the database's password."""
+    file, link = tmp_path / "settings.toml", tmp_path / "config.toml"
+    file.write_text("[index]\n")
+    file.chmod(0o600)
+    link.symlink_to(file)
+    write_engine(link, "milvus")
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert 'engine = "milvus"' in file.read_text()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["config.toml", "settings.toml"]

@@ -202,6 +202,13 @@ def _raw_request(url: str, path: str, headers: dict[str, str], body: bytes) -> s
     return link
 
 
+def _headers(token: str) -> dict[str, str]:
+    return {
+        "Authorization": f"Bearer {token}", "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }  # fmt: skip
+
+
 def _mcp_session(url: str, path: str, headers: dict[str, str], capabilities: Json | None = None) -> str:
     parts = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(str(parts.hostname), int(parts.port or 0))
@@ -220,10 +227,7 @@ def _mcp_session(url: str, path: str, headers: dict[str, str], capabilities: Jso
 
 def test_writes_of_http_clients_that_drop_their_connection_are_finished(with_http: Installation) -> None:
     url, token = _address(with_http)
-    headers = {
-        "Authorization": f"Bearer {token}", "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-    }  # fmt: skip
+    headers = _headers(token)
     make_palace(with_http)
     total = stored(with_http)
     for kind in [*list(SAVES)[1:], "rest", "modern"]:
@@ -251,10 +255,7 @@ def test_writes_of_http_clients_that_drop_their_connection_are_finished(with_htt
 def test_questions_that_nobody_answers_keep_no_other_request_of_their_token_waiting(with_http: Installation) -> None:
     """Over MCP a hard deletion asks its client first; as many as a token may have under way ask here, and none is answered."""
     url, token = _address(with_http)
-    headers = {
-        "Authorization": f"Bearer {token}", "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-    }  # fmt: skip
+    headers = _headers(token)
     memory_id = with_http.serve().ask("store_memory", content="asked about")["memory_id"]
     session = _mcp_session(url, "/mcp", headers, {"elicitation": {}})
     more = headers | {"MCP-Session-Id": session, "MCP-Protocol-Version": "2025-06-18"}
@@ -279,10 +280,7 @@ def test_questions_that_nobody_answers_keep_no_other_request_of_their_token_wait
 
 def test_writes_of_http_clients_are_answered_when_the_daemon_is_terminated(with_http: Installation) -> None:
     url, token = _address(with_http)
-    headers = {
-        "Authorization": f"Bearer {token}", "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-    }  # fmt: skip
+    headers = _headers(token)
     make_palace(with_http)
     before = stored(with_http)
     session = _mcp_session(url, "/mcp/palace", headers)
