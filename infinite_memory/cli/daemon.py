@@ -79,17 +79,30 @@ def stop_daemon() -> bool:
     Raises:
         DaemonError: one runs and does not answer.
     """
-    answer = ask_daemon("stop")
-    if answer is None:
+    pid = ask_to_go()
+    if pid is None:
         print("no daemon runs")
         return True
+    if not wait_until_gone(pid):
+        print(f"the daemon (process {pid}) is still finishing")
+        return False
+    print("the daemon has stopped")
+    return True
+
+
+def ask_to_go() -> int | None:
+    """Ask a running daemon to finish and go, and return its process; None when none runs."""
+    answer = ask_daemon("stop")
+    return None if answer is None else int(answer["pid"])
+
+
+def wait_until_gone(pid: int) -> bool:
+    """Wait for a daemon that was asked to go; False when it is still finishing after the time that it may take."""
     end = time.monotonic() + STOP_S
-    while _is_alive(int(answer["pid"])):
+    while _is_alive(pid):
         if time.monotonic() > end:
-            print(f"the daemon (process {answer['pid']}) is still finishing")
             return False
         time.sleep(0.02)
-    print("the daemon has stopped")
     return True
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from infinite_memory.cli import daemon_requests, tables
 from infinite_memory.cli.connect import replace_text
+from infinite_memory.cli.daemon import ask_to_go, wait_until_gone
 from infinite_memory.cli.progress import add_option, show_progress
 from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.paths import find_home
@@ -56,7 +57,8 @@ def run(options: argparse.Namespace) -> int:
     if switches:
         file: Path = options.config or home.config_file
         write_engine(file, engine)
-        daemon_requests.ask_daemon("stop")  # the next request starts one with the new index
+        if (pid := ask_to_go()) is not None:
+            wait_until_gone(pid)  # the next request starts one with the new index
     if options.json:
         told = {name: value for name, value in reply.items() if name != "status"}
         print(json.dumps(told | {"switched": switches}))
