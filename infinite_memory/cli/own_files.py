@@ -17,6 +17,7 @@ from infinite_memory.backup.archive_format import MAGIC
 from infinite_memory.backup.folder import NAME, PART_NAME, SUFFIX
 from infinite_memory.cli import editor, open_page
 from infinite_memory.embedding.manifest import is_exported
+from infinite_memory.mongod.first_start import ASIDE_NAME
 from infinite_memory.platform_files import open_regular
 from infinite_memory.transfer.import_folders import UPLOADS
 
@@ -74,7 +75,7 @@ def find_home_parts(home: Path) -> Removal:
         parts += [home / "imports" / UPLOADS] if _is_folder(home / "imports" / UPLOADS) else []
         folders.insert(0, home / "imports")
     if (home / "mongodb" / MONGODB_MARK).is_file():
-        parts.append(home / "mongodb")
+        parts += [folder for folder in (home / "mongodb", home / ASIDE_NAME) if _is_folder(folder)]
     return _make_removal(parts, folders)
 
 

@@ -22,6 +22,9 @@ _TAIL_BYTES = 32 * 1024
 _LOG_OPENED = 20698
 """The line "***** SERVER RESTARTED *****", which opens every start in the log."""
 
+_ABORTS = (23091, 23092)
+"""The lines "Fatal assertion" and "aborting after fassert() failure": what was wrong stands in the one before."""
+
 
 class MongodLog:
     """The files that one server writes besides its data."""
@@ -54,8 +57,8 @@ class MongodLog:
         for line in reversed(_tail(self.file)):
             with contextlib.suppress(ValueError, AttributeError):
                 entry = json.loads(line)
-                if entry.get("s") in ("F", "E"):
-                    detail = (entry.get("attr") or {}).get("error", "")
+                detail = (entry.get("attr") or {}).get("error", "")
+                if entry.get("s") in ("F", "E") and (detail or entry.get("id") not in _ABORTS):
                     return f"{entry.get('msg')} {detail}".strip()[:500]
                 if entry.get("id") == _LOG_OPENED:
                     break

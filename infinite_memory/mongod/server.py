@@ -30,6 +30,7 @@ from urllib.parse import quote
 from infinite_memory.errors import StoreUnavailableError
 from infinite_memory.mongod import wire
 from infinite_memory.mongod.binary import find_binary
+from infinite_memory.mongod.first_start import FirstStart
 from infinite_memory.mongod.log import MongodLog, has_space
 from infinite_memory.mongod.process import end_process, environment, running_pid, take_lock, with_parent
 from infinite_memory.mongod.restart_pauses import RestartPauses
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 SOCKET_NAME = "mongod.sock"
 REPLICA_SET = "infinite-memory"
 MEMBER = f"./{SOCKET_NAME}"
+_OWNER_LOCK = "owner.lock"
 
 _START_TIMEOUT_S = 60.0
 """Recovery of a large data set after kill -9 may take long; a start that fails ends much sooner by itself."""
@@ -88,6 +90,7 @@ class LocalMongo:
         self._is_ready = False
         self._is_stopping = False
         self._socket_file = self._data / SOCKET_NAME
+        self._first_start = FirstStart(self._data, kept=(_OWNER_LOCK, SOCKET_NAME))
 
     @property
     def pid(self) -> int | None:
@@ -179,7 +182,7 @@ class LocalMongo:
             make_socket_folder(folder)
         self._socket_file = folder / SOCKET_NAME
         while not self._own():
-            if await self._is_writable():
+            if await self._is_writable() and not self._first_start.is_under_way():
                 return
             if self._is_stopping or time.monotonic() > deadline:
                 raise StoreUnavailableError(
@@ -190,12 +193,22 @@ class LocalMongo:
         await self._rest()
         if self._is_stopping:
             raise StoreUnavailableError("MongoDB is being stopped")
+        self._first_start.begin()
+        self._run()
+        if self._supervisor is None or self._supervisor.done():
+            self._supervisor = asyncio.create_task(self._supervise(), name="mongod-supervisor")
+        try:
+            await self._await_ready(deadline)
+        except StoreUnavailableError:
+            if self._is_stopping or not self._has_exited() or not self._first_start.put_aside():
+                raise
+            self._run()
+            await self._await_ready(deadline)
+
+    def _run(self) -> None:
         self._is_ready = False
         self._process = self._spawn()
         self._pauses.on_start()
-        if self._supervisor is None or self._supervisor.done():
-            self._supervisor = asyncio.create_task(self._supervise(), name="mongod-supervisor")
-        await self._await_ready(deadline)
 
     async def _rest(self) -> None:
         """Wait until a server that keeps dying may be started again.
@@ -223,7 +236,7 @@ class LocalMongo:
         """Take the lock that makes this process the server's owner; True when it is held."""
         if self._owner_fd is not None:
             return True
-        fd = os.open(self._data / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(self._data / _OWNER_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not take_lock(fd):
             os.close(fd)
             return False
@@ -250,6 +263,7 @@ class LocalMongo:
             if time.monotonic() > deadline:
                 raise StoreUnavailableError(f"MongoDB takes too long to start; see {self._log.file}")
             await asyncio.sleep(_POLL_S)
+        self._first_start.end()
         self._is_ready = True
         log.info("mongod is ready", extra={"event": "mongod_ready", "pid": self.pid})
 

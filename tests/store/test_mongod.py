@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -16,12 +17,13 @@ from urllib.parse import unquote
 import pytest
 
 from infinite_memory.errors import StoreUnavailableError
+from infinite_memory.mongod import first_start, process, server, wire
 from infinite_memory.mongod import log as mongod_log
-from infinite_memory.mongod import process, server, wire
 from infinite_memory.mongod.server import LocalMongo
 from infinite_memory.paths import place_of_socket
 from infinite_memory.store.mongo.store import MongoStore
 from tests.mongo_server import run
+from tests.processes import LONG
 
 ROOT = Path(__file__).parents[2]
 
@@ -253,6 +255,76 @@ def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
         with pytest.raises(StoreUnavailableError, match=r"ended with exit code 3.*this is no MongoDB"):
             await other.start()
         await other.stop()
+
+    run(scenario())
+
+
+def cut_short(home: Path) -> Path:
+    """Make a data folder of which the first start was cut short and that no server opens; give it."""
+    data = home / "mongodb"
+    data.mkdir(parents=True)
+    for name in ("WiredTiger", "WiredTiger.turtle", first_start.MARK_NAME):
+        (data / name).write_text("nonsense")
+    return data
+
+
+def test_a_first_start_that_was_cut_short_begins_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        data = cut_short(tmp_path)
+        mongo = make(tmp_path)
+        await store_answers(await mongo.start())
+        assert not (data / first_start.MARK_NAME).exists()
+        assert (tmp_path / first_start.ASIDE_NAME / "WiredTiger").read_text() == "nonsense"
+        await mongo.stop()
+        (data / "WiredTiger.turtle").write_text("nonsense")  # it has taken writes since: it is never emptied again
+        again = make(tmp_path)
+        with pytest.raises(StoreUnavailableError, match="MongoDB ended with"):
+            await again.start()
+        await again.stop()
+        assert (data / "WiredTiger.wt").exists()
+
+    run(scenario())
+
+
+def test_others_wait_until_the_first_start_is_over(tmp_path: Path) -> None:
+    """Until then its owner may begin it again, and what they wrote would be gone."""
+
+    async def scenario() -> None:
+        owner, pid = await start_owner(tmp_path)
+        mark = tmp_path / "mongodb" / first_start.MARK_NAME
+        mark.touch()
+        other = make(tmp_path)
+        joining = asyncio.create_task(other.start())
+        await asyncio.sleep(0.5)
+        assert not joining.done()
+        mark.unlink()
+        await joining
+        assert other.pid == pid
+        owner.terminate()
+        await owner.wait()
+        await until_gone(pid)
+        await other.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("ms", range(0, 40, 1 if LONG else 15))
+def test_a_server_that_is_ended_while_it_makes_itself_a_replica_set_starts_again(tmp_path: Path, ms: int) -> None:
+    """It refused its folder for ever: it had a log of operations, and no version of its format."""
+
+    async def scenario() -> None:
+        mongo = make(tmp_path)
+        starting = asyncio.create_task(mongo.start())
+        written = tmp_path / "logs" / "mongod.log"
+        while not written.exists() or "Waiting for connections" not in written.read_text():
+            await asyncio.sleep(0)
+        await asyncio.sleep(ms / 2000)
+        await mongo.stop()
+        with contextlib.suppress(StoreUnavailableError):
+            await starting
+        again = make(tmp_path)
+        await store_answers(await again.start())
+        await again.stop()
 
     run(scenario())
 

@@ -1,0 +1,72 @@
+"""The first start of a MongoDB server on a new data folder: marked until the server takes writes, and begun again where it was cut short.
+
+A server that is ended while it makes itself a replica set leaves a folder that it refuses for ever ("missing
+featureCompatibilityVersion document"). A folder that still has the mark never took a write, so nothing is lost by another one; it is
+put aside all the same, and only when the server ended on it by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+MARK_NAME = "first_start"
+ASIDE_NAME = "mongodb.unfinished"
+_DATA_FILE = "WiredTiger"
+"""The first file that the storage engine writes."""
+
+
+class FirstStart:
+    """The mark of one data folder.
+
+    Args:
+        data: The data folder; it may not exist yet.
+        kept: Names in it that are not the server's: locks and sockets of ours.
+    """
+
+    def __init__(self, data: Path, *, kept: tuple[str, ...]) -> None:
+        self._data = data
+        self._mark = data / MARK_NAME
+        self._kept = (*kept, MARK_NAME)
+
+    def begin(self) -> None:
+        """Mark a folder in which no server has run."""
+        if not (self._data / _DATA_FILE).exists():
+            self._mark.touch(mode=0o600)
+
+    def is_under_way(self) -> bool:
+        """True if the server of this folder has taken no write yet."""
+        return self._mark.exists()
+
+    def end(self) -> None:
+        """Take the mark away, before the first write and for good: also a loss of power does not bring it back."""
+        try:
+            self._mark.unlink()
+        except FileNotFoundError:
+            return
+        fd = os.open(self._data, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def put_aside(self) -> bool:
+        """Empty a marked folder for another start and return True; what was in it lies beside it, over what was put there before."""
+        left = [one for one in self._data.iterdir() if one.name not in self._kept] if self.is_under_way() else []
+        if not left:
+            return False
+        aside = self._data.parent / ASIDE_NAME
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(mode=0o700)
+        for one in left:
+            one.rename(aside / one.name)
+        log.warning(
+            "the first start of MongoDB was cut short and begins again; what it left is in %s",
+            aside,
+            extra={"event": "mongod_first_start_again"},
+        )
+        return True
