@@ -143,7 +143,10 @@ class MemoryWriter:
                 if result.matched_count:
                     found = memories.find({"_id": {"$in": ids}, "mark": mark}, {"_id": 1})
                     changed += [MemoryId(str(one["_id"])) async for one in found]
-            if elsewhere := await self._find_merged(scope_id, ids):
+                is_left = result.matched_count < len(ids) and (
+                    await memories.count_documents({"_id": {"$in": ids}}) < len(ids)
+                )
+            if elsewhere := await self._find_elsewhere(scope_id, ids, is_left=is_left):
                 changed += await self._mark(elsewhere, live=live, change=change)
         return list(dict.fromkeys(changed))
 
@@ -154,30 +157,39 @@ class MemoryWriter:
             async with self._connection.operation(factor=2) as database:
                 memories = get_collection(database, scope_id)
                 there = [one async for one in memories.find({"_id": {"$in": ids}}, {"_id": 1, "created_at": 1})]
+                count = 0
                 if there:
                     await note_removed(database, scope_key, there)
-                    await self._remove(database, scope_key, [one["_id"] for one in there])
+                    count = await self._remove(database, scope_key, [one["_id"] for one in there])
                     await note_removed(database, scope_key, there)
                     removed += [MemoryId(str(one["_id"])) for one in there]
-            if elsewhere := await self._find_merged(scope_id, ids):
+            # Without transactions a copy may be elsewhere already.
+            if elsewhere := await self._find_elsewhere(scope_id, ids, is_left=self.polled or count < len(ids)):
                 removed += await self.remove(elsewhere)
         return list(dict.fromkeys(removed))
 
-    async def _remove(self, database: Database, scope_key: ObjectId, keys: list[ObjectId]) -> None:
-        # The memory goes last: while it is there, a repeated call finishes the work.
+    async def _remove(self, database: Database, scope_key: ObjectId, keys: list[ObjectId]) -> int:
+        """Remove memories and what belongs to them; returns how many of them were still there in the end.
+
+        The memory goes last: while it is there, a repeated call finishes the work.
+        """
         if self.polled:
             await changes.write_tombstones(database, scope_key, keys)
         await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}})
         ends = [{"from_id": {"$in": keys}}, {"to_id": {"$in": keys}}]
         await database[schema.LINKS].delete_many({"$or": ends})
         await database[schema.USES].delete_many({"_id": {"$in": keys}})
-        await database[schema.collection_name(scope_key)].delete_many({"_id": {"$in": keys}})
+        gone = await database[schema.collection_name(scope_key)].delete_many({"_id": {"$in": keys}})
         # Somebody who was changing one of them may have kept a version meanwhile.
         await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}})
+        return gone.deleted_count
 
-    async def _find_merged(self, scope_id: ScopeId, keys: Sequence[ObjectId]) -> dict[MemoryId, ScopeId]:
-        """Return where memories of a scope are now that another process merged into another; nothing where the scope is there."""
-        if await self._scopes.is_there(scope_id):
+    async def _find_elsewhere(
+        self, scope_id: ScopeId, keys: Sequence[ObjectId], *, is_left: bool
+    ) -> dict[MemoryId, ScopeId]:
+        """Return where memories of a scope are that are not in it any more: moved at this moment, where *is_left* says that some may
+        be, or all of them, where another process merged the scope into another."""
+        if not is_left and await self._scopes.is_there(scope_id):
             return {}
         located = await self._reader.locate([MemoryId(str(key)) for key in keys])
         return {memory_id: place for memory_id, place in located.items() if place != scope_id}
@@ -224,25 +236,37 @@ async def compare_and_swap(
         MemoryNotFoundError: it is gone.
         MemoryChangedError: it changed.
     """
-    memories, revisions = get_collection(database, memory.scope_id), database[schema.REVISIONS]
+    memories = get_collection(database, memory.scope_id)
     query = {"_id": document["_id"], "revision": memory.revision}
+    before: Document | None = None
+    is_kept = False
     if revise:
         before = await memories.find_one(query, WITHOUT_VECTORS, session=session)
         if before is None:
             await _raise_conflict(database, memory, session)
-        # Before the change, so that no version can be missing; named by its number, so that doing it twice is once.
-        version = {"memory_id": document["_id"], "revision": memory.revision}
-        kept = {"$setOnInsert": {"scope_id": mapping.object_id(memory.scope_id), "document": before}}
-        await revisions.update_one(version, kept, upsert=True, session=session)
+        is_kept = await _keep_version(database, memory, before, session)
     if (await memories.replace_one(query, document, session=session)).matched_count == 0:
-        if revise:
+        if is_kept and before is not None:
             now = await memories.find_one({"_id": document["_id"]}, WITHOUT_VECTORS, session=session)
-            if now is None:  # removed at this moment: the version that was just kept goes too
-                await revisions.delete_many({"memory_id": document["_id"]}, session=session)
-            elif before is not None and _get_words(now) == _get_words(before):
-                # It got its vector at this moment: what says the same is kept under its new number, when this is tried again.
-                await revisions.delete_one(version, session=session)
+            # It was removed or moved at this moment, or got its vector: what says the same is kept under its new number, when this is
+            # tried again. Other versions are not ours to remove, nor is the one that a move took over.
+            if now is None or _get_words(now) == _get_words(before):
+                ours = {"memory_id": document["_id"], "revision": memory.revision, "moved_from": {"$exists": False}}
+                await database[schema.REVISIONS].delete_one(ours, session=session)
         await _raise_conflict(database, memory, session)
+
+
+async def _keep_version(
+    database: Database, memory: MemoryRecord, before: Mapping[str, Any], session: AsyncClientSession | None
+) -> bool:
+    """Keep the version before a change; False where it is kept already.
+
+    Before the change, so that no version can be missing; named by its number, so that doing it twice is once.
+    """
+    version = {"memory_id": mapping.object_id(memory.memory_id), "revision": memory.revision}
+    kept = {"$setOnInsert": {"scope_id": mapping.object_id(memory.scope_id), "document": before}}
+    done = await database[schema.REVISIONS].update_one(version, kept, upsert=True, session=session)
+    return done.upserted_id is not None
 
 
 def _get_words(document: Document) -> Document:

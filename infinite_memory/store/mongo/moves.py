@@ -39,6 +39,12 @@ def make_step(memory: MemoryRecord, target: ScopeId) -> Step:
     }
 
 
+def make_steps(memory: MemoryRecord, target: ScopeId, move_id: ObjectId) -> list[Step]:
+    """Return all that is to be done where there are no transactions: the last takes out what somebody removed meanwhile."""
+    step = make_step(memory, target)
+    return [step, {"do": "take_out_removed", "to": step["to"], "mark": move_id}]
+
+
 async def check_movable(
     database: Database, memory: MemoryRecord, target: ScopeId, session: AsyncClientSession | None = None
 ) -> Document:

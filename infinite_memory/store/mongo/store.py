@@ -236,7 +236,8 @@ class MongoStore(Store):
         async with self._connection.exclusive():
             async with self._connection.operation() as database:
                 await moves.check_movable(database, memory, target)
-            await put_into_place(self._connection, ObjectId(), [moves.make_step(memory, target)], polled=True)
+            move_id = ObjectId()
+            await put_into_place(self._connection, move_id, moves.make_steps(memory, target, move_id), polled=True)
 
     async def find_moved(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
         async with self._connection.operation() as database:
