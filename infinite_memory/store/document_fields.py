@@ -302,6 +302,7 @@ FIELDS: Mapping[DocumentKind, tuple[Field | ListField, ...]] = {
         ListField("scopes", is_text, _TEXT),
         Field("scope_ids", _is_ids_or_none, "a list of ObjectIds or nothing", is_optional=True),
         Field("read_only", is_bool, "true or false"),
+        Field("metrics_only", is_bool, "true or false", is_optional=True),
         Field("expires_at", or_none(is_instant), INSTANT),
     ),
     DocumentKind.META: (Field("_id", is_text, _TEXT),),
