@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import ObjectId
 
-from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, ScopeId, floor_to_millisecond
 from infinite_memory.store.base import Located
 from infinite_memory.store.mongo import change_feed as changes
@@ -22,6 +22,7 @@ from infinite_memory.store.mongo.client import Connection
 from infinite_memory.store.mongo.drivers import Document, in_transaction
 from infinite_memory.store.mongo.memory_reads import WITHOUT_VECTORS, MemoryReader, batches, get_collection
 from infinite_memory.store.mongo.merge_journal import note_removed
+from infinite_memory.store.mongo.moves import touch_open_scope
 from infinite_memory.store.mongo.scopes import Scopes
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.client_session import AsyncClientSession
 
 _FEW = 20  # documents written before others get their turn
+_PURGED = 100  # memories that go in one transaction, each with its versions
 
 
 class MemoryWriter:
@@ -49,7 +51,7 @@ class MemoryWriter:
         self._connection, self._scopes, self._reader = connection, scopes, reader
         self.polled = False
 
-    async def insert(self, memories: Sequence[MemoryRecord]) -> None:
+    async def insert(self, memories: Sequence[MemoryRecord], *, archived_too: bool = False) -> None:
         if not memories:
             return
         if len(memories) <= _FEW:
@@ -65,8 +67,13 @@ class MemoryWriter:
                 await insert_or_undo(database, by_scope)
             else:
                 await insert_together(database, by_scope)
-        # A scope that was removed at this moment took them along, or a collection without a scope holds them.
-        await self._scopes.check(set(by_scope))
+        # A scope that was removed at this moment took them along, or a collection without a scope holds them; one that was archived at
+        # this moment may be about to be removed, by somebody who did not count them.
+        try:
+            await self._scopes.check(set(by_scope), archived_too=archived_too)
+        except ScopeArchivedError:
+            await self.remove({memory.memory_id: memory.scope_id for memory in memories})
+            raise
 
     async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
         after = dataclasses.replace(memory, revision=memory.revision + 1)
@@ -88,6 +95,8 @@ class MemoryWriter:
         after = [dataclasses.replace(memory, revision=memory.revision + 1) for memory in changed]
 
         async def work(session: AsyncClientSession) -> None:
+            for scope_id in sorted({memory.scope_id for memory in new}):
+                await touch_open_scope(database, scope_id, session)
             for before, memory in zip(changed, after, strict=True):
                 await compare_and_swap(database, before, mapping.to_document(memory), session=session)
             for memory in new:
@@ -150,6 +159,49 @@ class MemoryWriter:
                 changed += await self._mark(elsewhere, live=live, change=change)
         return list(dict.fromkeys(changed))
 
+    async def purge(self, located: Located, hidden_before: dt.datetime) -> list[MemoryId]:
+        removed: list[MemoryId] = []
+        hidden = {"live": False, "deleted_at": {"$lt": hidden_before}}
+        for scope_id, every in batches(located):
+            scope_key = mapping.object_id(scope_id)
+            for start in range(0, len(every), _PURGED):
+                query = {"_id": {"$in": every[start : start + _PURGED]}, **hidden}
+                async with self._connection.operation(factor=2) as database:
+                    take = self._take_one_by_one if self.polled else self._take_in_transaction
+                    if taken := await take(database, scope_key, query):
+                        await note_removed(database, scope_key, taken)
+                        removed += [MemoryId(str(one["_id"])) for one in taken]
+        return removed
+
+    async def _take_in_transaction(
+        self, database: Database, scope_key: ObjectId, query: Mapping[str, Any]
+    ) -> list[Document]:
+        """Remove the memories that pass a query; one that is brought back at this moment stays, with all that is its own."""
+        memories, taken = database[schema.collection_name(scope_key)], list[Document]()
+
+        async def work(session: AsyncClientSession) -> None:
+            found = memories.find(query, {"_id": 1, "created_at": 1}, session=session)
+            taken[:] = [one async for one in found]
+            if keys := [one["_id"] for one in taken]:
+                await memories.delete_many({"_id": {"$in": keys}}, session=session)
+                await _remove_belongings(database, keys, session)
+
+        await in_transaction(database.client, work)
+        return taken
+
+    async def _take_one_by_one(
+        self, database: Database, scope_key: ObjectId, query: Mapping[str, Any]
+    ) -> list[Document]:
+        """As `_take_in_transaction`, where there are none: the memory goes first, for only then is it known that it goes."""
+        memories, taken = database[schema.collection_name(scope_key)], list[Document]()
+        for one in await memories.find(query, {"_id": 1, "created_at": 1}).to_list(None):
+            if (await memories.delete_one({**query, "_id": one["_id"]})).deleted_count:
+                taken.append(one)
+        if keys := [one["_id"] for one in taken]:
+            await changes.write_tombstones(database, scope_key, keys)
+            await _remove_belongings(database, keys)
+        return taken
+
     async def remove(self, located: Located) -> list[MemoryId]:
         removed: list[MemoryId] = []
         for scope_id, ids in batches(located):
@@ -175,10 +227,7 @@ class MemoryWriter:
         """
         if self.polled:
             await changes.write_tombstones(database, scope_key, keys)
-        await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}})
-        ends = [{"from_id": {"$in": keys}}, {"to_id": {"$in": keys}}]
-        await database[schema.LINKS].delete_many({"$or": ends})
-        await database[schema.USES].delete_many({"_id": {"$in": keys}})
+        await _remove_belongings(database, keys)
         gone = await database[schema.collection_name(scope_key)].delete_many({"_id": {"$in": keys}})
         # Somebody who was changing one of them may have kept a version meanwhile.
         await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}})
@@ -193,6 +242,16 @@ class MemoryWriter:
             return {}
         located = await self._reader.locate([MemoryId(str(key)) for key in keys])
         return {memory_id: place for memory_id, place in located.items() if place != scope_id}
+
+
+async def _remove_belongings(
+    database: Database, keys: Sequence[ObjectId], session: AsyncClientSession | None = None
+) -> None:
+    """Remove versions, links and counts of use of memories."""
+    await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}}, session=session)
+    ends = [{"from_id": {"$in": keys}}, {"to_id": {"$in": keys}}]
+    await database[schema.LINKS].delete_many({"$or": ends}, session=session)
+    await database[schema.USES].delete_many({"_id": {"$in": keys}}, session=session)
 
 
 async def insert_together(database: Database, by_scope: Mapping[ScopeId, list[Document]]) -> None:

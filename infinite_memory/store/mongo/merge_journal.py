@@ -72,6 +72,13 @@ async def find_merging(database: Database) -> set[str]:
     return {step["from"] for journal in journals for step in journal["steps"] if step["do"] == "pour"}
 
 
+async def is_receiving_memories(database: Database, scope_key: ObjectId) -> bool:
+    """True if memories are moved into a scope at this moment, or another scope is merged into it."""
+    ends = [{"do": "move", "to": scope_key}, {"do": "pour", "to": schema.collection_name(scope_key)}]
+    coming = {**_JOURNALS, "steps": {"$elemMatch": {"$or": ends}}}
+    return await database[schema.META].find_one(coming, {"_id": 1}) is not None
+
+
 def _pairs(removed: Sequence[Document]) -> Iterator[Mapping[str, Any]]:
     for one in removed:
         yield {"_id": one["_id"], "created_at": {"$in": one["created_at"]}}
