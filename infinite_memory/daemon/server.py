@@ -26,6 +26,7 @@ from infinite_memory.daemon.http_port import HttpPort
 from infinite_memory.daemon.process_signals import add_handler
 from infinite_memory.daemon.systemd import Supervisor
 from infinite_memory.errors import DaemonError, InfiniteMemoryError
+from infinite_memory.hooks.events import handle_event, sizes_of
 from infinite_memory.hooks.service import HookService
 from infinite_memory.logging_setup import bound_printed, open_log, reopen_log, show_crashes
 from infinite_memory.loop_watchdog import LoopWatchdog, find_watchdog, run_watched
@@ -212,7 +213,12 @@ class Daemon:
             await link.write(format_line({"ok": False}))
             return
         self.sessions.add(task)
-        await link.write(format_line(await self.hooks.answer(greeting)))
+        if "sizes" not in greeting:
+            await link.write(format_line(await self.hooks.answer(greeting)))
+        elif (sizes := sizes_of(greeting)) is not None:
+            environ, data = [await asyncio.wait_for(link.read_exactly(size), GREETING_S) for size in sizes]
+            output = await handle_event(self.hooks, self.home.path, greeting, environ, data)
+            await link.write(format_line({"ok": True}) + output)
 
     async def _describe_cluster(self) -> dict[str, Any]:
         """Answer `cluster status`; with an error where the database cannot be asked."""

@@ -19,9 +19,9 @@ from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.quotations import Quotations
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget, MemoryPage, ScopedFilter
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, MemoryNotFoundError
+from infinite_memory.errors import ChangedSinceAskedError, InfiniteMemoryError, InvalidRequestError, MemoryNotFoundError
 from infinite_memory.index.base import VectorIndex, call
-from infinite_memory.index.listing import list_ids
+from infinite_memory.index.listing import batches, list_ids
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, tag_key
 from infinite_memory.store.base import Deletion, Located, Store
@@ -68,6 +68,8 @@ class Forget:
             agreed.check_scopes(*([removed] if removed is not None else []))
         async with self._closed(removed if agreed is not None and mode is ForgetMode.HARD else None):
             located = await self._located(sidecar, target, scope, mode)
+            if removed is not None and agreed is not None and mode is ForgetMode.HARD:
+                located = await self._with_unseen(removed, located)
             texts: dict[MemoryId, str] = {}
             if target.query is not None or dry_run or agreed is not None:
                 texts, located = await self._texts(located)
@@ -98,6 +100,20 @@ class Forget:
                 await self._store.set_scope_archived(scope.scope_id, None)
                 await self._scopes.refresh()
             raise
+
+    async def _with_unseen(self, scope: Scope, located: Located) -> Located:
+        """Add memories of a scope that is closed that the index has not heard of yet, at least one where there are any.
+
+        Raises:
+            ChangedSinceAskedError: others are on the way into it.
+        """
+        contents = await self._store.list_contents(scope.scope_id)
+        if contents.is_receiving:
+            raise ChangedSinceAskedError("memories are being moved into it")
+        for ids in batches(contents.memory_ids - located.keys(), MAX_REPORTED_IDS):
+            if memories := await self._store.fetch(dict.fromkeys(ids, scope.scope_id), deleted=None):
+                return {**located, **dict.fromkeys(memories, scope.scope_id)}
+        return located
 
     async def _seen_matching(
         self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool, agreed: Agreement | None
@@ -196,10 +212,14 @@ class Forget:
             return await self._store.count_deleted(scope_ids)
         return len(await self._access.keep_allowed(await self._store.deleted_ids(scope_ids, None)))
 
-    async def purge(self, located: Located) -> list[MemoryId]:
-        """Remove memories for good, wherever they stand."""
+    async def purge(self, located: Located, hidden_before: dt.datetime) -> list[MemoryId]:
+        """Remove memories for good that were hidden before an instant; one that somebody brings back meanwhile stays."""
         self._access.visibility.check_everything()
-        return await self._forget_memories(located, ForgetMode.HARD)
+        gone = await self._store.purge(located, hidden_before)
+        async with self._index.removing({one: located[one] for one in gone}):
+            pass  # what was brought back is to stay in the index, so nothing is taken out before it is known to be gone
+        self._index.save_soon()
+        return gone
 
     async def _texts(self, located: Located) -> tuple[dict[MemoryId, str], Located]:
         """Read the texts of the first `MAX_REPORTED_IDS` memories; those of them that are gone meanwhile are left out of *located*."""
