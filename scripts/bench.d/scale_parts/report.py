@@ -88,7 +88,8 @@ def write(page: Path, sizes: Sequence[Size], scopes: Mapping[str, tuple[Cost, Co
         "What an operation costs with a thousand to a million memories, and how that grows. Written by"
         " `scripts/bench scale --report docs/performance.md`; do not edit by hand.",
         "",
-        f"Measured on {now:%Y-%m-%d} with infinite-memory {__version__}: {_processor()}, {os.cpu_count()} cores, {_memory_gib():.0f} GiB, {platform.system()}"
+        f"Measured on {now:%Y-%m-%d} with infinite-memory {__version__}: "
+        f"{_processor()}, {os.cpu_count()} cores, {_memory_gib():.0f} GiB, {platform.system()}"
         f" {'.'.join(platform.release().split('.')[:2])}, Python {platform.python_version()}, {versions}; load {os.getloadavg()[0]:.1f}.",
         "",
         "The memories are generated sentences of about 25 words; 30,000 of them are embedded, larger sizes tile those with noise (cosine"
