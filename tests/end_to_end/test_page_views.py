@@ -79,14 +79,23 @@ def test_a_file_is_looked_at_and_then_imported(
     page: Page, person: Window, memory: Client, tmp_path: Path, home: Installation
 ) -> None:
     file = tmp_path / "my notes.csv"
-    file.write_text("text,tags\nThe tent has a hole,camping\nThe stove is new,camping\n", "utf-8")
+    rows = ("The tent has a hole,camping,2024-03-02,Ada", "<img src=x onerror=alert(1)> مرحبا,\"<b>camping</b>,camping\",,", "x,,28/03/2026,")
+    file.write_text("text,tags,date,speaker\n" + "\n".join(rows) + "\n", "utf-8")
     person.open("/page/import")
     person.check_accessible()
     page.get_by_label("Or choose one").set_input_files(file)
     expect(page.get_by_text("2 memories would be added")).to_be_visible()
+    samples = page.locator(".samples li")
+    expect(samples.first).to_have_text(re.compile(r"The tent has a hole\s*2024-03-02\s*Global\s*camping\s*Ada"))
+    expect(samples.last).to_contain_text("<img src=x onerror=alert(1)> مرحبا")
+    expect(samples.last.locator(".tag").first).to_have_text("<b>camping</b>")
+    expect(samples.last).to_contain_text("no date")
+    expect(page.get_by_role("definition").filter(has_text="Global 2")).to_be_visible()
+    page.get_by_text("Each that is left out").click()
+    expect(page.get_by_role("listitem").filter(has_text="28/03/2026")).to_be_visible()
     person.check_accessible()
     assert memory.ask("search_by_tag", tag="camping")["total"] == 0
-    page.get_by_role("button", name="Import", exact=True).click()
+    page.get_by_role("button", name="Import 2 memories").click()
     expect(page.get_by_text("2 memories added")).to_be_visible()
     assert memory.ask("search_by_tag", tag="camping")["total"] == 2
     assert list((home.home / "imports").iterdir()) == []
