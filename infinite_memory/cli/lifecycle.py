@@ -186,7 +186,9 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
 
 def _print_preview(preview: Json) -> None:
     """Print what a dry run came upon: where it would go, from when it is, and the first memories."""
-    names = [f"{in_one_line(one['name'])}{' (new)' if one['is_new'] else ''} {one['added']:,}" for one in preview["scopes"]]
+    names = [
+        f"{in_one_line(one['name'])}{' (new)' if one['is_new'] else ''} {one['added']:,}" for one in preview["scopes"]
+    ]
     others = [f"others {preview['in_other_scopes']:,}"] if preview["in_other_scopes"] else []
     print(f"  into the scopes: {', '.join(names + others)}")
     if preview["earliest"]:
