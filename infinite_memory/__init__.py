@@ -3,8 +3,7 @@
 Public names are imported when first used (PEP 562), so that the thin client pays for nothing but the standard library.
 """
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # `typing` costs a hook as much as all else that it imports
 if TYPE_CHECKING:
     from infinite_memory.sdk.async_memory import AsyncMemory as AsyncMemory
     from infinite_memory.sdk.errors import ApiError as ApiError
@@ -17,7 +16,7 @@ __all__ = ["ApiError", "AsyncMemory", "Memory", "__version__"]
 _HOMES = {"ApiError": "sdk.errors", "AsyncMemory": "sdk.async_memory", "Memory": "sdk.memory"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

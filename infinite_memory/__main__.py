@@ -1,7 +1,18 @@
-"""Lets `python -m infinite_memory` stand for the command `infinite-memory`."""
+"""Where the command `infinite-memory` begins, also as `python -m infinite_memory`; hooks take a short way, for an assistant waits."""
 
 import sys
 
-from infinite_memory.cli import main
 
-sys.exit(main())
+def main() -> int:
+    """Run the command of this process's arguments; returns its exit code."""
+    if sys.argv[1:2] == ["hook"] and sys.argv[2:3] not in (["--help"], ["-h"]):
+        from infinite_memory.hooks.run import main as run_hook
+
+        return run_hook()
+    from infinite_memory.cli import main as run_command
+
+    return run_command()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

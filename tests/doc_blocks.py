@@ -28,7 +28,7 @@ from tests.doc_matching import Names, differences, is_text_alike
 from tests.processes import PATIENCE_S, ROOT, Client, Installation
 
 RUN = frozenset({"console", "json", "python", "sh", "cron", "toml"})
-SHOWN_ONLY = frozenset({"", "text", "mermaid", "diff", "ini", "yaml", "http", "markdown", "cron-example"})
+SHOWN_ONLY = frozenset({"text", "mermaid", "diff", "ini", "yaml", "http", "markdown", "cron-example"})
 SHOWN_PORT = "8765"
 """The port of HTTP in the documents; a test takes one that is free."""
 PATIENT = {"INFINITE_MEMORY_MONGODB__TIMEOUT_S": "60"}

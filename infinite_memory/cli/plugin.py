@@ -49,11 +49,14 @@ def claude_folder(environ: Mapping[str, str], user: Path) -> Path:
     return Path(environ["CLAUDE_CONFIG_DIR"]) if environ.get("CLAUDE_CONFIG_DIR") else user / ".claude"
 
 
-def render_plugin(command: str, arguments: Sequence[str], server: Json, home: str | None) -> dict[str, str]:
+def render_plugin(
+    command: str, arguments: Sequence[str], hook_command: Sequence[str], server: Json, home: str | None
+) -> dict[str, str]:
     """Return the plugin's files by their path in its folder.
 
     Args:
         command: What starts this installation, with *arguments* in front of a command's own.
+        hook_command: What starts a hook, in front of ``hook EVENT``.
         server: The entry of the MCP server.
         home: The home of the memory where the user named one; hooks and commands are told of it.
     """
@@ -62,7 +65,7 @@ def render_plugin(command: str, arguments: Sequence[str], server: Json, home: st
     hooks = json.loads(files["hooks/hooks.json"])
     for groups in hooks["hooks"].values():
         for hook in (one for group in groups for one in group["hooks"]):
-            hook["command"], hook["args"] = command, [*arguments, *hook["args"], *named]
+            hook["command"], hook["args"] = hook_command[0], [*hook_command[1:], *hook["args"], *named]
     files["hooks/hooks.json"] = _written(hooks)
     files[SERVERS] = _written({"mcpServers": {NAME: server}})
     whole = shlex.join([command, *arguments, "capture"])

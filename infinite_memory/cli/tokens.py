@@ -34,6 +34,9 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         "--scope", action="append", dest="scopes_bound", metavar="NAME", help="bind it to a scope; may be repeated"
     )
     create.add_argument("--read-only", action="store_true", help="it changes nothing")
+    create.add_argument(
+        "--metrics", action="store_true", help="it reads /metrics and nothing else: no memory, no other address"
+    )
     create.add_argument("--expires", metavar="WHEN", help="12h, 30d, 4w, a date or an instant; default: never")
     actions.add_parser("list", parents=[shared], help="every token, without its secret")
     rotate = actions.add_parser(
@@ -55,6 +58,12 @@ def run(options: argparse.Namespace) -> int:
     if options.what == "create" and options.users and options.scopes_bound:
         print(
             "infinite-memory tokens create: --user and --scope: a token is bound to users or to scopes; make two",
+            file=sys.stderr,
+        )
+        return 2
+    if options.what == "create" and options.metrics and (options.users or options.scopes_bound):
+        print(
+            "infinite-memory tokens create: --metrics: such a token is bound to no users or scopes; make two",
             file=sys.stderr,
         )
         return 2
@@ -101,6 +110,7 @@ def _fields(options: argparse.Namespace) -> Json:
             "users": options.users,
             "scopes": options.scopes_bound,
             "read_only": options.read_only,
+            "metrics_only": options.metrics,
             "expires": options.expires,
         }
     return {"token_id": options.token_id} if options.what in ("revoke", "rotate") else {}
@@ -110,7 +120,10 @@ def _about(one: Json) -> str:
     bound = [f"user {name}" for name in one["users"]] + [f"scope {name}" for name in one["scopes"]]
     if one["missing_scopes"]:
         bound.append(f"{one['missing_scopes']} that are gone" if one["scopes"] else "scopes that are gone")
-    parts = ["; ".join(bound) or "everything", *(["only reads"] if one["read_only"] else [])]
+    if one["metrics_only"]:
+        parts = ["the metrics alone"]
+    else:
+        parts = ["; ".join(bound) or "everything", *(["only reads"] if one["read_only"] else [])]
     if one["expires_at"]:
         parts.append(f"{'expired' if one.get('expired') else 'until'} {one['expires_at']}")
     return in_one_line(", ".join(parts))

@@ -49,6 +49,17 @@ class Connection:
         """Give the next bytes, b"" at the end."""
         return await self._reader.read(65536)
 
+    async def read_exactly(self, count: int) -> bytes:
+        """Give the next *count* bytes.
+
+        Raises:
+            ConnectionError: the client left before.
+        """
+        try:
+            return await self._reader.readexactly(count)
+        except asyncio.IncompleteReadError:
+            raise ConnectionError("the client left") from None
+
     async def write(self, data: bytes) -> None:
         """Hand *data* on; waits while the client does not read, so that nothing piles up."""
         await self._sink.write(data)

@@ -31,6 +31,9 @@ _PREFIX = "INFINITE_MEMORY_"
 _PYTHON_VARIABLES = frozenset({"PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS", "PYTHONBREAKPOINT"})
 """Of who starts the daemon; what they name is for that program."""
 
+_SYSTEMD_VARIABLES = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})
+"""Of a service that starts the daemon by chance; the daemon would speak for that service."""
+
 START_S = 40.0  # a daemon that is going may take half a minute to finish
 STARTER_S = 10.0  # how long a client waits for another that is starting the daemon
 GREETING_S = 30.0
@@ -169,7 +172,8 @@ def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
 
 def _daemon_environ(home: Path) -> Json:
     """Return the daemon's environment: it imports this package and what is installed, nothing from beside whoever starts it."""
-    environ = {name: value for name, value in os.environ.items() if name not in _PYTHON_VARIABLES}
+    left_out = {*_PYTHON_VARIABLES, *_SYSTEMD_VARIABLES}
+    environ = {name: value for name, value in os.environ.items() if name not in left_out}
     root = Path(__file__).resolve().parents[2]  # where the package lies
     if root.name not in ("site-packages", "dist-packages"):  # a checkout, or a folder that a program brought with it
         environ["PYTHONPATH"] = str(root)

@@ -24,7 +24,9 @@ from infinite_memory.daemon.admission import BUFFER_BYTES, Admission, quieten_ac
 from infinite_memory.daemon.client_sessions import ClientSessions, Connection, ProgressLines
 from infinite_memory.daemon.http_port import HttpPort
 from infinite_memory.daemon.process_signals import add_handler
+from infinite_memory.daemon.systemd import Supervisor
 from infinite_memory.errors import DaemonError, InfiniteMemoryError
+from infinite_memory.hooks.events import handle_event, sizes_of
 from infinite_memory.hooks.service import HookService
 from infinite_memory.logging_setup import bound_printed, open_log, reopen_log, show_crashes
 from infinite_memory.loop_watchdog import LoopWatchdog, find_watchdog, run_watched
@@ -55,6 +57,7 @@ class Daemon:
     config: Config
     home: Home
     record: dict[str, Any]
+    supervisor: Supervisor
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     sessions: set[asyncio.Task[None]] = field(default_factory=set)
     started_at: float = field(default_factory=time.monotonic)
@@ -83,7 +86,9 @@ class Daemon:
         log.info("the daemon listens", extra={"event": "daemon_listens"})
         self.http.open()
         self.hooks.start()
+        self.supervisor.report_ready()
         await self._wait_for_end()
+        self.supervisor.report_stopping()
         await asyncio.sleep(
             2 * IN_FLIGHT_S
         )  # idle sessions have ended then: what their clients ask next is for the next daemon
@@ -208,7 +213,12 @@ class Daemon:
             await link.write(format_line({"ok": False}))
             return
         self.sessions.add(task)
-        await link.write(format_line(await self.hooks.answer(greeting)))
+        if "sizes" not in greeting:
+            await link.write(format_line(await self.hooks.answer(greeting)))
+        elif (sizes := sizes_of(greeting)) is not None:
+            environ, data = [await asyncio.wait_for(link.read_exactly(size), GREETING_S) for size in sizes]
+            output = await handle_event(self.hooks, self.home.path, greeting, environ, data)
+            await link.write(format_line({"ok": True}) + output)
 
     async def _describe_cluster(self) -> dict[str, Any]:
         """Answer `cluster status`; with an error where the database cannot be asked."""
@@ -299,8 +309,8 @@ def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
 
 
 async def _run(config: Config, home: Home, listening: socket.socket, record: dict[str, Any]) -> int:
-    async with Application(config, home) as app:
-        await Daemon(app, config, home, record).serve(listening)
+    async with Supervisor(os.environ) as supervisor, Application(config, home) as app:
+        await Daemon(app, config, home, record, supervisor).serve(listening)
     return 0
 
 

@@ -16,17 +16,19 @@ from collections.abc import AsyncIterator, Sequence
 from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.agreement import Agreement
+from infinite_memory.engine.doubles import find_doubles
 from infinite_memory.engine.quotations import Quotations
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget, MemoryPage, ScopedFilter
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, MemoryNotFoundError
+from infinite_memory.errors import ChangedSinceAskedError, InfiniteMemoryError, InvalidRequestError, MemoryNotFoundError
 from infinite_memory.index.base import VectorIndex, call
-from infinite_memory.index.listing import list_ids
+from infinite_memory.index.listing import batches, list_ids
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, tag_key
 from infinite_memory.store.base import Deletion, Located, Store
 from infinite_memory.store.scope_cache import ScopeCache, check_name, is_global
 
+UNCHANGED = "nothing was changed (dry_run)"
 MAX_REPORTED_IDS = 1000  # a scope of a million is not answered with a million ids, nor read to be counted
 
 
@@ -68,15 +70,21 @@ class Forget:
             agreed.check_scopes(*([removed] if removed is not None else []))
         async with self._closed(removed if agreed is not None and mode is ForgetMode.HARD else None):
             located = await self._located(sidecar, target, scope, mode)
+            doubles: Located = {}
+            if removed is None and mode is ForgetMode.HARD:
+                doubles = await find_doubles(self._access, self._store, located)
+                located = {**located, **doubles}
+            elif removed is not None and agreed is not None and mode is ForgetMode.HARD:
+                located = await self._with_unseen(removed, located)
             texts: dict[MemoryId, str] = {}
             if target.query is not None or dry_run or agreed is not None:
                 texts, located = await self._texts(located)
             if dry_run:
-                return ForgetResult(tuple(located), texts, removed, "nothing was changed (dry_run)")
+                return ForgetResult(tuple(located), texts, removed, UNCHANGED, frozenset(doubles))
             if agreed is not None:
                 await agreed.check_memories(located, texts)
             if removed is None:
-                return await self._forget_located(located, texts, mode)
+                return await self._forget_located(located, texts, mode, doubles)
             with self._quotations.under_way():
                 quoting = await self._quotations.remove_of_scope(removed.scope_id, hard=mode is ForgetMode.HARD)
                 await self._forget_scope(removed, mode)
@@ -98,6 +106,20 @@ class Forget:
                 await self._store.set_scope_archived(scope.scope_id, None)
                 await self._scopes.refresh()
             raise
+
+    async def _with_unseen(self, scope: Scope, located: Located) -> Located:
+        """Add memories of a scope that is closed that the index has not heard of yet, at least one where there are any.
+
+        Raises:
+            ChangedSinceAskedError: others are on the way into it.
+        """
+        contents = await self._store.list_contents(scope.scope_id)
+        if contents.is_receiving:
+            raise ChangedSinceAskedError("memories are being moved into it")
+        for ids in batches(contents.memory_ids - located.keys(), MAX_REPORTED_IDS):
+            if memories := await self._store.fetch(dict.fromkeys(ids, scope.scope_id), deleted=None):
+                return {**located, **dict.fromkeys(memories, scope.scope_id)}
+        return located
 
     async def _seen_matching(
         self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool, agreed: Agreement | None
@@ -121,14 +143,18 @@ class Forget:
             names = self._access.scope_names() if target.scope is None else (target.scope,)
             for named in await self._access.existing_scopes(names):
                 located = {**located, **await self._located(sidecar, target, named, mode)}
+        doubles: Located = {}
+        if mode is ForgetMode.HARD:
+            doubles = await find_doubles(self._access, self._store, located)
+            located = {**located, **doubles}
         texts: dict[MemoryId, str] = {}
         if dry_run or target.query is not None or agreed is not None:
             texts, located = await self._texts(located)
         if dry_run:
-            return ForgetResult(tuple(located), texts, None, "nothing was changed (dry_run)")
+            return ForgetResult(tuple(located), texts, None, UNCHANGED, frozenset(doubles))
         if agreed is not None:
             await agreed.check_memories(located, texts)
-        return await self._forget_located(located, texts, mode)
+        return await self._forget_located(located, texts, mode, doubles)
 
     async def _seen_one(self, target: ForgetTarget, mode: ForgetMode) -> Located:
         """Find the memory that *target* names by its id, where the target's other parts fit it."""
@@ -142,11 +168,12 @@ class Forget:
             return {}
         return located if target.tag is None or tag_key(target.tag) in memory.tag_keys else {}
 
-    async def _forget_located(self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode) -> ForgetResult:
+    async def _forget_located(
+        self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode, doubles: Located
+    ) -> ForgetResult:
         gone = await self._forget_with_quotations(located, mode)
-        return ForgetResult(
-            tuple(gone), texts, None, None if gone else "nothing matches the target; nothing was changed"
-        )
+        note = None if gone else "nothing matches the target; nothing was changed"
+        return ForgetResult(tuple(gone), texts, None, note, doubles.keys() & set(gone))
 
     async def one(self, memory_id: MemoryId, scope: str) -> None:
         """Hide one memory of a scope; one that is hidden already stays so.
@@ -196,10 +223,14 @@ class Forget:
             return await self._store.count_deleted(scope_ids)
         return len(await self._access.keep_allowed(await self._store.deleted_ids(scope_ids, None)))
 
-    async def purge(self, located: Located) -> list[MemoryId]:
-        """Remove memories for good, wherever they stand."""
+    async def purge(self, located: Located, hidden_before: dt.datetime) -> list[MemoryId]:
+        """Remove memories for good that were hidden before an instant; one that somebody brings back meanwhile stays."""
         self._access.visibility.check_everything()
-        return await self._forget_memories(located, ForgetMode.HARD)
+        async with self._index.removing(located) as spared:
+            gone = await self._store.purge(located, hidden_before)
+            spared.update(located.keys() - set(gone))
+        self._index.save_soon()
+        return gone
 
     async def _texts(self, located: Located) -> tuple[dict[MemoryId, str], Located]:
         """Read the texts of the first `MAX_REPORTED_IDS` memories; those of them that are gone meanwhile are left out of *located*."""

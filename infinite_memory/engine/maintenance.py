@@ -96,18 +96,19 @@ class Maintenance:
         return [await self._compact_sidecar(dry_run=dry_run), await self._compact_database(dry_run=dry_run)]
 
     async def _purge_expired(self, *, dry_run: bool, agreed: Agreement | None) -> Done:
-        keep = dt.timedelta(days=self._settings.purge_deleted_days)
+        before = self._clock() - dt.timedelta(days=self._settings.purge_deleted_days)
         await self._index.sidecar()
-        expired = await self._store.deleted_ids(None, self._clock() - keep, pruned=False)
+        expired = await self._store.deleted_ids(None, before, pruned=False)
         if (days := self._settings.purge_pruned_days) is not None:
-            before = self._clock() - dt.timedelta(days=days)
-            expired |= await self._store.deleted_ids(None, before, pruned=True)
+            pruned_before = self._clock() - dt.timedelta(days=days)
+            expired |= await self._store.deleted_ids(None, pruned_before, pruned=True)
+            before = max(before, pruned_before)
         if dry_run:
             report = f"would_purge_{len(expired)}_expired_deletions"
             return Done(Operation.PURGE_DELETED, len(expired), report, groups=(frozenset(expired),))
         if agreed is not None:
             expired = agreed.limit(Operation.PURGE_DELETED.value, expired)
-        gone = await self._forget.purge(expired)
+        gone = await self._forget.purge(expired, before)
         return Done(Operation.PURGE_DELETED, len(gone), f"purged_{len(gone)}_expired_deletions")
 
     async def _compact_sidecar(self, *, dry_run: bool) -> Done:

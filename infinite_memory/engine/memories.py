@@ -36,7 +36,8 @@ from infinite_memory.index.base import call
 from infinite_memory.index.embedding_backlog import embedded_text
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, TimeRange
-from infinite_memory.store.base import RevisionPage, Store, Use
+from infinite_memory.store.base import RevisionPage, Store
+from infinite_memory.store.belongings import Use
 from infinite_memory.store.scope_cache import ScopeCache
 
 # What is wrong with one memory, not with the store.

@@ -1,4 +1,4 @@
-"""`infinite-memory hook EVENT`: what an assistant's hook runs. Standard library only, no shell; exit code 0 whatever happens.
+"""What a hook does itself where `run` could not leave it to the daemon. Standard library only, no shell; exit code 0 whatever happens.
 
 An event that ends something (Stop, SubagentStop, PreCompact, SessionEnd) goes to the spool, on the disk, before anything else;
 then the daemon is told, and started in the background where there is none. An event that begins something (SessionStart,
@@ -14,7 +14,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,26 +21,32 @@ from typing import Any
 from infinite_memory import __version__
 from infinite_memory.daemon.ipc import PROTOCOL, connect
 from infinite_memory.errors import InfiniteMemoryError
-from infinite_memory.hooks.clients import CAPTURING, EVENTS, make_envelope, read_event
+from infinite_memory.hooks.clients import CAPTURING, EVENTS, make_envelope, make_message
 from infinite_memory.hooks.control import OFF, PAUSED, read_control
-from infinite_memory.hooks.files import CARRIED, CLAUDE_CODE, CLIENTS, last_events, record_event, spool
+from infinite_memory.hooks.files import CLAUDE_CODE, CLIENTS, notice_of_failures, record_event, spool
+from infinite_memory.hooks.run import ANSWER_S, DEADLINE_S, INPUT_BYTES, options_of
 from infinite_memory.paths import HOME_VARIABLE, check_home, find_home
 
 Json = dict[str, Any]
 
-DEADLINE_S = 1.2  # Claude Code gives SessionEnd 1.5 s in all
-ANSWER_S = 0.8  # how long an answer of the daemon is waited for
-INPUT_BYTES = 16 << 20
-PROMPT_CHARS = 2000  # of a prompt are enough to search by
-DAY_S = 86_400.0
+LATE = f"the daemon did not answer within {ANSWER_S:g} s"
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Handle one event; always 0."""
-    _end_in_time()
+def run(
+    arguments: Sequence[str], data: bytes | None = None, *, is_late: bool = False, deadline_s: float = DEADLINE_S
+) -> int:
+    """Handle one event; always 0.
+
+    Args:
+        arguments: The event, and options.
+        data: What came on standard input, where it was read.
+        is_late: A daemon took the event and did not answer in time: it is asked nothing more.
+        deadline_s: When this process ends, in seconds, whatever it waits for.
+    """
+    _end_in_time(deadline_s)
     home, event, client = None, "unknown", CLAUDE_CODE
     try:
-        options = _options(arguments[1:])
+        options = options_of(arguments[1:])
         if "--home" in options:
             os.environ[HOME_VARIABLE] = options["--home"]
         if options.get("--client") in CLIENTS:
@@ -51,10 +56,10 @@ def run(arguments: Sequence[str]) -> int:
         home = named
         if read_control(home).state == OFF:
             return 0
-        event = arguments[0] if arguments and arguments[0] in EVENTS[client] else "unknown"
-        if event == "unknown":
-            raise ValueError("the event has no name that is known")
-        output = _handle(home, client, event, _read_input())
+        name = arguments[0] if arguments else ""
+        event = name if name in EVENTS[client] else "unknown"
+        message = make_message(client, name, _read_input() if data is None else data, os.environ)
+        output = _handle(home, client, name, message, is_late=is_late)
         record_event(home, client, event)
         if output:
             os.write(1, json.dumps(output).encode("ascii") + b"\n")
@@ -73,96 +78,60 @@ def _stop_timer() -> None:
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
 
-def _end_in_time() -> None:
-    """End this process after `DEADLINE_S`, whatever it waits for: by a timer of the system, on Windows by a thread."""
+def _end_in_time(deadline_s: float) -> None:
+    """End this process after a time, whatever it waits for: by a timer of the system, on Windows by a thread."""
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-        signal.setitimer(signal.ITIMER_REAL, DEADLINE_S)
+        signal.setitimer(signal.ITIMER_REAL, deadline_s)
         return
     import threading
 
-    timer = threading.Timer(DEADLINE_S, os._exit, (0,))
+    timer = threading.Timer(deadline_s, os._exit, (0,))
     timer.daemon = True
     timer.start()
 
 
-def _options(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the values of ``--home`` and ``--client``, written as one argument with ``=`` or as two."""
-    options: dict[str, str] = {}
-    rest = iter(arguments)
-    for argument in rest:
-        name, equals, value = argument.partition("=")
-        if name in ("--home", "--client") and (given := value if equals else next(rest, None)) is not None:
-            options[name] = given
-    return options
-
-
-def _read_input() -> Json:
-    """Return the event's fields.
+def _read_input() -> bytes:
+    """Return what the client wrote, and no more than tells that it is too large.
 
     Raises:
-        ValueError: they are no JSON object.
+        ValueError: nobody writes anything.
     """
     if os.isatty(0):
         raise ValueError("an event is read from standard input, and this is a terminal")
     with os.fdopen(os.dup(0), "rb") as source:
-        data = source.read(INPUT_BYTES + 1)
-    if len(data) > INPUT_BYTES:
-        raise ValueError("the event is too large")
-    try:
-        value = json.loads(data)
-    except RecursionError:
-        raise ValueError("the event is nested too deeply") from None
-    if not isinstance(value, dict):
-        raise ValueError("the event is no object")
-    return value
+        return source.read(INPUT_BYTES + 1)
 
 
-def _handle(home: Path, client: str, name: str, fields: Json) -> Json | None:
+def _handle(home: Path, client: str, name: str, message: Json, *, is_late: bool) -> Json | None:
     """Return the envelope to print; None for none."""
-    event = EVENTS[client][name]
-    message: Json = {"event": event, "client": client, "at": time.time(), "environ": _settings()}
-    message |= read_event(client, name, fields)
-    if event in CAPTURING:
+    if message["event"] in CAPTURING:
         if "said" in message and read_control(home).state == PAUSED:
             return None  # what is said during a pause is not even written to the spool
         try:
             spool(home, message)
         except OSError:
             # A full disk, say: the daemon may still read the transcript now, and the next event reads it anyway.
-            _send(home, message | {"what": "capture"})
+            _send(home, message | {"what": "capture"}, is_late=is_late)
             raise
-        answer = _send(home, {"what": "drain"})
+        answer = _send(home, {"what": "drain"}, is_late=is_late)
         if answer is None or answer.get("ok") is False:
             _start_daemon()
         return None
-    if "prompt" in message:
-        message["prompt"] = message["prompt"][:PROMPT_CHARS]
-    answer = _send(home, message | {"what": "recall"})
+    answer = _send(home, message | {"what": "recall"}, is_late=is_late)
     if answer is None or answer.get("ok") is False:
         _start_daemon()
     elif answer.get("late"):
-        raise TimeoutError(f"the daemon did not answer within {ANSWER_S:g} s")
+        raise TimeoutError(LATE)
     context = (answer or {}).get("context")
-    notice = _notice(home) if event == "SessionStart" else ""
+    notice = notice_of_failures(home) if message["event"] == "SessionStart" else ""
     return make_envelope(client, name, context if isinstance(context, str) else "", notice)
 
 
-def _notice(home: Path) -> str:
-    """Return one line for the user when hooks fail for a day; "" otherwise."""
-    since = [float(one["failing_since"]) for one in last_events(home) if one.get("failing_since")]
-    if not since or time.time() - min(since) <= DAY_S:
-        return ""
-    return "infinite-memory: hooks have failed for more than a day; see `infinite-memory doctor`"
-
-
-def _settings() -> dict[str, str]:
-    """Return the variables of this client that say what is captured and recalled."""
-    return {name: value for name, value in os.environ.items() if name.startswith(CARRIED)}
-
-
-def _send(home: Path, message: Json) -> Json | None:
+def _send(home: Path, message: Json, *, is_late: bool) -> Json | None:
     """Hand a message to the daemon and return its answer, one with ``late`` where none came in time; None where no daemon took it."""
+    if is_late:
+        return {"late": True}
     try:
         link = connect(home, ANSWER_S)
     except InfiniteMemoryError:

@@ -8,11 +8,13 @@ context at a session's start alone: what it documents for a prompt is whether it
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from infinite_memory.hooks.files import CLAUDE_CODE, CODEX, CURSOR, GEMINI
+from infinite_memory.hooks.run import CARRIED, INPUT_BYTES
 
 Json = dict[str, Any]
 
@@ -35,9 +37,44 @@ EVENTS: Mapping[str, Mapping[str, str]] = {
 
 FIELDS = ("session_id", "transcript_path", "cwd", "source", "trigger", "reason")
 FIELD_CHARS = 4096  # of a path or an id
+PROMPT_CHARS = 2000  # of a prompt are enough to search by
 SAID_CHARS = 110_000  # of a text that the event itself holds; more than is stored of one (`capture`)
 _ADDED, _ADDED_ENDS = "<hook_context>", "</hook_context>"
 _SAID_IN_CURSOR = {"beforeSubmitPrompt": ("user", "prompt"), "afterAgentResponse": ("assistant", "text")}
+
+
+def make_message(client: str, name: str, data: bytes, environ: Mapping[str, str]) -> Json:
+    """Return what a hook's event says, as it is kept in the spool: `event` is our name of it, `at` the instant, `environ` what is carried.
+
+    Args:
+        client: The assistant.
+        name: What it calls the event.
+        data: What it wrote to standard input.
+        environ: Its environment.
+
+    Raises:
+        ValueError: the event has no known name, is too large, no JSON object, or names no session.
+    """
+    if name not in EVENTS[client]:
+        raise ValueError("the event has no name that is known")
+    own = {name: value for name, value in environ.items() if name.startswith(CARRIED)}
+    message: Json = {"event": EVENTS[client][name], "client": client, "at": time.time(), "environ": own}
+    message |= read_event(client, name, _parse(data))
+    if "prompt" in message:
+        message["prompt"] = message["prompt"][:PROMPT_CHARS]
+    return message
+
+
+def _parse(data: bytes) -> Json:
+    if len(data) > INPUT_BYTES:
+        raise ValueError("the event is too large")
+    try:
+        value = json.loads(data)
+    except RecursionError:
+        raise ValueError("the event is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError("the event is no object")
+    return value
 
 
 def read_event(client: str, name: str, fields: Json) -> Json:

@@ -20,12 +20,10 @@ Json = dict[str, Any]
 
 MAX_BYTES = 4 << 20  # of a file of ours; a larger one is not read
 
-CARRIED = ("INFINITE_MEMORY_CAPTURE__", "INFINITE_MEMORY_HOOKS__")
-"""How the variables begin that a client's events carry: they count for that client alone, not for the daemon it may start."""
-
 CLIENTS = (CLAUDE_CODE, CODEX, CURSOR, GEMINI) = "claude-code", "codex", "cursor", "gemini"
 """The assistants whose hooks are understood; a memory's source is the one that it was captured from."""
 
+DAY_S = 86_400.0
 MALFORMED = ".malformed"  # ends the name of an event that was set aside
 
 _counter = 0
@@ -137,6 +135,14 @@ def last_events(home: Path) -> list[Json]:
     except OSError:
         return []
     return [value for path in paths if (value := read_json(path)) is not None and _is_event(value)]
+
+
+def notice_of_failures(home: Path) -> str:
+    """Return one line for the user where hooks fail for a day; "" otherwise."""
+    since = [float(one["failing_since"]) for one in last_events(home) if one.get("failing_since")]
+    if not since or time.time() - min(since) <= DAY_S:
+        return ""
+    return "infinite-memory: hooks have failed for more than a day; see `infinite-memory doctor`"
 
 
 def _is_event(value: Json) -> bool:

@@ -17,14 +17,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.config import Config, load_config
 from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
 from infinite_memory.hooks.capture import Capture
 from infinite_memory.hooks.control import OFF, read_control
 from infinite_memory.hooks.digests import CHECK_ALL_S, Digests, is_quiet, purged_before
+from infinite_memory.hooks.event_settings import EventSettings, carried_by
 from infinite_memory.hooks.files import (
-    CARRIED,
     CLAUDE_CODE,
     CLIENTS,
     CURSOR,
@@ -57,7 +56,8 @@ class HookService:
     """Captures and recalls for the sessions of one home. Used from one event loop."""
 
     def __init__(self, engine: Callable[[], Awaitable[Engine]], home: Path, config_file: Path) -> None:
-        self._engine, self._home, self._config_file = engine, home, config_file
+        self._engine, self._home = engine, home
+        self._settings = EventSettings(config_file)
         self._sessions = Sessions(home)
         self._capture = Capture(self._sessions)
         self._draining: asyncio.Task[None] | None = None
@@ -121,7 +121,7 @@ class HookService:
 
     async def _recall(self, message: Mapping[str, Any]) -> str:
         event, session_id, cwd = (str(message.get(name) or "") for name in ("event", "session_id", "cwd"))
-        config = await asyncio.to_thread(self._config, message)
+        config = await asyncio.to_thread(self._settings.read, message)
         project = await asyncio.to_thread(find_project, cwd) if os.path.isabs(cwd) else None  # noqa: PTH117
         if project is None or not project.recalls or read_control(self._home).state == OFF:
             return ""
@@ -231,7 +231,7 @@ class HookService:
             raise ValueError("the event names no session, transcript or folder")
         is_told = _client(event) == CURSOR  # what was said is told by the event, and by no transcript
         transcript = "" if is_told else str(Path(transcript).expanduser())
-        environ = _own_settings(event)
+        environ = carried_by(event)
         reading = await asyncio.to_thread(self._sessions.find_reading, session_id, transcript)
         if event.get("what") == "recall" and (reading is None or reading.environ == environ):
             return False
@@ -266,7 +266,9 @@ class HookService:
         client = CLAUDE_CODE if reading is None else reading.client
         try:
             project: Project = await asyncio.to_thread(find_project, cwd if reading is None else reading.cwd)
-            config = await asyncio.to_thread(self._config, {"environ": {} if reading is None else reading.environ})
+            config = await asyncio.to_thread(
+                self._settings.read, {"environ": {} if reading is None else reading.environ}
+            )
             remakes = project.captures and config.capture.enabled and config.capture.digests
             if reading is not None and not remakes:
                 reading.digested = reading.offset  # there is nothing to make of what was read so far
@@ -326,7 +328,7 @@ class HookService:
     ) -> None:
         """Store what was said up to an instant, or what an event tells (*said*)."""
         project: Project = await asyncio.to_thread(find_project, reading.cwd)
-        configs = [await asyncio.to_thread(self._config, {"environ": one}) for one in settings]
+        configs = [await asyncio.to_thread(self._settings.read, {"environ": one}) for one in settings]
         stores = project.captures and all(config.capture.enabled for config in configs)
         control, engine = read_control(self._home), await self._engine()
         if stores:
@@ -335,25 +337,6 @@ class HookService:
             await self._capture.capture_said(engine, said, reading, project, control, stores=stores)
             return
         await self._capture.capture(engine, reading, project, control, stores=stores, until=until)
-
-    def _config(self, event: Mapping[str, Any]) -> Config:
-        """Return the settings as they are now, with what the client's environment says of capture and recall.
-
-        What the environment of the daemon says of them is the word of whichever client started it, and counts for nobody else.
-
-        Raises:
-            ConfigError: one of them is wrong; nothing is captured then.
-        """
-        environ = {name: value for name, value in os.environ.items() if not name.startswith(CARRIED)}
-        return load_config(self._config_file, environ | _own_settings(event))
-
-
-def _own_settings(event: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables that an event carries."""
-    named = event.get("environ")
-    if not isinstance(named, dict):
-        return {}
-    return {str(name): str(value) for name, value in named.items() if str(name).startswith(CARRIED)}
 
 
 def _client(event: Mapping[str, Any]) -> str:

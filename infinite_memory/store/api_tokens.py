@@ -18,7 +18,9 @@ class TokenRecord:
     """One token as it is kept. ``secret_hash`` is the SHA-256 of the whole token, in hexadecimal.
 
     ``users`` and ``scope_ids`` are what it is bound to; no users and None mean everything. A scope is meant by its id, whatever it is
-    called now; of one that is gone nothing is seen, and an empty tuple opens nothing. ``expires_at`` None is never.
+    called now; of one that is gone nothing is seen, and an empty tuple opens nothing. ``metrics_only`` opens the metrics and nothing
+    else; such a token is bound to no scope, so that a program that does not know the field lets it see nothing. ``expires_at`` None is
+    never.
     """
 
     token_id: str
@@ -28,6 +30,7 @@ class TokenRecord:
     users: tuple[str, ...] = ()
     scope_ids: tuple[ScopeId, ...] | None = None
     read_only: bool = False
+    metrics_only: bool = False
     expires_at: dt.datetime | None = None
 
 

@@ -13,8 +13,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from infinite_memory.models import Embedding, IndexBatch, Link, MemoryId, MemoryRecord, Scope, ScopeId
+from infinite_memory.models import Embedding, IndexBatch, MemoryId, MemoryRecord, Scope, ScopeId
 from infinite_memory.store.api_tokens import ApiTokens
+from infinite_memory.store.belongings import Links, Uses
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.facts import Facts
 from infinite_memory.store.members import Members
@@ -107,34 +108,20 @@ class StoreCompaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """How often a memory was an answer, and when last."""
+class ScopeContents:
+    """The memories of a scope, those too that cannot be read; and whether others are being moved into it without a transaction."""
 
-    count: int
-    used_at: dt.datetime
-
-
-class Uses(Protocol):
-    """Counts by memory. They are worth little, so a few may be lost when a process dies."""
-
-    async def add(self, counts: Mapping[MemoryId, tuple[ScopeId, int]], used_at: dt.datetime) -> None:
-        """Count that memories were used so many times more, the last time at *used_at*."""
-
-    async def of_scope(self, scope_id: ScopeId) -> dict[MemoryId, int]:
-        """Give the counts of a scope's memories; those never used are left out."""
-
-    async def find(self, memory_id: MemoryId) -> Use | None:
-        """Return the use of one memory; None where it never was an answer."""
+    memory_ids: frozenset[MemoryId]
+    is_receiving: bool
 
 
-class Links(Protocol):
-    """Relations between memories, which go with the memories. The names of relations are matched letter for letter."""
+@dataclass(frozen=True, slots=True)
+class HiddenDoubles:
+    """Hidden memories that were ``merged`` into some, and some ``alike``: of the hash of one of ``originals``, merged or not."""
 
-    async def put(self, link: Link, scope_id: ScopeId) -> bool:
-        """Add *link*, which begins in a memory of *scope_id*; tells whether it is new. Repeating it changes nothing."""
-
-    async def of(self, memory_ids: Collection[MemoryId]) -> list[Link]:
-        """List the links that begin or end at one of the memories, oldest first."""
+    merged: Located
+    alike: Located
+    originals: Located
 
 
 class Store(Protocol):
@@ -240,8 +227,14 @@ class Store(Protocol):
     def new_id(self) -> MemoryId:
         """Make an id that is new and larger than those made before by this process; asks nobody."""
 
-    async def insert(self, memories: Sequence[MemoryRecord]) -> None:
-        """Add memories with ids that are new. All or none when they are more than one (one transaction where there are any)."""
+    async def insert(self, memories: Sequence[MemoryRecord], *, archived_too: bool = False) -> None:
+        """Add memories with ids that are new. All or none when they are more than one (one transaction where there are any).
+
+        Raises:
+            AlreadyExistsError: one has an id that is there.
+            ScopeNotFoundError: a scope is gone.
+            ScopeArchivedError: a scope is archived, also at this moment; not with *archived_too*.
+        """
 
     async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
         """Write *memory* over the stored one of the same id if that still has ``memory.revision``; the revision rises by one.
@@ -281,6 +274,7 @@ class Store(Protocol):
         Raises:
             MemoryNotFoundError, MemoryChangedError: as in `replace`.
             ScopeNotFoundError: *target* is gone.
+            ScopeArchivedError: *target* is archived, also at this moment.
         """
 
     async def find_moved(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
@@ -305,8 +299,19 @@ class Store(Protocol):
     async def locate(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
         """Find the scope of memories, live or soft-deleted, by looking into every scope's collection; slow with many scopes."""
 
-    async def soft_delete(self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False) -> list[MemoryId]:
-        """Hide live memories, with *pruned* as what only made room, which other purges leave.
+    async def find_hidden_doubles(self, located: Located) -> HiddenDoubles:
+        """Find what was merged into some memories, live or hidden; reads all that is hidden in their scopes."""
+
+    async def soft_delete(
+        self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
+        read: Mapping[MemoryId, int] | None = None,
+    ) -> list[MemoryId]:  # fmt: skip
+        """Hide live memories.
+
+        Args:
+            pruned: As what only made room, which other purges leave.
+            merged_into: As doubles of that memory.
+            read: The revision at which each was read: one that was changed since stays.
 
         Returns:
             Those that were live until now; the revision of each rises by one.
@@ -317,6 +322,12 @@ class Store(Protocol):
 
     async def remove(self, located: Located) -> list[MemoryId]:
         """Remove memories for good, live or soft-deleted, with their revisions and links; returns those that were there."""
+
+    async def purge(self, located: Located, hidden_before: dt.datetime) -> list[MemoryId]:
+        """Remove for good those memories that are hidden since before an instant when they go; returns those that went."""
+
+    async def list_contents(self, scope_id: ScopeId) -> ScopeContents:
+        """List what is in a scope at this moment, live and hidden, from the memories themselves."""
 
     async def deleted_ids(
         self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None, *, pruned: bool | None = None

@@ -228,6 +228,7 @@ _OF_MEMORY: tuple[Field | ListField, ...] = (
     ListField("occurrences", is_instant, INSTANT, is_mendable=True, is_optional=True),
     Field("deleted_at", or_none(is_instant), INSTANT, is_mendable=True, is_optional=True),
     Field("pruned", is_bool, "true or false", is_mendable=True, is_optional=True),
+    Field("merged_into", is_object_id, "an ObjectId", is_mendable=True, is_optional=True),
     Field(
         "embedding",
         lambda value: value is None or is_embedding(value),
@@ -302,6 +303,7 @@ FIELDS: Mapping[DocumentKind, tuple[Field | ListField, ...]] = {
         ListField("scopes", is_text, _TEXT),
         Field("scope_ids", _is_ids_or_none, "a list of ObjectIds or nothing", is_optional=True),
         Field("read_only", is_bool, "true or false"),
+        Field("metrics_only", is_bool, "true or false", is_optional=True),
         Field("expires_at", or_none(is_instant), INSTANT),
     ),
     DocumentKind.META: (Field("_id", is_text, _TEXT),),

@@ -352,7 +352,7 @@ class _Import:
             made = await self._embed([embedded_text(one) for one in memories])
             whole = [dataclasses.replace(one, embedding=vectors) for one, vectors in zip(memories, made, strict=True)]
             async with self._writing:
-                await self._store.insert(whole)
+                await self._store.insert(whole, archived_too=True)
                 await self._index.on_written([one for one in whole if one.deleted_at is None])
         self._done.added += len(memories)
         self._read += read

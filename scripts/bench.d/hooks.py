@@ -1,6 +1,6 @@
 """What hooks cost, what they lose and what they bring.
 
-Without `--sessions`: what a hook adds to a turn, `infinite-memory hook` as a whole process over a warm daemon, beside `python -c
+Without `--sessions`: what a hook adds to a turn, the process that `connect` enters, whole, over a warm daemon, beside `python -c
 pass` in the same run. The two take turns, so a busy machine slows both. The daemon knows a few hundred exchanges of the project;
 prompts ask about them.
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import statistics
 import subprocess
@@ -32,6 +31,7 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 from hooks_parts import evidence, replay  # noqa: E402
 from hooks_parts.conversations import Conversations, Question, Turn, cut, load  # noqa: E402
 
+from infinite_memory.cli.connect import HOOK_PROGRAM  # noqa: E402
 from tests.data.recall.make_unrelated import make  # noqa: E402
 from tests.hook_sessions import HookSession  # noqa: E402
 from tests.processes import Installation, until  # noqa: E402
@@ -178,9 +178,7 @@ def measure_cost(options: argparse.Namespace) -> None:
         known.run(memory, "Stop")
         until(lambda: not list((memory.home / "hooks" / "spool").glob("*.json")), "all is stored", 300)
         times: dict[str, list[float]] = {name: [] for name in ("python -c pass", *EVENTS)}
-        hook = [str(Path(sys.executable).with_name("infinite-memory")), "hook"]
-        if os.environ.get("PYTHONPATH"):  # a checkout other than the installed one
-            hook = [sys.executable, "-m", "infinite_memory", "hook"]
+        hook = [sys.executable, "-P", "-c", HOOK_PROGRAM, "hook"]  # what `connect` enters
         for number in range(options.runs):
             times["python -c pass"].append(seconds([sys.executable, "-c", "pass"], memory.environ, b""))
             for event in EVENTS:

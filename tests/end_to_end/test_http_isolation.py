@@ -38,6 +38,7 @@ class World:
     alice: Api
     attackers: dict[str, Api]
     both: Api
+    metrics: Api
     tries: dict[str, list[tuple[Any, Any]]]
     secrets: tuple[str, ...]
 
@@ -76,6 +77,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         vault = root.post("memories", content="In the vault lies a quetzal", scope="Vault", tags=["tag-of-alice"])
         mallory = make_token(one, web, "--user", "mallory")
         intern = make_token(one, web, "--scope", "Desk")
+        metrics = make_token(one, web, "--metrics")
         mallory.post("memories", content="I am Mallory and I like cheese")
         root.post("memories", content="The desk is made of oak", scope="Desk")
         ids = [kept["memory_id"], changed["memory_id"], hidden["memory_id"], vault["memory_id"]]
@@ -126,7 +128,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         secrets = (*WORDS, *ids, "run-of-alice", "session-of-alice", "org-of-alice", "tag-of-alice", "butler", "gardener",
                    "Vault", "alice")  # fmt: skip
         both = make_token(one, web, "--user", "alice", "--user", "bob")
-        yield World(root, alice, {"user": mallory, "scope": intern}, both, tries, secrets)
+        yield World(root, alice, {"user": mallory, "scope": intern}, both, metrics, tries, secrets)
 
 
 def fields_of(route: Route) -> list[Field]:
@@ -236,6 +238,26 @@ def test_what_stands_beside_the_table_tells_nothing_of_anybody(world: World, pat
     reply = api.ask("GET", path)
     assert reply.status_code == {"/metrics": 401 if who == "nobody" else 403}.get(path, 200)
     assert leaked(world, reply.text, {}) == []
+
+
+def test_a_token_for_the_metrics_opens_no_other_address(world: World) -> None:
+    scrape = world.metrics
+    figures = scrape.ask("GET", "/metrics")
+    assert figures.status_code == 200
+    assert "infinite_memory_memories" in figures.text
+    assert leaked(world, figures.text, {}) == []
+    for route in ROUTES:
+        path = re.sub(r"\{\w+\}", "0123456789abcdef01234567", route.path)
+        for body in (None, {}) if route.method != "GET" else (None,):
+            assert refused(scrape.ask(route.method, path, body))[:2] == (403, "FORBIDDEN"), route.name
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+    for path in ("/mcp", "/mcp/palace", "/metrics/", "/metrics/x", "/api/v1/metrics", "/nothing"):
+        assert refused(scrape.ask("POST", path, begin))[:2] == (403, "FORBIDDEN"), path
+    assert refused(scrape.ask("POST", "/metrics", {}))[0] == 405
+    own = {"Origin": str(world.root.web.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+    login = world.root.web.post("/page/login", data={"token": cast("str", scrape.token)}, headers=own)
+    assert login.status_code == 403
+    assert "set-cookie" not in login.headers
 
 
 @pytest.mark.parametrize("who", ["user", "scope"])

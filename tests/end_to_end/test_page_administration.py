@@ -150,6 +150,22 @@ def test_a_token_is_made_shown_once_and_revoked(page: Page, person: Window, home
     assert httpx2.get(address, headers=headers).status_code == 401
 
 
+def test_a_token_for_the_metrics_is_made_on_the_page(page: Page, person: Window, store: Store) -> None:
+    store("The rake is in the shed", scope="Shed")
+    person.open("/page/tokens")
+    page.get_by_label("What it is for").fill("prometheus")
+    page.get_by_label("It reads the metrics alone").check()
+    page.get_by_label("Only these scopes").select_option("Shed")
+    page.get_by_role("button", name="Make a token").click()
+    expect(page.locator("#metrics_only-fault")).to_be_visible()
+    page.get_by_label("Only these scopes").select_option([])
+    page.get_by_role("button", name="Make a token").click()
+    headers = {"Authorization": f"Bearer {page.locator('#secret').inner_text()}"}
+    expect(page.get_by_role("row").filter(has_text="prometheus")).to_contain_text("the metrics alone")
+    assert httpx2.get(f"{person.url}metrics", headers=headers).status_code == 200
+    assert httpx2.get(f"{person.url}api/v1/memories", headers=headers).status_code == 403
+
+
 def test_a_wrong_token_form_says_so_beside_the_field(page: Page, person: Window, store: Store) -> None:
     store("anything", scope="Shed")
     person.open("/page/tokens")

@@ -155,18 +155,21 @@ def test_news_take_no_click_back(page: Page, person: Window, store: Store) -> No
     store("The kiln is lit", tags=["kiln"])
     held: list[Route] = []
 
+    def hold(route: Route) -> None:
+        held.append(route)
+
     def click_while_news_arrive(text: str, *, is_pressed: bool) -> None:
         """Let the results be replaced between press and release of a link, or while the next view is on its way."""
         person.open("/")
         expect(page.locator("#results")).to_contain_text("The kiln is lit")
         held.clear()
-        page.route("**/page/search?*", lambda route: held.append(route))
+        page.route("**/page/search?*", hold)
         store(text)
         until(lambda: page.wait_for_timeout(50) or held, "the news are asked for")
         page.locator("#results").get_by_role("link", name="kiln", exact=True).first.hover()
         page.mouse.down()
         if not is_pressed:
-            page.route("**/?tags=kiln", lambda route: held.append(route))
+            page.route("**/?tags=kiln", hold)
             page.mouse.up()
             until(lambda: page.wait_for_timeout(50) or len(held) > 1, "the next view is asked for")
         held[0].continue_()

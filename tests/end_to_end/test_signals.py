@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -84,6 +85,34 @@ def test_a_daemon_that_is_started_with_closed_descriptors_works(
     finally:
         daemon.terminate()
         assert daemon.wait(PATIENCE_S) == 0
+
+
+def test_systemd_hears_that_the_daemon_listens_turns_and_goes(installation: Installation) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="im-") as folder,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd,
+    ):
+        systemd.bind(f"{folder}/notify")
+        systemd.settimeout(PATIENCE_S)
+        variables = {"NOTIFY_SOCKET": f"{folder}/notify", "WATCHDOG_USEC": "300000"}
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", "infinite_memory", "daemon", "run"],
+            env=installation.environ | variables, cwd=installation.home.parent,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            messages = [systemd.recv(64)]
+            while messages[-1] != b"READY=1":
+                messages.append(systemd.recv(64))
+            assert installation.daemon_pid() == daemon.pid
+            assert systemd.recv(64) == b"WATCHDOG=1"
+            daemon.terminate()
+            while messages[-1] != b"STOPPING=1":
+                messages.append(systemd.recv(64))
+            assert set(messages) == {b"WATCHDOG=1", b"READY=1", b"STOPPING=1"}
+        finally:
+            daemon.terminate()
+            assert daemon.wait(PATIENCE_S) == 0
 
 
 def test_a_user_without_home_and_entry_works_where_the_home_is_named() -> None:

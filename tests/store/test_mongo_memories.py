@@ -391,3 +391,25 @@ def test_new_and_changed_memories_are_written_together_or_not_at_all(place: Plac
             assert "tea" in [revision.text for revision in (await store.get_revisions(tea.memory_id)).revisions]
 
     run(scenario())
+
+
+def test_what_is_brought_back_before_it_is_purged_stays_with_its_versions(place: Place) -> None:
+    async def test() -> None:
+        async with place.open() as store:
+            scope = await global_scope(store)
+            gone, back, again = (make_memory(scope, text) for text in ("gone", "back", "again"))
+            await store.insert([gone, back, again])
+            for memory in (gone, back):
+                await store.replace(dataclasses.replace(memory, text="changed"), revise=True)
+            hidden = at(gone, back, again)
+            await store.soft_delete(hidden, NOW - dt.timedelta(days=40))
+            expired = await store.deleted_ids(None, NOW - dt.timedelta(days=30))
+            assert expired == hidden
+            await store.undelete(at(back, again))
+            await store.soft_delete(at(again), NOW)
+            assert await store.purge(expired, NOW - dt.timedelta(days=30)) == [gone.memory_id]
+            assert await store.locate(list(hidden)) == at(back, again)
+            assert len((await store.get_revisions(back.memory_id)).revisions) == 1
+            assert (await store.get_revisions(gone.memory_id)).revisions == ()
+
+    run(test())

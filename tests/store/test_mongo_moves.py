@@ -10,14 +10,18 @@ import pytest
 from infinite_memory.errors import MemoryChangedError, MemoryNotFoundError, ScopeNotFoundError
 from infinite_memory.models import Link, MemoryId, MemoryRecord, Scope
 from infinite_memory.store.base import ChangeKind
-from infinite_memory.store.mongo import moves, schema
+from infinite_memory.store.mongo import memory_writes, moves, schema
 from infinite_memory.store.mongo.store import MongoStore
-from tests.mongo_server import run
+from tests.mongo_server import StandaloneMongo, fresh_database, run, shared_mongo
 
 from .conftest import NOW, Place, at, changes_until_quiet, global_scope, make_embedding, make_memory
 
 STEPS = ("_keep_version", "write_tombstones", "_risen", "_take_along")
 """What the move of a server without transactions is made of; each is a moment in which its process may die."""
+
+
+MOMENTS = ("_risen", "_take_along")
+"""When the memory is not yet in its new scope, and when it is."""
 
 
 class Died(Exception):
@@ -181,5 +185,103 @@ def test_what_is_written_while_a_move_is_finished_late_is_not_lost(place: Place)
                 assert found.text == text
                 await store.remove(at(found))
                 await store.insert([memory])
+
+    run(test())
+
+
+def test_an_edit_at_the_moment_of_a_move_takes_no_version_away(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_version = memory_writes._keep_version
+
+    async def test() -> None:
+        async with place.open() as store, place.open() as other:
+            memory, _, target = await prepare(store)
+
+            async def keep_and_move(*which: Any) -> Any:
+                is_kept = await keep_version(*which)
+                await other.move(memory, target.scope_id)
+                return is_kept
+
+            with monkeypatch.context() as patched:
+                patched.setattr(memory_writes, "_keep_version", keep_and_move)
+                with pytest.raises(MemoryNotFoundError):
+                    await store.replace(dataclasses.replace(memory, text="coffee"), revise=True)
+            await check_moved(store, memory, target)
+
+    run(test())
+
+
+def test_an_edit_at_the_moment_of_a_removal_leaves_no_version(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_version = memory_writes._keep_version
+
+    async def test() -> None:
+        async with place.open() as store:
+            memory, _, _ = await prepare(store)
+
+            async def remove_and_keep(*which: Any) -> Any:
+                await store.remove(at(memory))
+                return await keep_version(*which)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(memory_writes, "_keep_version", remove_and_keep)
+                with pytest.raises(MemoryNotFoundError):
+                    await store.replace(dataclasses.replace(memory, text="coffee"), revise=True)
+            assert (await store.get_revisions(memory.memory_id)).revisions == ()
+
+    run(test())
+
+
+def test_what_is_forgotten_while_it_is_moved_is_forgotten_where_it_is_now(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One moves while it is removed, another just before it is hidden."""
+    note_removed = memory_writes.note_removed
+
+    async def test() -> None:
+        async with place.open() as store, place.open() as other:
+            memory, there, target = await prepare(store)
+
+            async def move_and_note(*which: Any) -> None:
+                if await where(other, memory.memory_id) == ["Global"]:
+                    await other.move(memory, target.scope_id)
+                await note_removed(*which)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(memory_writes, "note_removed", move_and_note)
+                assert await store.remove(at(memory)) == [memory.memory_id]
+            assert await where(store, memory.memory_id) == []
+            assert (await store.get_revisions(memory.memory_id)).revisions == ()
+            await other.move(there, target.scope_id)
+            assert await store.soft_delete(at(there), NOW) == [there.memory_id]
+            assert await store.fetch({there.memory_id: target.scope_id}) == {}
+            assert await store.remove(at(there)) == [there.memory_id]
+
+    run(test())
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_what_is_removed_in_the_middle_of_a_move_without_transactions_stays_gone(
+    monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    place = Place(shared_mongo(StandaloneMongo).uri, fresh_database(), "pymongo")
+    apply_step = moves.apply_step
+
+    async def test() -> None:
+        async with place.open() as store, place.open() as other:
+            memory, _, target = await prepare(store)
+
+            async def apply_while_it_is_removed(database: Any, step: Any) -> None:
+                source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
+                document = await source.find_one({"_id": step["memory"]})
+                if moment == "_take_along":
+                    await into.insert_one(moves._risen(document))
+                await other.remove(at(memory))
+                if moment == "_risen":
+                    await into.insert_one(moves._risen(document))
+                await apply_step(database, step)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(moves, "apply_step", apply_while_it_is_removed)
+                await store.move(memory, target.scope_id)
+            assert await where(store, memory.memory_id) == []
 
     run(test())

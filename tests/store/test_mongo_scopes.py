@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import unicodedata
+from typing import Any
 
 import pytest
 
-from infinite_memory.errors import InfiniteMemoryError, ScopeExistsError, ScopeNotFoundError
+from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError, ScopeExistsError, ScopeNotFoundError
 from infinite_memory.models import ScopeId
+from infinite_memory.store.mongo import moves
 from tests.mongo_server import run
 
 from .conftest import NOW, Place, at, global_scope, make_memory
@@ -175,6 +177,39 @@ def test_storing_into_a_scope_that_is_removed_meanwhile_is_no_success(place: Pla
                     await store.insert([make_memory(scope)])
 
     run(scenario())
+
+
+def test_nothing_comes_into_a_scope_that_is_archived_meanwhile(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever removes the scope has archived it and looked at what is in it; an import alone puts away what was away."""
+    apply_step = moves.apply_step
+
+    async def test() -> None:
+        async with place.open() as store:
+            source, target = await global_scope(store), await store.create_scope("Away", "", NOW)
+            here, new, imported = make_memory(source), make_memory(target), make_memory(target)
+            await store.insert([here])
+
+            async def archive_and_apply(*which: Any) -> None:
+                assert (await store.list_contents(target.scope_id)).is_receiving
+                await store.set_scope_archived(target.scope_id, NOW)
+                await apply_step(*which)
+
+            with monkeypatch.context() as patched:
+                if store._is_polled:
+                    patched.setattr(moves, "apply_step", archive_and_apply)
+                else:
+                    await store.set_scope_archived(target.scope_id, NOW)
+                with pytest.raises(ScopeArchivedError):
+                    await store.move(here, target.scope_id)
+            for write in (store.insert([new]), store.write_batch([new], [])):
+                with pytest.raises(ScopeArchivedError):
+                    await write
+                assert await store.locate([here.memory_id]) == at(here)
+            await store.insert([imported], archived_too=True)
+            contents = await store.list_contents(target.scope_id)
+            assert (contents.memory_ids, contents.is_receiving) == ({imported.memory_id}, False)
+
+    run(test())
 
 
 def test_a_drop_cut_short_is_finished_by_whoever_connects_next(place: Place) -> None:

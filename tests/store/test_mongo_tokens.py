@@ -9,7 +9,9 @@ from typing import Any
 from pymongo import AsyncMongoClient
 
 from infinite_memory.store.api_tokens import TokenRecord
+from infinite_memory.store.mongo.api_tokens import BOUND
 from infinite_memory.store.owners import Agent
+from infinite_memory.transports.http.api.tokens import make_token as new_token
 from tests.mongo_server import run
 
 from .conftest import NOW, Place, global_scope, make_memory
@@ -27,10 +29,12 @@ def test_a_token_is_read_as_it_was_kept_until_it_is_removed(place: Place) -> Non
             bound = make_token(
                 "b2", users=("ada", "bob"), read_only=True, created_at=NOW + dt.timedelta(seconds=1), expires_at=NOW
             )
-            for one in (bound, plain):
+            later = NOW + dt.timedelta(seconds=2)
+            scrape = make_token("c3", scope_ids=(), read_only=True, metrics_only=True, created_at=later)
+            for one in (bound, plain, scrape):
                 await store.tokens.put(one)
             assert await store.tokens.find("b2") == bound
-            assert await store.tokens.all() == [plain, bound]
+            assert await store.tokens.all() == [plain, bound, scrape]
             assert await store.tokens.remove("a1")
             assert not await store.tokens.remove("a1")
             assert await store.tokens.find("a1") is None
@@ -68,6 +72,20 @@ def test_a_token_that_is_bound_is_never_taken_for_one_without_bounds_by_0_1_0(pl
             documents = {one["_id"]: one async for one in client[place.database]["tokens"].find({})}
         assert documents["a1"]["scopes"]
         assert documents["b2"]["scopes"] == []
+
+    run(scenario())
+
+
+def test_a_token_for_the_metrics_is_taken_for_one_that_sees_nothing_by_programs_that_do_not_know_it(
+    place: Place,
+) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            await store.tokens.put(new_token("prometheus", NOW, metrics_only=True)[1])
+        async with AsyncMongoClient[dict[str, Any]](place.uri) as client:
+            [document] = [one async for one in client[place.database]["tokens"].find({})]
+        assert (document["scope_ids"], document["scopes"], document["read_only"]) == ([], [BOUND], True)
+        assert document["metrics_only"] is True
 
     run(scenario())
 

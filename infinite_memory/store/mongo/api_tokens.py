@@ -40,6 +40,7 @@ class MongoApiTokens(ApiTokens):
             "scopes": [] if token.scope_ids is None else [BOUND],
             "scope_ids": None if token.scope_ids is None else [ObjectId(one) for one in token.scope_ids],
             "read_only": token.read_only,
+            "metrics_only": token.metrics_only,
             "expires_at": token.expires_at,
         }
         async with self._connection.operation() as database:
@@ -92,5 +93,6 @@ def _record(document: dict[str, Any]) -> TokenRecord:
         ids = []  # bound to names by 0.1.0, since this store connected: nothing is seen until the next start
     return TokenRecord(
         document["_id"], document["name"], document["secret_hash"], document["created_at"], tuple(document["users"]),
-        None if ids is None else tuple(ScopeId(str(one)) for one in ids), document["read_only"], document["expires_at"],
+        None if ids is None else tuple(ScopeId(str(one)) for one in ids), document["read_only"],
+        document.get("metrics_only", False), document["expires_at"],
     )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from infinite_memory.models import Link, MemoryId, ScopeId, floor_to_millisecond
-from infinite_memory.store.base import Links
+from infinite_memory.store.belongings import Links
 from infinite_memory.store.document_fields import DocumentKind
 from infinite_memory.store.mongo import schema
 from infinite_memory.store.mongo.client import Connection

@@ -138,10 +138,14 @@ class MemoryReader:
             quoting |= part
         return quoting
 
+    async def list_ids(self, scope_id: ScopeId) -> frozenset[MemoryId]:
+        """List every memory of a scope, live or hidden, also what cannot be read."""
+        return frozenset(await self._list_ids({}, [scope_id]))
+
     async def _list_ids(self, query: Document, scope_ids: Collection[ScopeId] | None) -> dict[MemoryId, ScopeId]:
         async def look(scope_id: ScopeId) -> dict[MemoryId, ScopeId]:
             async with self._connection.operation(factor=4) as database:
-                found = get_collection(database, scope_id).find(query, {"_id": 1})
+                found = get_collection(database, scope_id).find(query, {"_id": 1}).batch_size(_BATCH)
                 return {MemoryId(str(one["_id"])): scope_id async for one in found}
 
         hidden: dict[MemoryId, ScopeId] = {}

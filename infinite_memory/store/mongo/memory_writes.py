@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import ObjectId
 
-from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, ScopeId, floor_to_millisecond
 from infinite_memory.store.base import Located
 from infinite_memory.store.mongo import change_feed as changes
@@ -22,6 +22,7 @@ from infinite_memory.store.mongo.client import Connection
 from infinite_memory.store.mongo.drivers import Document, in_transaction
 from infinite_memory.store.mongo.memory_reads import WITHOUT_VECTORS, MemoryReader, batches, get_collection
 from infinite_memory.store.mongo.merge_journal import note_removed
+from infinite_memory.store.mongo.moves import touch_open_scope
 from infinite_memory.store.mongo.scopes import Scopes
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.client_session import AsyncClientSession
 
 _FEW = 20  # documents written before others get their turn
+_PURGED = 100  # memories that go in one transaction, each with its versions
 
 
 class MemoryWriter:
@@ -49,7 +51,7 @@ class MemoryWriter:
         self._connection, self._scopes, self._reader = connection, scopes, reader
         self.polled = False
 
-    async def insert(self, memories: Sequence[MemoryRecord]) -> None:
+    async def insert(self, memories: Sequence[MemoryRecord], *, archived_too: bool = False) -> None:
         if not memories:
             return
         if len(memories) <= _FEW:
@@ -65,8 +67,13 @@ class MemoryWriter:
                 await insert_or_undo(database, by_scope)
             else:
                 await insert_together(database, by_scope)
-        # A scope that was removed at this moment took them along, or a collection without a scope holds them.
-        await self._scopes.check(set(by_scope))
+        # A scope that was removed at this moment took them along, or a collection without a scope holds them; one that was archived at
+        # this moment may be about to be removed, by somebody who did not count them.
+        try:
+            await self._scopes.check(set(by_scope), archived_too=archived_too)
+        except ScopeArchivedError:
+            await self.remove({memory.memory_id: memory.scope_id for memory in memories})
+            raise
 
     async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
         after = dataclasses.replace(memory, revision=memory.revision + 1)
@@ -88,6 +95,8 @@ class MemoryWriter:
         after = [dataclasses.replace(memory, revision=memory.revision + 1) for memory in changed]
 
         async def work(session: AsyncClientSession) -> None:
+            for scope_id in sorted({memory.scope_id for memory in new}):
+                await touch_open_scope(database, scope_id, session)
             for before, memory in zip(changed, after, strict=True):
                 await compare_and_swap(database, before, mapping.to_document(memory), session=session)
             for memory in new:
@@ -122,30 +131,94 @@ class MemoryWriter:
         async with self._connection.operation() as database:
             return (await get_collection(database, scope_id).update_one(query, change)).matched_count == 1
 
-    async def soft_delete(self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False) -> list[MemoryId]:
-        hidden = {"live": False, "deleted_at": floor_to_millisecond(deleted_at)}
-        return await self._mark(located, live=True, change={"$set": hidden | ({"pruned": True} if pruned else {})})
+    async def soft_delete(
+        self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
+        read: Mapping[MemoryId, int] | None = None,
+    ) -> list[MemoryId]:  # fmt: skip
+        hidden: dict[str, Any] = {"live": False, "deleted_at": floor_to_millisecond(deleted_at)}
+        hidden |= {"pruned": True} if pruned else {}
+        hidden |= {"merged_into": mapping.object_id(merged_into)} if merged_into is not None else {}
+        if read is None:
+            return await self._mark(located, live=True, change={"$set": hidden})
+        by_revision: dict[int, dict[MemoryId, ScopeId]] = {}
+        for one, scope_id in located.items():
+            by_revision.setdefault(read[one], {})[one] = scope_id
+        return [
+            one
+            for revision, some in by_revision.items()
+            for one in await self._mark(some, live=True, change={"$set": hidden}, revision=revision)
+        ]
 
     async def undelete(self, located: Located) -> list[MemoryId]:
-        return await self._mark(
-            located, live=False, change={"$set": {"live": True}, "$unset": {"deleted_at": "", "pruned": ""}}
-        )
+        shown = {"$set": {"live": True}, "$unset": {"deleted_at": "", "pruned": "", "merged_into": ""}}
+        return await self._mark(located, live=False, change=shown)
 
-    async def _mark(self, located: Located, *, live: bool, change: Mapping[str, Any]) -> list[MemoryId]:
-        """Change those memories that are live or not; a mark of this very call tells which they were."""
-        mark = ObjectId()
+    async def _mark(
+        self, located: Located, *, live: bool, change: Mapping[str, Any], revision: int | None = None
+    ) -> list[MemoryId]:
+        """Change those memories that are live or not; a mark of this very call tells which they were.
+
+        With *revision* only those that still have it, where they were.
+        """
+        mark, asked = ObjectId(), {"live": live} | ({} if revision is None else {"revision": revision})
         update = {**change, "$set": {**change["$set"], "mark": mark}, "$inc": {"revision": 1}, **schema.CHANGED_NOW}
         changed: list[MemoryId] = []
         for scope_id, ids in batches(located):
             async with self._connection.operation() as database:
                 memories = get_collection(database, scope_id)
-                result = await memories.update_many({"_id": {"$in": ids}, "live": live}, update)
+                result = await memories.update_many({"_id": {"$in": ids}, **asked}, update)
                 if result.matched_count:
                     found = memories.find({"_id": {"$in": ids}, "mark": mark}, {"_id": 1})
                     changed += [MemoryId(str(one["_id"])) async for one in found]
-            if elsewhere := await self._find_merged(scope_id, ids):
+                is_left = result.matched_count < len(ids) and (
+                    await memories.count_documents({"_id": {"$in": ids}}) < len(ids)
+                )
+            if revision is None and (elsewhere := await self._find_elsewhere(scope_id, ids, is_left=is_left)):
                 changed += await self._mark(elsewhere, live=live, change=change)
         return list(dict.fromkeys(changed))
+
+    async def purge(self, located: Located, hidden_before: dt.datetime) -> list[MemoryId]:
+        removed: list[MemoryId] = []
+        hidden = {"live": False, "deleted_at": {"$lt": hidden_before}}
+        for scope_id, every in batches(located):
+            scope_key = mapping.object_id(scope_id)
+            for start in range(0, len(every), _PURGED):
+                query = {"_id": {"$in": every[start : start + _PURGED]}, **hidden}
+                async with self._connection.operation(factor=2) as database:
+                    take = self._take_one_by_one if self.polled else self._take_in_transaction
+                    if taken := await take(database, scope_key, query):
+                        await note_removed(database, scope_key, taken)
+                        removed += [MemoryId(str(one["_id"])) for one in taken]
+        return removed
+
+    async def _take_in_transaction(
+        self, database: Database, scope_key: ObjectId, query: Mapping[str, Any]
+    ) -> list[Document]:
+        """Remove the memories that pass a query; one that is brought back at this moment stays, with all that is its own."""
+        memories, taken = database[schema.collection_name(scope_key)], list[Document]()
+
+        async def work(session: AsyncClientSession) -> None:
+            found = memories.find(query, {"_id": 1, "created_at": 1}, session=session)
+            taken[:] = [one async for one in found]
+            if keys := [one["_id"] for one in taken]:
+                await memories.delete_many({"_id": {"$in": keys}}, session=session)
+                await _remove_belongings(database, keys, session)
+
+        await in_transaction(database.client, work)
+        return taken
+
+    async def _take_one_by_one(
+        self, database: Database, scope_key: ObjectId, query: Mapping[str, Any]
+    ) -> list[Document]:
+        """As `_take_in_transaction`, where there are none: the memory goes first, for only then is it known that it goes."""
+        memories, taken = database[schema.collection_name(scope_key)], list[Document]()
+        for one in await memories.find(query, {"_id": 1, "created_at": 1}).to_list(None):
+            if (await memories.delete_one({**query, "_id": one["_id"]})).deleted_count:
+                taken.append(one)
+        if keys := [one["_id"] for one in taken]:
+            await changes.write_tombstones(database, scope_key, keys)
+            await _remove_belongings(database, keys)
+        return taken
 
     async def remove(self, located: Located) -> list[MemoryId]:
         removed: list[MemoryId] = []
@@ -154,33 +227,49 @@ class MemoryWriter:
             async with self._connection.operation(factor=2) as database:
                 memories = get_collection(database, scope_id)
                 there = [one async for one in memories.find({"_id": {"$in": ids}}, {"_id": 1, "created_at": 1})]
+                count = 0
                 if there:
                     await note_removed(database, scope_key, there)
-                    await self._remove(database, scope_key, [one["_id"] for one in there])
+                    count = await self._remove(database, scope_key, [one["_id"] for one in there])
                     await note_removed(database, scope_key, there)
                     removed += [MemoryId(str(one["_id"])) for one in there]
-            if elsewhere := await self._find_merged(scope_id, ids):
+            # Without transactions a copy may be elsewhere already.
+            if elsewhere := await self._find_elsewhere(scope_id, ids, is_left=self.polled or count < len(ids)):
                 removed += await self.remove(elsewhere)
         return list(dict.fromkeys(removed))
 
-    async def _remove(self, database: Database, scope_key: ObjectId, keys: list[ObjectId]) -> None:
-        # The memory goes last: while it is there, a repeated call finishes the work.
+    async def _remove(self, database: Database, scope_key: ObjectId, keys: list[ObjectId]) -> int:
+        """Remove memories and what belongs to them; returns how many of them were still there in the end.
+
+        The memory goes last: while it is there, a repeated call finishes the work.
+        """
         if self.polled:
             await changes.write_tombstones(database, scope_key, keys)
-        await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}})
-        ends = [{"from_id": {"$in": keys}}, {"to_id": {"$in": keys}}]
-        await database[schema.LINKS].delete_many({"$or": ends})
-        await database[schema.USES].delete_many({"_id": {"$in": keys}})
-        await database[schema.collection_name(scope_key)].delete_many({"_id": {"$in": keys}})
+        await _remove_belongings(database, keys)
+        gone = await database[schema.collection_name(scope_key)].delete_many({"_id": {"$in": keys}})
         # Somebody who was changing one of them may have kept a version meanwhile.
         await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}})
+        return gone.deleted_count
 
-    async def _find_merged(self, scope_id: ScopeId, keys: Sequence[ObjectId]) -> dict[MemoryId, ScopeId]:
-        """Return where memories of a scope are now that another process merged into another; nothing where the scope is there."""
-        if await self._scopes.is_there(scope_id):
+    async def _find_elsewhere(
+        self, scope_id: ScopeId, keys: Sequence[ObjectId], *, is_left: bool
+    ) -> dict[MemoryId, ScopeId]:
+        """Return where memories of a scope are that are not in it any more: moved at this moment, where *is_left* says that some may
+        be, or all of them, where another process merged the scope into another."""
+        if not is_left and await self._scopes.is_there(scope_id):
             return {}
         located = await self._reader.locate([MemoryId(str(key)) for key in keys])
         return {memory_id: place for memory_id, place in located.items() if place != scope_id}
+
+
+async def _remove_belongings(
+    database: Database, keys: Sequence[ObjectId], session: AsyncClientSession | None = None
+) -> None:
+    """Remove versions, links and counts of use of memories."""
+    await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}}, session=session)
+    ends = [{"from_id": {"$in": keys}}, {"to_id": {"$in": keys}}]
+    await database[schema.LINKS].delete_many({"$or": ends}, session=session)
+    await database[schema.USES].delete_many({"_id": {"$in": keys}}, session=session)
 
 
 async def insert_together(database: Database, by_scope: Mapping[ScopeId, list[Document]]) -> None:
@@ -224,25 +313,37 @@ async def compare_and_swap(
         MemoryNotFoundError: it is gone.
         MemoryChangedError: it changed.
     """
-    memories, revisions = get_collection(database, memory.scope_id), database[schema.REVISIONS]
+    memories = get_collection(database, memory.scope_id)
     query = {"_id": document["_id"], "revision": memory.revision}
+    before: Document | None = None
+    is_kept = False
     if revise:
         before = await memories.find_one(query, WITHOUT_VECTORS, session=session)
         if before is None:
             await _raise_conflict(database, memory, session)
-        # Before the change, so that no version can be missing; named by its number, so that doing it twice is once.
-        version = {"memory_id": document["_id"], "revision": memory.revision}
-        kept = {"$setOnInsert": {"scope_id": mapping.object_id(memory.scope_id), "document": before}}
-        await revisions.update_one(version, kept, upsert=True, session=session)
+        is_kept = await _keep_version(database, memory, before, session)
     if (await memories.replace_one(query, document, session=session)).matched_count == 0:
-        if revise:
+        if is_kept and before is not None:
             now = await memories.find_one({"_id": document["_id"]}, WITHOUT_VECTORS, session=session)
-            if now is None:  # removed at this moment: the version that was just kept goes too
-                await revisions.delete_many({"memory_id": document["_id"]}, session=session)
-            elif before is not None and _get_words(now) == _get_words(before):
-                # It got its vector at this moment: what says the same is kept under its new number, when this is tried again.
-                await revisions.delete_one(version, session=session)
+            # It was removed or moved at this moment, or got its vector: what says the same is kept under its new number, when this is
+            # tried again. Other versions are not ours to remove, nor is the one that a move took over.
+            if now is None or _get_words(now) == _get_words(before):
+                ours = {"memory_id": document["_id"], "revision": memory.revision, "moved_from": {"$exists": False}}
+                await database[schema.REVISIONS].delete_one(ours, session=session)
         await _raise_conflict(database, memory, session)
+
+
+async def _keep_version(
+    database: Database, memory: MemoryRecord, before: Mapping[str, Any], session: AsyncClientSession | None
+) -> bool:
+    """Keep the version before a change; False where it is kept already.
+
+    Before the change, so that no version can be missing; named by its number, so that doing it twice is once.
+    """
+    version = {"memory_id": mapping.object_id(memory.memory_id), "revision": memory.revision}
+    kept = {"$setOnInsert": {"scope_id": mapping.object_id(memory.scope_id), "document": before}}
+    done = await database[schema.REVISIONS].update_one(version, kept, upsert=True, session=session)
+    return done.upserted_id is not None
 
 
 def _get_words(document: Document) -> Document:

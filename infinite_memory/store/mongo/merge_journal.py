@@ -1,9 +1,11 @@
-"""What is removed for good while its scope is merged into another, so that the merge does not bring it back.
+"""What is removed for good while it, or its scope, goes into another scope, so that this does not bring it back.
 
 A merge copies memories and marks the emptied scope later, in steps that are written down (`restore_steps`). Another process that removes a
 memory for good in between may come after its copy was made. So it notes what it removes beside the merge's journal, before the removal and
 after it, and the merge's last step takes exactly that out of the target. That step closes the journal, unless something was noted
 since it looked; who finds no open journal afterwards finds the scope gone, and looks where its memories are now.
+
+The move of one memory on a server without transactions is written down and noted in the same way.
 
 Why before and after: before, so that what was asked to go goes although the asking process dies; after, for a merge that began in between.
 Why with the time of creation: a memory that is stored again under the same id meanwhile is another one.
@@ -31,9 +33,12 @@ _JOURNALS = {"_id": {"$regex": r"^restore\."}, "state": "committing", "closed": 
 
 
 async def note_removed(database: Database, scope_key: ObjectId, removed: Sequence[Document]) -> None:
-    """Note memories (``_id`` and ``created_at``) of a scope that is merged at this moment as removed for good; else do nothing."""
+    """Note memories (``_id`` and ``created_at``) as removed for good that are moved at this moment, or are of a scope that is merged;
+    else do nothing."""
     name = schema.collection_name(scope_key)
-    merging = {**_JOURNALS, "steps": {"$elemMatch": {"do": "pour", "$or": [{"from": name}, {"to": name}]}}}
+    pours = {"do": "pour", "$or": [{"from": name}, {"to": name}]}
+    moves = {"do": "move", "memory": {"$in": [one["_id"] for one in removed]}}
+    merging = {**_JOURNALS, "steps": {"$elemMatch": {"$or": [pours, moves]}}}
     for journal in await database[schema.META].find(merging, {"_id": 1}).to_list(None):
         notes = [
             UpdateOne({"_id": one["_id"]}, {"$addToSet": {"created_at": one.get("created_at")}}, upsert=True)
@@ -45,7 +50,7 @@ async def note_removed(database: Database, scope_key: ObjectId, removed: Sequenc
 
 
 async def take_out_removed(database: Database, merge_id: ObjectId, target: ObjectId, *, polled: bool) -> None:
-    """Remove from a merge's target what was noted, and close the journal: nothing is noted any more, and no step is done again."""
+    """Remove from the target of a merge or a move what was noted, and close the journal: no more is noted, and no step is done again."""
     key = f"{JOURNAL}{merge_id}"
     memories = database[schema.collection_name(target)]
     while (journal := await database[schema.META].find_one({"_id": key}, {"noted": 1})) is not None:
@@ -65,6 +70,13 @@ async def find_merging(database: Database) -> set[str]:
     """Return the names of the collections that are merged into others at this moment."""
     journals = await database[schema.META].find({**_JOURNALS, "steps.do": "pour"}, {"steps": 1}).to_list(None)
     return {step["from"] for journal in journals for step in journal["steps"] if step["do"] == "pour"}
+
+
+async def is_receiving_memories(database: Database, scope_key: ObjectId) -> bool:
+    """True if memories are moved into a scope at this moment, or another scope is merged into it."""
+    ends = [{"do": "move", "to": scope_key}, {"do": "pour", "to": schema.collection_name(scope_key)}]
+    coming = {**_JOURNALS, "steps": {"$elemMatch": {"$or": ends}}}
+    return await database[schema.META].find_one(coming, {"_id": 1}) is not None
 
 
 def _pairs(removed: Sequence[Document]) -> Iterator[Mapping[str, Any]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import ObjectId
 
-from infinite_memory.errors import MemoryChangedError, MemoryNotFoundError, ScopeNotFoundError
+from infinite_memory.errors import MemoryChangedError, MemoryNotFoundError, ScopeArchivedError, ScopeNotFoundError
 from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.mongo import mapping, schema
 from infinite_memory.store.mongo.change_feed import write_tombstones
@@ -39,6 +39,12 @@ def make_step(memory: MemoryRecord, target: ScopeId) -> Step:
     }
 
 
+def make_steps(memory: MemoryRecord, target: ScopeId, move_id: ObjectId) -> list[Step]:
+    """Return all that is to be done where there are no transactions: the last takes out what somebody removed meanwhile."""
+    step = make_step(memory, target)
+    return [step, {"do": "take_out_removed", "to": step["to"], "mark": move_id}]
+
+
 async def check_movable(
     database: Database, memory: MemoryRecord, target: ScopeId, session: AsyncClientSession | None = None
 ) -> Document:
@@ -48,12 +54,9 @@ async def check_movable(
         MemoryNotFoundError: it is gone.
         MemoryChangedError: it changed.
         ScopeNotFoundError: *target* is gone.
+        ScopeArchivedError: *target* is archived.
     """
-    # Written and not only read: a removal of the scope at this moment waits, or lets this fail, and takes nothing along unseen.
-    touched = {"_id": mapping.object_id(target), "dropping": {"$ne": True}}
-    found = await database[schema.SCOPES].update_one(touched, {"$set": {"moved": ObjectId()}}, session=session)
-    if found.matched_count == 0:
-        raise ScopeNotFoundError(target)
+    await touch_open_scope(database, target, session)
     key = {"_id": mapping.object_id(memory.memory_id)}
     source = database[schema.collection_name(mapping.object_id(memory.scope_id))]
     document = await source.find_one(key, session=session)
@@ -62,6 +65,34 @@ async def check_movable(
     if document.get("revision") != memory.revision:
         raise MemoryChangedError(memory.memory_id)
     return document
+
+
+async def touch_open_scope(database: Database, target: ScopeId, session: AsyncClientSession | None = None) -> None:
+    """Raise `ScopeNotFoundError` or `ScopeArchivedError` unless a scope may take memories.
+
+    It is written to and not only read: a removal of the scope at this moment waits, or lets this fail, and takes nothing along unseen.
+    """
+    touched = {"_id": mapping.object_id(target), "dropping": {"$ne": True}}
+    scope = await database[schema.SCOPES].find_one_and_update(
+        touched, {"$set": {"moved": ObjectId()}}, {"name": 1, "archived_at": 1}, session=session
+    )
+    _check_open(scope, target)
+
+
+def _check_open(scope: Document | None, target: ScopeId) -> None:
+    if scope is None:
+        raise ScopeNotFoundError(target)
+    if scope.get("archived_at") is not None:
+        raise ScopeArchivedError(str(scope.get("name")))
+
+
+async def check_moved(database: Database, memory: MemoryRecord, target: ScopeId) -> None:
+    """Raise `ScopeArchivedError` or `ScopeNotFoundError` where `apply_step` left a memory where it was."""
+    key = {"_id": mapping.object_id(memory.memory_id)}
+    source = database[schema.collection_name(mapping.object_id(memory.scope_id))]
+    if await source.find_one(key, {"_id": 1}) is not None:
+        present = {"_id": mapping.object_id(target), "dropping": {"$ne": True}}
+        _check_open(await database[schema.SCOPES].find_one(present, {"name": 1, "archived_at": 1}), target)
 
 
 async def move_in_transaction(database: Database, memory: MemoryRecord, target: ScopeId) -> None:
@@ -81,9 +112,19 @@ async def move_in_transaction(database: Database, memory: MemoryRecord, target: 
 
 
 async def apply_step(database: Database, step: Step) -> None:
-    """Do the step, or what an interruption left of it, on a server without transactions."""
+    """Do the step, or what an interruption left of it, on a server without transactions.
+
+    What is not yet in a scope that was archived since it was written down stays where it is: the scope may be about to be removed, by
+    somebody who saw neither the memory in it nor the step.
+    """
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
     key = {"_id": step["memory"]}
+    is_open = {"_id": step["to"], "dropping": {"$ne": True}, "archived_at": None}
+    if (
+        await into.find_one(key, {"_id": 1}) is None
+        and await database[schema.SCOPES].find_one(is_open, {"_id": 1}) is None
+    ):
+        return
     while (document := await source.find_one(key)) is not None:
         await _keep_version(database, step, document)
         await write_tombstones(database, step["from"], [step["memory"]])

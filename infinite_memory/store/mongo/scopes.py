@@ -11,7 +11,7 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
-from infinite_memory.errors import ScopeExistsError, ScopeNotFoundError
+from infinite_memory.errors import ScopeArchivedError, ScopeExistsError, ScopeNotFoundError
 from infinite_memory.models import Scope, ScopeId, floor_to_millisecond, fold
 from infinite_memory.store.document_fields import DocumentKind, is_object_id
 from infinite_memory.store.mongo import schema
@@ -92,13 +92,17 @@ class Scopes:
         """The ids of scopes that are set aside, as of the last time that all were read."""
         return self._hidden
 
-    async def check(self, scope_ids: set[ScopeId]) -> None:
-        """Raise `ScopeNotFoundError` for a scope that is not there."""
+    async def check(self, scope_ids: set[ScopeId], *, archived_too: bool = True) -> None:
+        """Raise `ScopeNotFoundError` for a scope that is not there, `ScopeArchivedError` for one that is archived if it must not be."""
         async with self._connection.operation() as database:
             query = {"_id": {"$in": [find_object_id(scope_id) for scope_id in scope_ids]}, **_PRESENT}
-            found = {str(scope["_id"]) async for scope in database[schema.SCOPES].find(query, {"_id": 1})}
-        for missing in scope_ids - found:
+            projection = {"name": 1, "archived_at": 1}
+            found = {str(scope["_id"]): scope async for scope in database[schema.SCOPES].find(query, projection)}
+        for missing in scope_ids - found.keys():
             raise ScopeNotFoundError(missing)
+        for scope in found.values() if not archived_too else ():
+            if scope.get("archived_at") is not None:
+                raise ScopeArchivedError(str(scope.get("name")))
 
     async def is_there(self, scope_id: ScopeId) -> bool:
         """Tell whether a scope is there."""

@@ -27,15 +27,16 @@ from infinite_memory.store.base import (
     Change,
     ChangeKind,
     Deletion,
-    Links,
+    HiddenDoubles,
     Located,
     RevisionPage,
+    ScopeContents,
     Store,
     StoreCompaction,
     StoreInfo,
-    Uses,
     Version,
 )
+from infinite_memory.store.belongings import Links, Uses
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.document_checks import DocumentKind
 from infinite_memory.store.facts import Facts
@@ -45,11 +46,13 @@ from infinite_memory.store.mongo import compaction, mapping, moves, revisions, s
 from infinite_memory.store.mongo.api_tokens import MongoApiTokens, bind_to_ids
 from infinite_memory.store.mongo.client import Connection, UriSource
 from infinite_memory.store.mongo.copies import MongoCopies
+from infinite_memory.store.mongo.doubles import find_hidden_doubles
 from infinite_memory.store.mongo.facts import MongoFacts
 from infinite_memory.store.mongo.links import MongoLinks
 from infinite_memory.store.mongo.members import MongoMembers
 from infinite_memory.store.mongo.memory_reads import MemoryReader
 from infinite_memory.store.mongo.memory_writes import MemoryWriter
+from infinite_memory.store.mongo.merge_journal import is_receiving_memories
 from infinite_memory.store.mongo.owners import MongoOwners
 from infinite_memory.store.mongo.repairs import MongoRepairs
 from infinite_memory.store.mongo.restore_steps import finish_interrupted, put_into_place
@@ -216,8 +219,8 @@ class MongoStore(Store):
         self._last_id = fresh
         return MemoryId(str(fresh))
 
-    async def insert(self, memories: Sequence[MemoryRecord]) -> None:
-        await self._writer.insert(memories)
+    async def insert(self, memories: Sequence[MemoryRecord], *, archived_too: bool = False) -> None:
+        await self._writer.insert(memories, archived_too=archived_too)
 
     async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
         return await self._writer.replace(memory, revise=revise)
@@ -236,7 +239,10 @@ class MongoStore(Store):
         async with self._connection.exclusive():
             async with self._connection.operation() as database:
                 await moves.check_movable(database, memory, target)
-            await put_into_place(self._connection, ObjectId(), [moves.make_step(memory, target)], polled=True)
+            move_id = ObjectId()
+            await put_into_place(self._connection, move_id, moves.make_steps(memory, target, move_id), polled=True)
+            async with self._connection.operation() as database:
+                await moves.check_moved(database, memory, target)
 
     async def find_moved(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
         async with self._connection.operation() as database:
@@ -249,14 +255,24 @@ class MongoStore(Store):
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
         return await self._writer.set_embedding(memory_id, scope_id, revision, embedding)
 
-    async def soft_delete(self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False) -> list[MemoryId]:
-        return await self._writer.soft_delete(located, deleted_at, pruned=pruned)
+    async def find_hidden_doubles(self, located: Located) -> HiddenDoubles:
+        async with self._connection.operation(factor=4) as database:
+            return await find_hidden_doubles(database, located)
+
+    async def soft_delete(
+        self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
+        read: Mapping[MemoryId, int] | None = None,
+    ) -> list[MemoryId]:  # fmt: skip
+        return await self._writer.soft_delete(located, deleted_at, pruned=pruned, merged_into=merged_into, read=read)
 
     async def undelete(self, located: Located) -> list[MemoryId]:
         return await self._writer.undelete(located)
 
     async def remove(self, located: Located) -> list[MemoryId]:
         return await self._writer.remove(located)
+
+    async def purge(self, located: Located, hidden_before: dt.datetime) -> list[MemoryId]:
+        return await self._writer.purge(located, hidden_before)
 
     # reading memories
 
@@ -267,6 +283,12 @@ class MongoStore(Store):
 
     async def locate(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
         return await self._reader.locate(memory_ids)
+
+    async def list_contents(self, scope_id: ScopeId) -> ScopeContents:
+        # In this order: what was on its way and has come since is in the list.
+        async with self._connection.operation() as database:
+            is_receiving = await is_receiving_memories(database, mapping.object_id(scope_id))
+        return ScopeContents(await self._reader.list_ids(scope_id), is_receiving)
 
     async def deleted_ids(
         self, scope_ids: Collection[ScopeId] | None, before: dt.datetime | None, *, pruned: bool | None = None

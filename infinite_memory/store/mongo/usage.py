@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pymongo import UpdateOne
 
 from infinite_memory.models import MemoryId, ScopeId, floor_to_millisecond
-from infinite_memory.store.base import Use, Uses
+from infinite_memory.store.belongings import Use, Uses
 from infinite_memory.store.document_fields import DocumentKind
 from infinite_memory.store.mongo import schema
 from infinite_memory.store.mongo.client import Connection

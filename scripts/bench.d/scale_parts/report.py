@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from infinite_memory import __version__
 from scale_parts import sections
 from scale_parts.operations import FLAT
 from scale_parts.running import Cost
 from scale_parts.vectors import Found
 
 RETRIEVE_GROWTH, FLAT_GROWTH, SCOPES_RATIO = 2.5, 1.2, 3.0
-VERSIONS = ("infinite-memory", "faiss-cpu", "tantivy", "onnxruntime", "pymongo", "numpy")
+VERSIONS = ("faiss-cpu", "tantivy", "onnxruntime", "pymongo", "numpy")
 
 
 @dataclass(slots=True)
@@ -87,7 +88,8 @@ def write(page: Path, sizes: Sequence[Size], scopes: Mapping[str, tuple[Cost, Co
         "What an operation costs with a thousand to a million memories, and how that grows. Written by"
         " `scripts/bench scale --report docs/performance.md`; do not edit by hand.",
         "",
-        f"{now:%Y-%m-%d}, {_processor()}, {os.cpu_count()} cores, {_memory_gib():.0f} GiB, {platform.system()}"
+        f"Measured on {now:%Y-%m-%d} with infinite-memory {__version__}: "
+        f"{_processor()}, {os.cpu_count()} cores, {_memory_gib():.0f} GiB, {platform.system()}"
         f" {'.'.join(platform.release().split('.')[:2])}, Python {platform.python_version()}, {versions}; load {os.getloadavg()[0]:.1f}.",
         "",
         "The memories are generated sentences of about 25 words; 30,000 of them are embedded, larger sizes tile those with noise (cosine"

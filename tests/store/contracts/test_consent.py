@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory.contracts.mcp import Answer
+from infinite_memory.models import MemoryId
 from tests.mongo_server import run
 from tests.store.contracts.conftest import McpClient, server_of, value_of
 from tests.store.lifecycle.conftest import Memory, Open
@@ -91,6 +92,54 @@ def test_no_memory_is_forgotten_that_the_user_was_not_asked_about(open_memory: O
             done = await call(memory, "delete_memory", SlowUser(), target={"scope": "Scratch 2"}, forget_mode="hard")
             assert (done["status"], done["deleted_count"]) == ("OK", 3)
             assert await scopes_of(memory) == {"Scratch": 4}
+
+    run(look())
+
+
+def test_the_question_counts_the_hidden_duplicates_that_go_too(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            kept, *doubles = [await memory.store("a note to throw away", tags=["junk"]) for _ in range(3)]
+            await memory.ok("optimize_memory", operations=["deduplicate"])
+            asked: list[str] = []
+
+            class Listener(SlowUser):
+                async def confirm(self, question: str, mark: str = "") -> Answer:
+                    asked.append(question)
+                    return Answer.DECLINED
+
+            for target in ({"memory_id": kept}, {"tag": "junk"}):
+                await call(memory, "delete_memory", Listener(), target=target, forget_mode="hard")
+            assert "Forget the memory 'a note to throw away' and its 2 hidden duplicates for good" in asked[0]
+            assert "Forget the 3 memories of tag 'junk' for good" in asked[1]  # they have the tag themselves
+            done = await call(memory, "delete_memory", SlowUser(), target={"memory_id": kept}, forget_mode="hard")
+            assert set(done["memory_ids"]) == {kept, *doubles}
+
+    run(look())
+
+
+def test_a_scope_goes_with_what_the_user_was_asked_about_also_where_another_daemon_stored_into_it(
+    open_memory: Open,
+) -> None:
+    """The index has not heard of it yet."""
+
+    async def look() -> None:
+        async with open_memory() as memory:
+            diary = [MemoryId(one) for one in await fill(memory)]
+            store = memory.services.store
+            scope = await memory.services.scopes.get("Scratch")
+
+            async def move() -> None:
+                await memory.services.index._follower.stop()
+                located = await store.locate(diary[:1])
+                [entry] = (await store.fetch(located)).values()
+                await store.move(entry, scope.scope_id)
+
+            target = {"scope": "Scratch"}
+            reply = await call(memory, "delete_memory", SlowUser(meanwhile=move), target=target, forget_mode="hard")
+            assert "1 more memory would go since the user was asked; nothing was changed" in reply["error"]
+            assert await store.locate(diary[:1]) == {diary[0]: scope.scope_id}
+            assert [one.archived_at for one in await store.list_scopes() if one.name == "Scratch"] == [None]
 
     run(look())
 

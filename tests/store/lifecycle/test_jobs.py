@@ -6,6 +6,9 @@ import asyncio
 import datetime as dt
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from infinite_memory.jobs.runner import Jobs
 from infinite_memory.transports.http.api.metrics import Metrics
@@ -186,6 +189,33 @@ def test_what_was_forgotten_long_ago_is_purged(open_memory: Open) -> None:
             clock.set("2026-12-26T12:00:00Z")
             await jobs_of(memory).run_due()
             assert (await memory.ok("get_memory_stats"))["stats"]["soft_deleted"] == 0
+
+    run(work())
+
+
+def test_what_is_brought_back_while_old_deletions_are_purged_stays(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock("2026-11-25T02:50:00Z")
+
+    async def work() -> None:
+        async with open_memory(clock=clock) as memory:
+            ids = [await memory.store(text) for text in ("one", "two")]
+            for one in ids:
+                await memory.ok("delete_memory", target={"memory_id": one})
+            clock.set("2027-01-24T12:00:00Z")
+            store = memory.services.store
+            list_expired = store.deleted_ids
+
+            async def list_and_bring_back(*which: Any, **options: Any) -> Any:
+                expired = await list_expired(*which, **options)
+                await memory.ok("restore_memory", memory_id=ids[0])
+                return expired
+
+            monkeypatch.setattr(store, "deleted_ids", list_and_bring_back)
+            assert (await memory.ok("optimize_memory", operations=["purge_deleted"]))["counts"] == {"purge_deleted": 1}
+            assert (await memory.ok("retrieve_memory", query="one"))["results"][0]["memory_id"] == ids[0]
+            assert (await memory.ask("get_memory", memory_id=ids[1]))["error_code"] == "NOT_FOUND"
 
     run(work())
 

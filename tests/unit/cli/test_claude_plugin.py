@@ -78,7 +78,8 @@ def test_what_is_written_names_this_installation_and_this_home(user: Path, capsy
 
 def test_another_command_is_another_version() -> None:
     versions = {
-        json.loads(plugin.render_plugin(command, [], {}, None)[plugin.MANIFEST])["version"] for command in ("/a", "/b")
+        json.loads(plugin.render_plugin(command, [], [command], {}, None)[plugin.MANIFEST])["version"]
+        for command in ("/a", "/b")
     }
     assert len(versions) == 2
 

@@ -16,6 +16,7 @@ import pytest
 from infinite_memory.cli import main
 from infinite_memory.cli.schedule import NAMESPACE, Schedule, make_schedule, system_of
 from infinite_memory.cli.uninstall import _find_units
+from tests.processes import ROOT
 
 USER = Path("/home/ada")
 COMMAND = ["/opt/my tools/infinite-memory", "backup", "--rotate", "--lock"]
@@ -54,6 +55,18 @@ def test_systemd_itself_finds_nothing_wrong(tmp_path: Path) -> None:
     names = [str(file) for file in schedule.files]
     done = subprocess.run([verify, "verify", "--man=no", *names], capture_output=True, text=True, check=False)
     assert [line for line in done.stderr.splitlines() if "infinite-memory" in line] == []
+
+
+def test_systemd_itself_finds_nothing_wrong_with_the_unit_of_the_daemon(tmp_path: Path) -> None:
+    verify = shutil.which("systemd-analyze")
+    if verify is None:
+        pytest.skip("systemd is not installed")
+    unit = tmp_path / "infinite-memory.service"
+    text = (ROOT / "docs" / "systemd" / unit.name).read_text("utf-8")
+    unit.write_text(text.replace("%h/infinite-memory/.venv/bin/infinite-memory", sys.executable), "utf-8")
+    assert sys.executable in unit.read_text("utf-8")
+    done = subprocess.run([verify, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False)
+    assert [line for line in done.stderr.splitlines() if unit.name in line] == []
 
 
 def test_launchd_reads_its_agent() -> None:

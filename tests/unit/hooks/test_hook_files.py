@@ -195,7 +195,8 @@ def test_the_hook_imports_a_handful_of_our_modules_and_no_package(tmp_path: Path
     assert ours == {
         "infinite_memory", "infinite_memory.daemon", "infinite_memory.daemon.ipc", "infinite_memory.errors",
         "infinite_memory.hooks", "infinite_memory.hooks.client", "infinite_memory.hooks.clients", "infinite_memory.hooks.control",
-        "infinite_memory.hooks.files", "infinite_memory.paths", "infinite_memory.platform_files", "infinite_memory.redaction",
+        "infinite_memory.hooks.files", "infinite_memory.hooks.run", "infinite_memory.paths", "infinite_memory.platform_files",
+        "infinite_memory.redaction",
     }  # fmt: skip
     assert [name for name, file in loaded.items() if "site-packages" in file] == []
     assert HEAVY.isdisjoint(loaded)

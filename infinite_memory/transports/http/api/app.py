@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 OPEN = frozenset({"/healthz", "/openapi.json", "/docs"})
 """What needs no token: it tells nothing of any memory."""
 
+METRICS = "/metrics"
+
 API_VERSION = "1"  # of the routes; the version of the program is told to nobody without a token
 HEALTH_S = 5.0  # who asks for the health wants an answer soon
 HEALTH_AGE_S = 1.0  # for so long one look at the health answers everybody
@@ -108,7 +110,7 @@ class RestApp:
         if scope["path"] in OPEN:
             await self._answer_open(scope, send)
             return
-        grant = scope[_GRANT] = await self._gate.authenticate(token)
+        grant = scope[_GRANT] = await self._gate.authenticate(token, for_metrics=scope["path"] == METRICS)
         mark_admitted(scope, grant.token_id)
         async with self._gate.room(grant) as take_place:
             try:
@@ -188,14 +190,16 @@ def _add_service(api: FastAPI, backend: Backend, metrics: Metrics) -> None:
     }
 
     @api.get(
-        "/metrics", responses=told, operation_id="metrics", openapi_extra={"security": [{TOKEN: []}]},
+        METRICS, responses=told, operation_id="metrics", openapi_extra={"security": [{TOKEN: []}]},
         response_class=Response,
     )  # fmt: skip
     async def figures(request: Request) -> Response:
-        """Figures for Prometheus; for tokens that are bound to no users or scopes."""
-        request.scope[_ROUTE] = "/metrics"
-        if not _grant(request).sees_all:
-            raise ForbiddenError("only a token that is bound to no users or scopes reads the metrics")
+        """Figures for Prometheus; for tokens that are bound to no users or scopes, and those made for this alone."""
+        request.scope[_ROUTE] = METRICS
+        if not _grant(request).reads_metrics:
+            raise ForbiddenError(
+                "only a token that is bound to no users or scopes, or made for the metrics, reads them"
+            )
         return Response(await metrics.text(), media_type=CONTENT_TYPE)
 
     @api.get("/openapi.json", include_in_schema=False)

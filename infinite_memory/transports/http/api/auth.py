@@ -21,7 +21,13 @@ from limits.strategies import MovingWindowRateLimiter
 
 from infinite_memory import proofs
 from infinite_memory.clock import Clock, system_clock
-from infinite_memory.errors import AuthenticationError, InfiniteMemoryError, RateLimitError, StoreUnavailableError
+from infinite_memory.errors import (
+    AuthenticationError,
+    ForbiddenError,
+    InfiniteMemoryError,
+    RateLimitError,
+    StoreUnavailableError,
+)
 from infinite_memory.file_work import set_owner
 from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.transports.http.api.tokens import OWNER, TokenPermissions, hash_token, parse_token_id
@@ -59,11 +65,12 @@ class Authenticator:
         self._reply_lanes: dict[str, _Lane] = {}
         self._decoy = secrets.token_hex(32)
 
-    async def authenticate(self, header: str) -> TokenPermissions:
-        """Give what the token of an Authorization header opens.
+    async def authenticate(self, header: str, *, for_metrics: bool = False) -> TokenPermissions:
+        """Give what the token of an Authorization header opens; one that reads the metrics alone opens nothing else, wherever it comes.
 
         Raises:
             AuthenticationError: there is none, or it is unknown, revoked or expired.
+            ForbiddenError: it reads the metrics alone, and this is not *for_metrics*.
             RateLimitError: it was used too often.
             StoreUnavailableError: tokens cannot be looked up; the owner's can always.
         """
@@ -72,6 +79,8 @@ class Authenticator:
         self._count(grant.token_id if grant is not None else UNKNOWN)
         if grant is None:
             raise AuthenticationError
+        if grant.metrics_only and not for_metrics:
+            raise ForbiddenError("this token reads /metrics and nothing else")
         return grant
 
     async def is_valid(self, header: str) -> bool:
@@ -156,7 +165,7 @@ class Authenticator:
             self._known_hashes.discard(hashed)
             return None
         self._known_hashes.add(hashed)
-        return TokenPermissions(record.token_id, record.users, record.scope_ids, record.read_only)
+        return TokenPermissions(record.token_id, record.users, record.scope_ids, record.read_only, record.metrics_only)
 
     def _count(self, key: str) -> None:
         if self._rate is None or self._limiter.hit(self._rate, key):

@@ -44,17 +44,24 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 @dataclass(frozen=True, slots=True)
 class TokenPermissions:
-    """What a token opens. ``users`` and ``scope_ids`` are what it is bound to, at most one of them; no users and None is everything."""
+    """What a token opens. ``users`` and ``scope_ids`` are what it is bound to, at most one of them; no users and None is everything.
+    ``metrics_only`` opens the metrics and nothing else, whatever the other fields are."""
 
     token_id: str
     users: tuple[str, ...] = ()
     scope_ids: tuple[ScopeId, ...] | None = None
     read_only: bool = False
+    metrics_only: bool = False
 
     @property
     def sees_all(self) -> bool:
-        """Whether it is bound to no users and no scopes."""
-        return not self.users and self.scope_ids is None
+        """Whether it is bound to no users, no scopes and not to the metrics."""
+        return not self.users and self.scope_ids is None and not self.metrics_only
+
+    @property
+    def reads_metrics(self) -> bool:
+        """Whether it reads the figures of the whole daemon."""
+        return self.sees_all or self.metrics_only
 
     @property
     def is_full(self) -> bool:
@@ -142,6 +149,7 @@ async def _made(engine: Engine, given: Mapping[str, Any], checking: ValidationCo
             _NamesField(name="users", about="Users it is bound to", one=users),
             _NamesField(name="scopes", about="Scopes it is bound to", one=scopes),
             FlagField(name="read_only", about="Whether it only reads", default=False),
+            FlagField(name="metrics_only", about="Whether it reads the metrics and nothing else", default=False),
             ExpiryField(name="expires", about="When it stops to work", now=now),
         ),
         given, "", checking,
@@ -154,6 +162,8 @@ async def _made(engine: Engine, given: Mapping[str, Any], checking: ValidationCo
             check_printable(text, field)
     if fields["users"] and fields["scopes"]:
         raise InvalidRequestError("scopes", "a token is bound to users or to scopes, not to both; make two")
+    if fields.flag("metrics_only") and (fields["users"] or fields["scopes"]):
+        raise InvalidRequestError("metrics_only", "a token for the metrics is bound to no users or scopes; make two")
     expires_at = fields.find_instant("expires")
     if expires_at is not None and expires_at <= now:
         raise InvalidRequestError.invalid_value("expires", given["expires"], "in the future")
@@ -163,6 +173,7 @@ async def _made(engine: Engine, given: Mapping[str, Any], checking: ValidationCo
         users=fields["users"] or (),
         scope_ids=[await _scope_id(engine, name) for name in fields["scopes"]] if fields["scopes"] else None,
         read_only=fields.flag("read_only"),
+        metrics_only=fields.flag("metrics_only"),
         expires_at=expires_at,
     )
 
@@ -182,15 +193,18 @@ def make_token(
     users: Sequence[str] = (),
     scope_ids: Sequence[ScopeId] | None = None,
     read_only: bool = False,
+    metrics_only: bool = False,
     expires_at: dt.datetime | None = None,
 ) -> tuple[str, TokenRecord]:
     """Make a token: itself, to be shown once, and what is kept of it."""
     token_id = secrets.token_hex(6)
     token = _write_token(token_id)
+    if metrics_only:
+        scope_ids, read_only = (), True
     bound = None if scope_ids is None else tuple(scope_ids)
     ends = None if expires_at is None else floor_to_millisecond(expires_at)
     return token, TokenRecord(
-        token_id, name, hash_token(token), floor_to_millisecond(now), tuple(users), bound, read_only, ends
+        token_id, name, hash_token(token), floor_to_millisecond(now), tuple(users), bound, read_only, metrics_only, ends
     )
 
 
@@ -218,8 +232,11 @@ def serialize_token(record: TokenRecord, every: Scopes) -> Json:
         "name": record.name,
         "users": list(record.users),
         "scopes": [one.name for one in scopes],
-        "missing_scopes": len(bound) - len(scopes) if bound else int(record.scope_ids is not None),
+        "missing_scopes": len(bound) - len(scopes)
+        if bound
+        else int(record.scope_ids is not None and not record.metrics_only),
         "read_only": record.read_only,
+        "metrics_only": record.metrics_only,
         "created_at": format_instant(record.created_at),
         "expires_at": None if record.expires_at is None else format_instant(record.expires_at),
     }

@@ -17,6 +17,8 @@ from infinite_memory.transports.http.api.tokens import TokenPermissions
 
 def get_visibility(grant: TokenPermissions, user_id: str | None, agent_id: str | None = None) -> Visibility:
     """Return what a request sees that comes with *grant* and is about *user_id*, or only about one agent of theirs."""
+    if grant.metrics_only:
+        return Visibility()
     if user_id is not None:
         return get_user_visibility(user_id, agent_id, conceals=bool(grant.users))
     return EVERYTHING if grant.scope_ids is None else get_scopes_visibility(grant.scope_ids)

@@ -8,9 +8,11 @@ import re
 
 import pytest
 
+from infinite_memory.engine.visibility import Visibility
 from infinite_memory.errors import AuthenticationError, RateLimitError
 from infinite_memory.transports.http.api.auth import Authenticator
 from infinite_memory.transports.http.api.tokens import TokenPermissions, hash_token, make_token, parse_token_id
+from infinite_memory.transports.http.api.visibility import get_visibility
 
 NOW = dt.datetime(2026, 11, 28, 12, tzinfo=dt.UTC)
 OWNERS = "the-owners-token"
@@ -54,6 +56,14 @@ def test_a_grant_is_full_only_when_it_is_bound_to_nothing() -> None:
     assert not TokenPermissions("x", scope_ids=()).is_full
     assert not TokenPermissions("x", read_only=True).is_full
     assert TokenPermissions("x", read_only=True).sees_all
+    assert TokenPermissions("x", read_only=True).reads_metrics
+    assert not TokenPermissions("x", users=("a",)).reads_metrics
+
+
+def test_a_token_for_the_metrics_sees_nothing_whatever_else_is_said_of_it() -> None:
+    for token in (TokenPermissions("x", metrics_only=True), TokenPermissions("x", ("a",), metrics_only=True)):
+        assert (token.reads_metrics, token.sees_all, token.is_full) == (True, False, False)
+        assert get_visibility(token, None) == get_visibility(token, "a") == Visibility()
 
 
 def test_requests_above_the_rate_are_told_when_to_come_again() -> None:

@@ -35,7 +35,9 @@ async def make(visit: Visit) -> Response:
     Raises:
         InvalidRequestError: it is bound to scopes and users at once, or a field is wrong.
     """
-    fields: Json = {"name": visit.text("name") or "token", "read_only": visit.text("read_only") == "yes"}
+    fields: Json = {"name": visit.text("name") or "token"} | {
+        flag: visit.text(flag) == "yes" for flag in ("read_only", "metrics_only")
+    }
     if scopes := [name for name in visit.form.get("scopes", "").split("\n") if name]:
         fields["scopes"] = scopes
     if users := [name.strip() for name in visit.text("users").split(",") if name.strip()]:

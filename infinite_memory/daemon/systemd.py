@@ -1,0 +1,72 @@
+"""What systemd is told of a daemon that it runs: that it listens, that its event loop turns, that it goes.
+
+The protocol is a datagram to the Unix socket that ``NOTIFY_SOCKET`` names (sd_notify(3)). Where the variable is not set, nothing is
+sent. The messages come from the event loop itself, so a loop that hangs sends none, and systemd starts the daemon again
+(``WatchdogSec``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import MutableMapping
+from types import TracebackType
+from typing import Self
+
+log = logging.getLogger(__name__)
+
+VARIABLES = NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
+PINGS = 3  # in the time after which systemd takes the daemon for hung; sd_watchdog_enabled(3) recommends at least two
+
+
+class Supervisor:
+    """The service manager that runs this process, if one does. As a context manager it keeps its watchdog content.
+
+    The variables are taken out of *environ*, for they are about this process and not about those that it starts.
+    """
+
+    def __init__(self, environ: MutableMapping[str, str]) -> None:
+        address, interval, pid = (environ.pop(name, "") for name in VARIABLES)
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        is_watched = interval.isdigit() and pid in ("", str(os.getpid()))
+        self._interval_s = int(interval) / 1e6 if is_watched else 0.0
+        self._pings: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._address and self._interval_s:
+            self._pings = asyncio.create_task(self._ping())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._pings is not None:
+            self._pings.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._pings
+
+    def report_ready(self) -> None:
+        """Say that clients are answered from now on."""
+        self._send("READY=1")
+
+    def report_stopping(self) -> None:
+        """Say that the daemon finishes what it was sent, and goes."""
+        self._send("STOPPING=1")
+
+    async def _ping(self) -> None:
+        while True:
+            self._send("WATCHDOG=1")
+            await asyncio.sleep(self._interval_s / PINGS)
+
+    def _send(self, message: str) -> None:
+        if not self._address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+                channel.setblocking(False)
+                channel.sendto(message.encode(), self._address)
+        except OSError as exc:
+            log.warning("systemd was not told %s: %s", message, exc, extra={"event": "systemd_not_told"})

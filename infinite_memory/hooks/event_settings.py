@@ -1,0 +1,58 @@
+"""The settings that count for one event of a hook: the files' as they are now, and what its client says of capture and recall."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from infinite_memory.config import Config, load_config
+from infinite_memory.hooks.run import CARRIED
+from infinite_memory.paths import CHECKOUT_CONFIG_FILE
+
+MAX_KEPT = 16  # clients with settings of their own
+
+
+class EventSettings:
+    """Reads settings again when a file of them has changed: to read and check them takes a tenth of a recall."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._state: tuple[Any, ...] = ()
+        self._kept: dict[tuple[tuple[str, str], ...], Config] = {}
+
+    def read(self, event: Mapping[str, Any]) -> Config:
+        """Return the settings that count for an event.
+
+        What the environment of the daemon says of capture and recall is the word of whoever started it, and counts for nobody else.
+
+        Raises:
+            ConfigError: one of them is wrong; nothing is captured then.
+        """
+        state = (_state_of(CHECKOUT_CONFIG_FILE), _state_of(self._file))
+        if state != self._state or len(self._kept) >= MAX_KEPT:
+            self._state, self._kept = state, {}
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(CARRIED)}
+        own = carried_by(event)
+        key = tuple(sorted(own.items()))
+        if (known := self._kept.get(key)) is None:
+            known = self._kept[key] = load_config(self._file, environ | own)
+        return known
+
+
+def carried_by(event: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables that an event carries."""
+    named = event.get("environ")
+    if not isinstance(named, dict):
+        return {}
+    return {str(name): str(value) for name, value in named.items() if str(name).startswith(CARRIED)}
+
+
+def _state_of(file: Path) -> tuple[int, ...] | None:
+    """Return what tells a file from what it was; None where there is none."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

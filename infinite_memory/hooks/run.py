@@ -1,0 +1,169 @@
+"""What an assistant's hook starts: hands the event to the daemon as it came, and prints what the daemon answers.
+
+What a hook costs is mostly what it imports: this takes a few milliseconds where the modules of `client` take forty. So it imports what the
+interpreter holds already, and of sockets only the part that is written in C (`_socket`: the module around it loads six others). Whatever
+is unusual is left to `client`, with what was read of standard input: no daemon, another user's files, a home whose path is too long for a
+socket, TCP, Windows, a client that tells what was said in the event itself.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+
+from infinite_memory import __version__
+
+TYPE_CHECKING = False  # the module of that name costs as much as everything here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROTOCOL = 1  # `daemon.ipc`
+HOME_VARIABLE = "INFINITE_MEMORY_HOME"  # `paths`
+CARRIED = ("INFINITE_MEMORY_CAPTURE__", "INFINITE_MEMORY_HOOKS__")
+"""How the variables begin that a client's events carry: they count for that client alone, not for the daemon it may start."""
+TOLD_IN_FULL = (
+    "claude-code",
+    "codex",
+    "gemini",
+)  # clients whose events may come twice: their transcripts tell what was said
+ANSWER_S = 0.8  # how long an answer of the daemon is waited for
+DEADLINE_S = 1.2  # Claude Code gives SessionEnd 1.5 s in all
+INPUT_BYTES = 16 << 20
+_DONE = b'{"ok": true}\n'
+
+
+class Unusual(Exception):
+    """This is for `client` to do."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Handle one event of `hook EVENT [--client NAME] [--home FOLDER]`; returns 0 whatever happens."""
+    begun = time.monotonic()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = words[1:] if words[:1] == ["hook"] else words
+    data: bytes | None = None
+    is_late = False
+    try:
+        path, greeting = _find_socket(words), _greet(words)
+        data = _read_input(begun)
+        _print(_ask(path, greeting, data))
+        return 0
+    except TimeoutError:
+        is_late = data is not None
+    except Exception:
+        pass  # `client` meets it again, and records it
+    if data is None and time.monotonic() - begun >= DEADLINE_S:
+        return 0  # its event never came
+    from infinite_memory.hooks.client import run
+
+    return run(words, data, is_late=is_late, deadline_s=max(begun + DEADLINE_S - time.monotonic(), 0.1))
+
+
+def options_of(words: Sequence[str]) -> dict[str, str]:
+    """Return the values of ``--home`` and ``--client``, written as one argument with ``=`` or as two."""
+    options: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name in ("--home", "--client") and (given := value if equals else next(rest, None)) is not None:
+            options[name] = given
+    return options
+
+
+def find_home(words: Sequence[str]) -> str:
+    """Return the home as `paths.find_home` does.
+
+    Raises:
+        Unusual: it takes more than the environment to tell.
+    """
+    named = options_of(words[1:]).get("--home", os.environ.get(HOME_VARIABLE))
+    user = os.environ.get("HOME", "")
+    if not named and sys.platform == "linux":
+        folder = os.environ.get("XDG_DATA_HOME") or (f"{user}/.local/share" if user else "")
+        named = f"{folder.rstrip('/')}/infinite-memory" if folder else ""
+    if not named or not named.startswith("/"):
+        raise Unusual
+    return named
+
+
+def _find_socket(words: Sequence[str]) -> str:
+    """Return the path of the daemon's socket, which nobody but this user can have put there."""
+    home = find_home(words)
+    path = f"{home}/daemon.sock"
+    folder, status = os.stat(home), os.lstat(path)  # noqa: PTH116
+    if folder.st_uid != os.geteuid() or status.st_uid != os.geteuid() or not stat.S_ISSOCK(status.st_mode):
+        raise Unusual
+    return path
+
+
+def _greet(words: Sequence[str]) -> dict[str, object]:
+    client = options_of(words[1:]).get("--client", TOLD_IN_FULL[0])
+    event = words[0] if words else ""
+    if client not in TOLD_IN_FULL or not (event.isascii() and event.isalpha()):
+        raise Unusual
+    return {"client": client, "name": event}
+
+
+def _read_input(begun: float) -> bytes:
+    """Return what the client wrote to standard input."""
+    import select
+
+    if os.isatty(0):
+        raise Unusual
+    data = b""
+    while True:
+        ready, _, _ = select.select([0], [], [], max(begun + DEADLINE_S - time.monotonic(), 0))
+        if not ready:
+            raise Unusual
+        chunk = os.read(0, 1 << 20)
+        if not chunk:
+            return data
+        data += chunk
+        if len(data) > INPUT_BYTES:
+            return data  # it is refused
+
+
+def _print(output: bytes) -> None:
+    try:
+        while output:
+            output = output[os.write(1, output) :]
+    except OSError:
+        pass  # the client left
+
+
+def _ask(path: str, event: dict[str, object], data: bytes) -> bytes:
+    """Return what the daemon has the client told.
+
+    Raises:
+        TimeoutError: it does not answer in time.
+        Unusual: it is somebody else, or of another version, or is ending.
+        OSError: nobody listens.
+    """
+    from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket
+
+    if len(data) > INPUT_BYTES:
+        raise Unusual
+    names = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(CARRIED)]
+    environ = os.fsencode("\0".join(names))
+    greeting = (
+        f'{{"protocol": {PROTOCOL}, "version": "{__version__}", "pid": {os.getpid()}, "kind": "hook", "name": "{event["name"]}", '
+        f'"client": "{event["client"]}", "sizes": [{len(environ)}, {len(data)}]}}\n'
+    )
+    link = socket(AF_UNIX, SOCK_STREAM)
+    try:
+        link.settimeout(ANSWER_S)
+        link.connect(path)
+        user = link.getsockopt(SOL_SOCKET, SO_PEERCRED, 12)[4:8]
+        if int.from_bytes(user, sys.byteorder) != os.geteuid():
+            raise Unusual
+        link.sendall(greeting.encode("ascii") + environ + data)
+        answer = b""
+        while chunk := link.recv(1 << 16):
+            answer += chunk
+    finally:
+        link.close()
+    if not answer.startswith(_DONE):
+        raise Unusual
+    return answer[len(_DONE) :]
