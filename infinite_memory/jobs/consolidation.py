@@ -97,11 +97,10 @@ class Tidier:
             return await self._summarize(dry_run=dry_run)
         groups = await self._find_groups(operation)
         groups = groups if agreed is None else agreed.limit_groups(operation.value, groups)
+        if not dry_run:
+            groups = [merged for group in groups if len(merged := await self._merge(group)) > 1]
         gone = sum(len(group) - 1 for group in groups)
         details = [{"kept": one.memory_id, "merged": [other.memory_id for other in rest]} for one, *rest in groups]
-        if not dry_run:
-            for group in groups:
-                await self._merge(group)
         kind = "duplicate" if operation is Tidying.DEDUPLICATE else "similar"
         said = f"{'would_remove' if dry_run else 'removed'}_{gone}_{kind}_entries"
         return Tidied(operation, gone, said, details[:MAX_REPORTED_DETAILS], tuple(map(get_group, groups)))
@@ -140,8 +139,12 @@ class Tidier:
         except EmbeddingError:
             return ""
 
-    async def _merge(self, group: Sequence[MemoryRecord]) -> None:
-        """Give the first of a group the times and tags of all, then hide the others; doing it again changes nothing."""
+    async def _merge(self, group: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Give the first of a group the times and tags of all, then hide the others; doing it again changes nothing.
+
+        Returns:
+            The first and those that were hidden: one that was changed since it was read says something else, and stays.
+        """
         first, *rest = group
         merged = united(first, rest)
         if merged != first:
@@ -150,14 +153,22 @@ class Tidier:
                     dataclasses.replace(merged, updated_at=floor_to_millisecond(self._clock())), revise=True
                 )
             except StoreError:
-                return  # somebody changed it at this moment; the next run meets it again
+                return []  # somebody changed it at this moment; the next run meets it again
             await self._index.on_written([stored])
-        await self._hide(rest)
+        return [first, *await self._hide(rest, merged_into=first.memory_id)]
 
-    async def _hide(self, memories: Iterable[MemoryRecord], *, pruned: bool = False) -> None:
-        located = {memory.memory_id: memory.scope_id for memory in memories}
-        async with self._index.removing(located):
-            await self._store.soft_delete(located, floor_to_millisecond(self._clock()), pruned=pruned)
+    async def _hide(
+        self, memories: Iterable[MemoryRecord], *, pruned: bool = False, merged_into: MemoryId | None = None
+    ) -> list[MemoryRecord]:
+        """Hide memories, and return those that were; one that was changed since it was read stays."""
+        by_id = {memory.memory_id: memory for memory in memories}
+        located = {one: memory.scope_id for one, memory in by_id.items()}
+        read = {one: memory.revision for one, memory in by_id.items()}
+        async with self._index.removing(located) as spared:
+            now = floor_to_millisecond(self._clock())
+            hidden = await self._store.soft_delete(located, now, pruned=pruned, merged_into=merged_into, read=read)
+            spared.update(located.keys() - set(hidden))
+        return [by_id[one] for one in hidden]
 
     async def _prune(self, *, dry_run: bool, agreed: Agreement | None) -> Tidied:
         """Put into the archive what is older than it may be, and what is too much: least important first, then least used, then
@@ -181,7 +192,7 @@ class Tidier:
         if agreed is not None:
             pruned = [one for [one] in agreed.limit_groups(Tidying.PRUNE.value, ([one] for one in pruned))]
         if not dry_run:
-            await self._hide(pruned, pruned=True)
+            pruned = await self._hide(pruned, pruned=True)
         said = f"{'would_prune' if dry_run else 'pruned'}_{len(pruned)}_entries"
         details = [{"memory_id": one.memory_id} for one in pruned[:MAX_REPORTED_DETAILS]]
         return Tidied(Tidying.PRUNE, len(pruned), said, details, (get_group(pruned),))
