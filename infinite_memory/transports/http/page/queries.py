@@ -69,19 +69,21 @@ class Queries:
 
     async def run(
         self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress, *, counts_use: bool = False,
-        expected_revision: int | None = None,
+        expected_revision: int | None = None, sees_entries: bool = False,
     ) -> Json:  # fmt: skip
         """Return the reply of a command of the native contract.
 
         Args:
             counts_use: Whether somebody asked for the results; what is shown while they type is no use of a memory.
             expected_revision: A change is refused where the memory has another one by then.
+            sees_entries: Whether whoever asks may see what a file to import says.
 
         Raises:
             InfiniteMemoryError: it failed, or is not for who does not see everything.
         """
         request = self._request
         request.session.counts_use, request.session.expected_revision = counts_use, expected_revision
+        request.session.sees_entries = sees_entries
         if self.is_narrow and action not in BOUND_COMMANDS:
             raise ForbiddenError("a token that is bound to users or scopes may not do this")
         contract = NativeContract(request.engine, request.session, administration=request.open_administration)
