@@ -53,6 +53,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
 """The columns, each with one value a slot. ``windows`` counts vectors (0 while pending), ``tag_end`` is where the
 slot's stretch of `MetadataTable.tag_codes` ends."""
 
+FEW_IDS = 16  # looked up one by one: quicker than the arrays for all of them
 _CONVERSATION = ("conversation", "scope", "source")
 """What turns of one conversation have in common. The source is among it, for users may share a scope and have one each: what one of them
 says is never beside what another one says, whatever they call their conversations."""
@@ -171,9 +172,9 @@ class MetadataTable:
         self._said.add(pair for pair in zip(coded["conversation"], slots, strict=True) if pair[0] != Interner.ABSENT)
         self._live_by_scope.update(scopes)
 
-    def remove(self, memory_id: MemoryId) -> None:
-        """Mark a memory's slot dead; an unknown id is ignored."""
-        if (slot := self.find(memory_id)) is not None:
+    def remove(self, memory_ids: Iterable[MemoryId]) -> None:
+        """Mark the slots of memories dead; unknown ids are ignored."""
+        for slot in self.find_many(memory_ids).values():
             self._kill(slot)
 
     def remove_scope(self, scope_id: ScopeId) -> None:
@@ -222,7 +223,7 @@ class MetadataTable:
 
         Conversations of more than *max_turns* are left out.
         """
-        slots = np.array([slot for one in memory_ids if (slot := self.find(one)) is not None], np.int64)
+        slots = np.array(list(self.find_many(memory_ids).values()), np.int64)
         named = zip(*(self.column(name)[slots].tolist() for name in _CONVERSATION), strict=True)
         turns = [self._in_conversation(slot) for slot in dict(zip(named, slots.tolist(), strict=True)).values()]
         short = [one for one in turns if max_turns is None or len(one) <= max_turns]
@@ -280,6 +281,14 @@ class MetadataTable:
         """Find the slot of the memory with a key; None when it is unknown."""
         slot = self._slots.find(key)
         return slot if slot is not None and self._alive.values[slot] else None
+
+    def find_many(self, memory_ids: Iterable[MemoryId]) -> dict[MemoryId, int]:
+        """Find the slots of memories; unknown ids are left out."""
+        keys = {one: key for one in memory_ids if (key := to_key(one)) is not None}
+        if len(keys) <= FEW_IDS:
+            return {one: slot for one, key in keys.items() if (slot := self.find_key(key)) is not None}
+        slots = self.find_all(list(keys.values())).tolist()
+        return {one: slot for one, slot in zip(keys, slots, strict=True) if slot >= 0}
 
     def find_all(self, keys: Sequence[bytes]) -> Slots:
         """Find the slot of the memory with each key; -1 where it is unknown."""

@@ -15,6 +15,7 @@ from functools import partial
 
 from infinite_memory.errors import IndexUnavailableError, InfiniteMemoryError
 from infinite_memory.index.base import VectorIndex, call
+from infinite_memory.index.listing import batches
 from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.index.readiness import Readiness
 from infinite_memory.index.recent_ids import RecentIds
@@ -27,6 +28,7 @@ from infinite_memory.store.base import UNKNOWN_REVISION, Change, ChangeKind, Loc
 from infinite_memory.store.set_aside import SetAsideDocument
 
 FEW_ROWS = 4  # entered without a thread: quicker than its round trip, and far below what the loop may be held up
+REMOVED_TOGETHER = 500  # without a turn for others: some 10 ms
 EARLY_CAPACITY = 1000  # memories written before the index was there that are found by the very next request
 EARLY_WAIT_S = 2.0  # for the index, once MongoDB is there: a new home has its files before a write is answered
 
@@ -110,11 +112,14 @@ class IndexWriter:
         yield spared
         if spared:
             located = {one: scope_id for one, scope_id in located.items() if one not in spared}
-        for memory_id in located:
-            self._early.pop(memory_id, None)
-        self.removals.add(located)
-        if (following := self.next) is not None:
-            await call(following, lambda: following.remove(located))
+        for memory_ids in batches(located, REMOVED_TOGETHER):
+            for memory_id in memory_ids if self._early else ():
+                self._early.pop(memory_id, None)
+            self.removals.add(memory_ids)
+            if (following := self.next) is not None:
+                await call(following, partial(following.remove, memory_ids))
+            if len(memory_ids) == REMOVED_TOGETHER:
+                await asyncio.sleep(0)  # others have their turn
         if self.current is not None:
             try:
                 await self.remove(self.current, located)
@@ -157,22 +162,33 @@ class IndexWriter:
         wanted: dict[MemoryId, ScopeId] = {}
         told = [change.memory_id for change in changes if change.kind is ChangeKind.WRITTEN and change.memory_id]
         revisions = await call(index, lambda: index.get_revisions(told))
+        removed: list[tuple[MemoryId, ScopeId | None]] = []
         for change in changes:
             if change.kind is ChangeKind.SCOPE_REMOVED and change.scope_id:
+                await self._remove_where_told(index, removed)
+                removed = []
                 await self.remove_scope(index, change.scope_id)
                 wanted = {one: scope for one, scope in wanted.items() if scope != change.scope_id}
             elif change.kind is ChangeKind.REMOVED and change.memory_id:
                 if wanted.get(change.memory_id) == change.scope_id:
                     del wanted[change.memory_id]
-                located = await call(index, partial(index.locate, [change.memory_id]))
-                if located.get(change.memory_id) in (None, change.scope_id):  # else it moved
-                    await self.remove(index, [change.memory_id])
-                    self._save_policy.changed()
+                removed.append((change.memory_id, change.scope_id))
             elif change.memory_id and change.scope_id and not self._knows(revisions, change.memory_id, change.revision):
                 wanted[change.memory_id] = change.scope_id
+        await self._remove_where_told(index, removed)
         if wanted:
             await self.reload(index, wanted)
         self._not_entered.discard(told)
+
+    async def _remove_where_told(self, index: VectorIndex, removed: Sequence[tuple[MemoryId, ScopeId | None]]) -> None:
+        """Take out what was removed from a scope, unless it is in another one by now: then it moved."""
+        if not removed:
+            return
+        located = await call(index, partial(index.locate, [one for one, _ in removed]))
+        gone = dict.fromkeys(one for one, scope_id in removed if located.get(one) in (None, scope_id))
+        if gone:
+            await self.remove(index, gone)
+            self._save_policy.changed()
 
     def level(self) -> None:
         """Note that the index in use has all that the feed told; what this process wrote and could not enter may be told yet."""
@@ -206,10 +222,12 @@ class IndexWriter:
 
     async def remove(self, index: VectorIndex, memory_ids: Iterable[MemoryId]) -> None:
         """Take memories out of *index* and of the words."""
-        if gone := list(memory_ids):
+        for gone in batches(memory_ids, REMOVED_TOGETHER):
             await self._text.removed(index, gone)
             self._second.removed(gone)
-            await call(index, lambda: index.remove(gone))
+            await call(index, partial(index.remove, gone))
+            if len(gone) == REMOVED_TOGETHER:
+                await asyncio.sleep(0)
 
     async def remove_scope(self, index: VectorIndex, scope_id: ScopeId) -> None:
         """Take a scope out of *index* and of the words."""

@@ -141,8 +141,7 @@ class FaissIndex:
         remaining = iter(memory_ids)
         while batch := list(islice(remaining, BATCH_ROWS)):
             with self._lock:
-                for memory_id in batch:
-                    self._metadata.remove(memory_id)
+                self._metadata.remove(batch)
 
     def remove_scope(self, scope_id: ScopeId) -> None:
         """Take all memories of a scope out."""
@@ -255,19 +254,19 @@ class FaissIndex:
     def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
         """Find the scope of memories; unknown ids are left out."""
         located: dict[MemoryId, ScopeId] = {}
-        with self._lock:
-            scopes, names = self._metadata.column("scope"), self._metadata.interned["scope"]
-            for memory_id in memory_ids:
-                if (slot := self._metadata.find(memory_id)) is not None:
+        remaining = iter(memory_ids)
+        while batch := list(islice(remaining, BATCH_ROWS)):
+            with self._lock:
+                scopes, names = self._metadata.column("scope"), self._metadata.interned["scope"]
+                for memory_id, slot in self._metadata.find_many(batch).items():
                     located[memory_id] = ScopeId(names.string(int(scopes[slot])))
         return located
 
     def get_revisions(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, int]:
         """Return the revision at which memories are known; unknown ids are left out."""
         with self._lock:
-            revisions, find = self._metadata.column("revision"), self._metadata.find
-            slots = ((memory_id, find(memory_id)) for memory_id in memory_ids)
-            return {memory_id: int(revisions[slot]) for memory_id, slot in slots if slot is not None}
+            revisions, slots = self._metadata.column("revision"), self._metadata.find_many(memory_ids)
+            return {memory_id: int(revisions[slot]) for memory_id, slot in slots.items()}
 
     def iter_revisions(self) -> Iterator[Mapping[MemoryId, int]]:
         """Yield the revision of every memory, by rising id."""
@@ -333,7 +332,7 @@ class FaissIndex:
             now = self._snapshot()
             seen = len(before.alive)
             for memory_id in to_ids(now.metadata.column("key")[:seen][before.alive & ~now.alive[:seen]]):
-                metadata.remove(memory_id)
+                metadata.remove([memory_id])
             _copy_living(now, seen, metadata, vectors)
             self._tables = metadata, vectors
         log.info("compacted the sidecar: %d dead slots", dead, extra={"event": "sidecar_compacted"})

@@ -258,11 +258,12 @@ def batches(located: Located) -> Iterator[tuple[ScopeId, list[ObjectId]]]:
     by_scope: dict[ScopeId, list[ObjectId]] = {}
     for memory_id, scope_id in located.items():
         key = mapping.find_object_id(memory_id)
-        if key is not None and mapping.find_object_id(scope_id) is not None:
+        if key is not None and (scope_id in by_scope or mapping.find_object_id(scope_id) is not None):
             by_scope.setdefault(scope_id, []).append(key)
-    for scope_id, keys in by_scope.items():
-        for start in range(0, len(keys), _BATCH):
-            yield scope_id, keys[start : start + _BATCH]
+            if len(by_scope[scope_id]) == _BATCH:  # at once: of many ids it takes a while to read all
+                yield scope_id, by_scope[scope_id]
+                by_scope[scope_id] = []
+    yield from ((scope_id, keys) for scope_id, keys in by_scope.items() if keys)
 
 
 async def _gather(ask: Callable[[Any], Coroutine[Any, Any, T]], items: Iterable[Any]) -> list[T]:
