@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinite_memory.cli import daemon_requests
 from infinite_memory.cli.progress import add_option, asking
+from infinite_memory.cli.tables import local_day, shorten
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.paths import Home
 from infinite_memory.platform_files import lock_file
@@ -172,6 +173,8 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
     if beside := reply.get("also_added"):
         said = ", ".join(f"{count:,} {kind}" for kind, count in beside.items())
         print(f"  {'would also be' if options.dry_run else 'also'} added: {said}")
+    if preview := reply.get("preview"):
+        _print_preview(preview)
     for entry in (listed := reply.get("skipped_entries", [])):
         value = f": {in_one_line(str(entry['value']))}" if "value" in entry else ""
         print(f"  skipped {in_one_line(entry['entry'])}: {in_one_line(entry['why'])}{value}", file=sys.stderr)
@@ -179,6 +182,28 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
         for why, count in reply.get("skipped_reasons", {}).items():
             print(f"  {count:,} in all: {in_one_line(why)}", file=sys.stderr)
     return 0
+
+
+def _print_preview(preview: Json) -> None:
+    """Print what a dry run came upon: where it would go, from when it is, and the first memories."""
+    names = [
+        f"{in_one_line(one['name'])}{' (new)' if one['is_new'] else ''} {one['added']:,}" for one in preview["scopes"]
+    ]
+    others = [f"others {preview['in_other_scopes']:,}"] if preview["in_other_scopes"] else []
+    print(f"  into the scopes: {', '.join(names + others)}")
+    if preview["earliest"]:
+        print(f"  from {local_day(preview['earliest'])} to {local_day(preview['latest'])}")
+    for name, says in (
+        ("undated", "without a date, which get the time of the import"),
+        ("forgotten", "of them forgotten where they come from, and then here"),
+    ):
+        if preview[name]:
+            print(f"  {preview[name]:,} {says}")
+    for one in preview["samples"]:
+        day = local_day(one["timestamp"]) or "no date"
+        about = ", ".join([one["scope"], *(f"#{tag}" for tag in one["tags"])])
+        said = f"{one['speaker']}: {one['text']}" if "speaker" in one else one["text"]
+        print(f"  for example: {day}  {in_one_line(about)}  {shorten(in_one_line(said))}")
 
 
 def _backup(options: argparse.Namespace) -> int:

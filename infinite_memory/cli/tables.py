@@ -65,7 +65,7 @@ def _print_table(memories: Sequence[Json], words: str) -> None:
         text = shorten(in_one_line(memory.get("excerpt") or memory["text"]))
         scope, tags = in_one_line(memory.get("scope") or ""), in_one_line(", ".join(memory.get("tags", ())))
         row: list[Cell] = [
-            _day(memory.get("timestamp")),
+            local_day(memory.get("timestamp")),
             terminal_table.highlighted(text, standing_out),
             [(scope, "cyan"), ("\n" if scope and tags else "", ""), (tags, "magenta")],
             in_one_line(memory["memory_id"]),
@@ -74,7 +74,7 @@ def _print_table(memories: Sequence[Json], words: str) -> None:
     terminal_table.write_table([Column("sure", is_number=True), *columns] if ranked else columns, rows)
 
 
-def _day(timestamp: str | None) -> str:
+def local_day(timestamp: str | None) -> str:
     """Return the local day of an instant; "" where there is none, as in what is to be forgotten."""
     import datetime as dt
 

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.agreement import Agreement
+from infinite_memory.engine.doubles import find_doubles
 from infinite_memory.engine.quotations import Quotations
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget, MemoryPage, ScopedFilter
@@ -27,6 +28,7 @@ from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, ScopeI
 from infinite_memory.store.base import Deletion, Located, Store
 from infinite_memory.store.scope_cache import ScopeCache, check_name, is_global
 
+UNCHANGED = "nothing was changed (dry_run)"
 MAX_REPORTED_IDS = 1000  # a scope of a million is not answered with a million ids, nor read to be counted
 
 
@@ -68,17 +70,21 @@ class Forget:
             agreed.check_scopes(*([removed] if removed is not None else []))
         async with self._closed(removed if agreed is not None and mode is ForgetMode.HARD else None):
             located = await self._located(sidecar, target, scope, mode)
-            if removed is not None and agreed is not None and mode is ForgetMode.HARD:
+            doubles: Located = {}
+            if removed is None and mode is ForgetMode.HARD:
+                doubles = await find_doubles(self._access, self._store, located)
+                located = {**located, **doubles}
+            elif removed is not None and agreed is not None and mode is ForgetMode.HARD:
                 located = await self._with_unseen(removed, located)
             texts: dict[MemoryId, str] = {}
             if target.query is not None or dry_run or agreed is not None:
                 texts, located = await self._texts(located)
             if dry_run:
-                return ForgetResult(tuple(located), texts, removed, "nothing was changed (dry_run)")
+                return ForgetResult(tuple(located), texts, removed, UNCHANGED, frozenset(doubles))
             if agreed is not None:
                 await agreed.check_memories(located, texts)
             if removed is None:
-                return await self._forget_located(located, texts, mode)
+                return await self._forget_located(located, texts, mode, doubles)
             with self._quotations.under_way():
                 quoting = await self._quotations.remove_of_scope(removed.scope_id, hard=mode is ForgetMode.HARD)
                 await self._forget_scope(removed, mode)
@@ -137,14 +143,18 @@ class Forget:
             names = self._access.scope_names() if target.scope is None else (target.scope,)
             for named in await self._access.existing_scopes(names):
                 located = {**located, **await self._located(sidecar, target, named, mode)}
+        doubles: Located = {}
+        if mode is ForgetMode.HARD:
+            doubles = await find_doubles(self._access, self._store, located)
+            located = {**located, **doubles}
         texts: dict[MemoryId, str] = {}
         if dry_run or target.query is not None or agreed is not None:
             texts, located = await self._texts(located)
         if dry_run:
-            return ForgetResult(tuple(located), texts, None, "nothing was changed (dry_run)")
+            return ForgetResult(tuple(located), texts, None, UNCHANGED, frozenset(doubles))
         if agreed is not None:
             await agreed.check_memories(located, texts)
-        return await self._forget_located(located, texts, mode)
+        return await self._forget_located(located, texts, mode, doubles)
 
     async def _seen_one(self, target: ForgetTarget, mode: ForgetMode) -> Located:
         """Find the memory that *target* names by its id, where the target's other parts fit it."""
@@ -158,11 +168,14 @@ class Forget:
             return {}
         return located if target.tag is None or tag_key(target.tag) in memory.tag_keys else {}
 
-    async def _forget_located(self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode) -> ForgetResult:
-        gone = await self._forget_with_quotations(located, mode)
-        return ForgetResult(
-            tuple(gone), texts, None, None if gone else "nothing matches the target; nothing was changed"
-        )
+    async def _forget_located(
+        self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode, doubles: Located
+    ) -> ForgetResult:
+        now = floor_to_millisecond(self._clock())
+        gone = await self._forget_with_quotations(located, mode, now)
+        note = None if gone else "nothing matches the target; nothing was changed"
+        hidden_at = now if mode is ForgetMode.SOFT else None
+        return ForgetResult(tuple(gone), texts, None, note, doubles.keys() & set(gone), hidden_at)
 
     async def one(self, memory_id: MemoryId, scope: str) -> None:
         """Hide one memory of a scope; one that is hidden already stays so.
@@ -177,7 +190,7 @@ class Forget:
         located = await self._access.locate(memory_id)
         if located.get(memory_id) != wanted.scope_id:
             raise MemoryNotFoundError(memory_id)
-        await self._forget_with_quotations(located, ForgetMode.SOFT)
+        await self._forget_with_quotations(located, ForgetMode.SOFT, floor_to_millisecond(self._clock()))
 
     async def list_forgotten(self, where: ScopedFilter, limit: int, cursor: str | None = None) -> MemoryPage:
         """List softly forgotten memories that can be brought back, latest first. Of *where* the scopes count alone.
@@ -215,9 +228,9 @@ class Forget:
     async def purge(self, located: Located, hidden_before: dt.datetime) -> list[MemoryId]:
         """Remove memories for good that were hidden before an instant; one that somebody brings back meanwhile stays."""
         self._access.visibility.check_everything()
-        gone = await self._store.purge(located, hidden_before)
-        async with self._index.removing({one: located[one] for one in gone}):
-            pass  # what was brought back is to stay in the index, so nothing is taken out before it is known to be gone
+        async with self._index.removing(located) as spared:
+            gone = await self._store.purge(located, hidden_before)
+            spared.update(located.keys() - set(gone))
         self._index.save_soon()
         return gone
 
@@ -276,20 +289,20 @@ class Forget:
         near = await self._recall.find_closest(target.query, where, target.limit, min_confidence=target.min_confidence)
         return await call(sidecar, lambda: sidecar.locate([match.memory.memory_id for match in near]))
 
-    async def _forget_with_quotations(self, located: Located, mode: ForgetMode) -> list[MemoryId]:
+    async def _forget_with_quotations(self, located: Located, mode: ForgetMode, now: dt.datetime) -> list[MemoryId]:
         """Forget memories, and before them the digests that quote them: what is forgotten is read nowhere from the reply on."""
         with self._quotations.under_way():
             quoting = await self._quotations.remove(located, hard=mode is ForgetMode.HARD)
-            gone = await self._forget_memories(located, mode)
+            gone = await self._forget_memories(located, mode, now)
         self._quotations.report(quoting)
         return gone
 
-    async def _forget_memories(self, located: Located, mode: ForgetMode) -> list[MemoryId]:
+    async def _forget_memories(self, located: Located, mode: ForgetMode, now: dt.datetime) -> list[MemoryId]:
         if not located:
             return []
         async with self._index.removing(located):
             if mode is ForgetMode.SOFT:
-                gone = await self._store.soft_delete(located, floor_to_millisecond(self._clock()))
+                gone = await self._store.soft_delete(located, now)
             else:
                 gone = await self._store.remove(located)
         if mode is ForgetMode.HARD:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -119,12 +119,17 @@ class ForgetTarget:
 
 @dataclass(frozen=True, slots=True)
 class ForgetResult:
-    """What was forgotten, or would be. ``removed_scope`` is set when the scope itself went (or was archived)."""
+    """What was forgotten, or would be. ``removed_scope`` is set when the scope itself went (or was archived).
+
+    ``hidden_at`` is when memories were hidden. ``doubles`` are those that were not named, but hidden as merged into one that was.
+    """
 
     memory_ids: tuple[MemoryId, ...]
     texts: Mapping[MemoryId, str] = field(default_factory=dict)
     removed_scope: Scope | None = None
     note: str | None = None
+    doubles: Set[MemoryId] = frozenset()
+    hidden_at: dt.datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

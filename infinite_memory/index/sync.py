@@ -26,7 +26,7 @@ from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.soundness import Soundness, memories_among
 from infinite_memory.index.text_sync import TextSync
 from infinite_memory.index.writer import IndexWriter
-from infinite_memory.models import MemoryRecord, ScopeId
+from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.base import Change, Located, Store
 from infinite_memory.store.id_keys import IdKeyring
 from infinite_memory.store.scope_cache import ScopeCache
@@ -228,7 +228,7 @@ class IndexSync:
         """Enter memories that this process just wrote; see `IndexWriter.on_written`."""
         await self._writer.on_written(memories)
 
-    def removing(self, located: Located) -> contextlib.AbstractAsyncContextManager[None]:
+    def removing(self, located: Located) -> contextlib.AbstractAsyncContextManager[set[MemoryId]]:
         """Take out memories that this process deletes inside; see `IndexWriter.removing`."""
         return self._writer.removing(located)
 

@@ -101,13 +101,15 @@ class IndexWriter:
             await self._text.on_upserted(OfflineIndex(reason, early), early)
 
     @contextlib.asynccontextmanager
-    async def removing(self, located: Located) -> AsyncIterator[None]:
+    async def removing(self, located: Located) -> AsyncIterator[set[MemoryId]]:
         """Take out memories that this process deletes inside, softly or for good; they are not found from then on.
 
-        One that is written meanwhile, for somebody brings it back, is read again afterwards.
+        One that is written meanwhile, for somebody brings it back, is read again afterwards. What is put into the set that is given stays.
         """
-        began = self._writes.count
-        yield
+        began, spared = self._writes.count, set[MemoryId]()
+        yield spared
+        if spared:
+            located = {one: scope_id for one, scope_id in located.items() if one not in spared}
         for memory_id in located:
             self._early.pop(memory_id, None)
         self.removals.add(located)

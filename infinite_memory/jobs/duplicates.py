@@ -7,6 +7,7 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
+from infinite_memory.engine.doubles import belong_together
 from infinite_memory.models import MAX_MEMORY_TAGS, MemoryId, MemoryRecord, fold
 from infinite_memory.text.equivalence import exact_key, say_the_same
 
@@ -16,7 +17,7 @@ def group_equal(memories: Iterable[MemoryRecord]) -> list[list[MemoryRecord]]:
     by_text: dict[str, list[list[MemoryRecord]]] = defaultdict(list)
     for memory in sorted(memories, key=by_age):
         groups = by_text[exact_key(memory.text)]
-        group = next((group for group in groups if _belong_together(group[0], memory)), None)
+        group = next((group for group in groups if belong_together(group[0], memory)), None)
         if group is None:
             groups.append([memory])
         else:
@@ -44,7 +45,7 @@ def group_similar(
             if memory_id != one.memory_id
             and memory_id not in taken
             and (other := by_id.get(memory_id)) is not None
-            and _belong_together(one, other)
+            and belong_together(one, other)
             and say_the_same(one.text, other.text)
         ]
         if same:
@@ -52,14 +53,6 @@ def group_similar(
             taken |= {member.memory_id for member in group}
             groups.append(group)
     return groups
-
-
-def _belong_together(one: MemoryRecord, other: MemoryRecord) -> bool:
-    """Tell whether nothing but text, time, tags and conversation tells two memories apart."""
-    return all(
-        getattr(one, name) == getattr(other, name)
-        for name in ("speaker", "type", "status", "source", "title", "owners", "metadata", "structured")
-    )
 
 
 def fits(group: Sequence[MemoryRecord]) -> bool:

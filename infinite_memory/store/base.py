@@ -115,6 +115,15 @@ class ScopeContents:
     is_receiving: bool
 
 
+@dataclass(frozen=True, slots=True)
+class HiddenDoubles:
+    """Hidden memories that were ``merged`` into some, and some ``alike``: of the hash of one of ``originals``, merged or not."""
+
+    merged: Located
+    alike: Located
+    originals: Located
+
+
 class Store(Protocol):
     """Scopes, memories and their versions. Single-threaded: used from one event loop."""
 
@@ -290,8 +299,19 @@ class Store(Protocol):
     async def locate(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
         """Find the scope of memories, live or soft-deleted, by looking into every scope's collection; slow with many scopes."""
 
-    async def soft_delete(self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False) -> list[MemoryId]:
-        """Hide live memories, with *pruned* as what only made room, which other purges leave.
+    async def find_hidden_doubles(self, located: Located) -> HiddenDoubles:
+        """Find what was merged into some memories, live or hidden; reads all that is hidden in their scopes."""
+
+    async def soft_delete(
+        self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
+        read: Mapping[MemoryId, int] | None = None,
+    ) -> list[MemoryId]:  # fmt: skip
+        """Hide live memories.
+
+        Args:
+            pruned: As what only made room, which other purges leave.
+            merged_into: As doubles of that memory.
+            read: The revision at which each was read: one that was changed since stays.
 
         Returns:
             Those that were live until now; the revision of each rises by one.
@@ -304,11 +324,7 @@ class Store(Protocol):
         """Remove memories for good, live or soft-deleted, with their revisions and links; returns those that were there."""
 
     async def purge(self, located: Located, hidden_before: dt.datetime) -> list[MemoryId]:
-        """Remove for good, as `remove` does, those memories that are hidden, and have been since before an instant, when they go.
-
-        Returns:
-            Those that went; one that somebody brings back at this moment stays.
-        """
+        """Remove for good those memories that are hidden since before an instant when they go; returns those that went."""
 
     async def list_contents(self, scope_id: ScopeId) -> ScopeContents:
         """List what is in a scope at this moment, live and hidden, from the memories themselves."""

@@ -228,6 +228,7 @@ _OF_MEMORY: tuple[Field | ListField, ...] = (
     ListField("occurrences", is_instant, INSTANT, is_mendable=True, is_optional=True),
     Field("deleted_at", or_none(is_instant), INSTANT, is_mendable=True, is_optional=True),
     Field("pruned", is_bool, "true or false", is_mendable=True, is_optional=True),
+    Field("merged_into", is_object_id, "an ObjectId", is_mendable=True, is_optional=True),
     Field(
         "embedding",
         lambda value: value is None or is_embedding(value),

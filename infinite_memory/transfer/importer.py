@@ -49,6 +49,7 @@ from infinite_memory.transfer.formats import (
     Refused,
 )
 from infinite_memory.transfer.import_folders import ImportFolders, locate_anywhere
+from infinite_memory.transfer.preview import ImportPreview
 from infinite_memory.transfer.related import History
 from infinite_memory.transfer.validation import Admitted, fault_of_name, to_record
 
@@ -70,6 +71,7 @@ class Imported:
     """What an import did, or would do.
 
     ``refused`` lists the first of what was left out, ``reasons`` counts all of it; ``also`` counts what came beside memories.
+    ``preview`` shows what a dry run came upon.
     """
 
     form: str
@@ -81,6 +83,7 @@ class Imported:
     reasons: Counter[str] = field(default_factory=Counter)
     also: Counter[str] = field(default_factory=Counter)
     contents: tuple[str, ...] = ()  # digests of what was read, part by part
+    preview: ImportPreview | None = None
 
     def refuse(self, entry: Refused) -> None:
         """Note an entry that is not taken."""
@@ -179,6 +182,7 @@ class _Import:
         self._store, self._index, self._scopes = importer.store, importer.index, importer.scopes
         self._embeddings, self._clock = importer.embeddings, importer.clock
         self._scope, self._done, self._dry_run, self._agreed = scope, done, dry_run, agreed
+        done.preview = ImportPreview() if dry_run else None
         self._writing, self._read = asyncio.Lock(), 0
         self._seen: set[bytes] = set()  # ids, which take half as much as bytes
         self._archived: set[str] = set()  # scopes that are put away where they come from, by folded name
@@ -331,6 +335,9 @@ class _Import:
                 done.refuse(Refused(one.memory.where, str(exc)))
                 continue
             scope_id = scope.scope_id if scope else ScopeId("")
+            if done.preview is not None:
+                name = scope.name if scope else (self._scope or one.memory.scope or GLOBAL).strip()
+                done.preview.note(one.memory, name, is_new=scope is None)
             memories.append(to_record(memory_id, one.memory, scope_id, self._clock(), one.content_hash))
         self._revisions |= {one.memory_id: one.revision for one in memories}
         return memories

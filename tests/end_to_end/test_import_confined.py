@@ -111,6 +111,30 @@ def test_the_command_line_reads_what_its_user_names(installation: Installation, 
     assert json.loads(done.stdout)["added"] == 1
 
 
+def test_a_dry_run_shows_the_file_to_its_user_and_to_no_assistant(installation: Installation) -> None:
+    file = imports(installation) / "seen.csv"
+    file.write_text(
+        f"text,tags,timestamp,scope,speaker\n{SECRET} \x1b[2J\u202ehere,a,2026-03-28,Plans,Ada\nlater,,,,\n"
+    )
+    for dry_run in (True, False):
+        reply = installation.call("import_memory", path=file.name, dry_run=dry_run)
+        assert ("preview" in reply, SECRET in json.dumps(reply)) == (False, False)
+    file.write_text(file.read_text().replace("here", "here 2").replace("later", "later 2"))
+    done = installation.command("import", str(file), "--dry-run", "--json")
+    preview = json.loads(done.stdout)["preview"]
+    assert preview["scopes"] == [
+        {"name": "Plans", "added": 1, "is_new": False},
+        {"name": "Global", "added": 1, "is_new": False},
+    ]
+    assert [one["timestamp"] for one in preview["samples"]] == ["2026-03-28T00:00:00.000Z", None]
+    assert (preview["undated"], preview["samples"][0]["speaker"]) == (1, "Ada")
+    told = installation.command("import", str(file), "--dry-run", "--into-scope", "Later").stdout
+    assert "into the scopes: Later (new) 2\n" in told
+    assert f"for example: 2026-03-28  Later, #a  Ada: {SECRET} \\u001b[2J\\u202ehere 2\n" in told
+    assert "preview" not in json.loads(installation.command("import", str(file), "--json").stdout)
+    file.unlink()
+
+
 def test_over_mcp_the_user_is_asked_with_path_and_counts(installation: Installation) -> None:
     folder = imports(installation)
     shutil.copytree(FILES / "claude", folder / "claude", dirs_exist_ok=True)

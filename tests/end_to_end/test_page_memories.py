@@ -212,6 +212,26 @@ def test_what_was_forgotten_is_found_again_later_whoever_forgot_it(
     expect(rows).to_have_count(1)
 
 
+def test_several_that_were_forgotten_are_brought_back_together(
+    page: Page, person: Window, store: Store, memory: Client
+) -> None:
+    ids = [store(f"Rung {number} of the ladder is loose") for number in range(4)]
+    for memory_id in ids:
+        memory.ask("delete_memory", target={"memory_id": memory_id})
+    person.open("/page/forgotten")
+    page.get_by_role("button", name="Bring back what is ticked").click()
+    expect(page.get_by_role("alert").filter(has_text="nothing is ticked")).to_be_visible()
+    page.get_by_role("checkbox", name="Rung 0 of the ladder").check()
+    page.get_by_role("checkbox", name="Rung 2 of the ladder").check()
+    page.get_by_role("button", name="Bring back what is ticked").click()
+    expect(page.get_by_text("Brought back: 2 memories.")).to_be_visible()
+    assert [memory.ask("get_memory", memory_id=one)["status"] for one in ids] == ["OK", "ERROR", "OK", "ERROR"]
+    person.check_accessible()
+    page.get_by_role("button", name="Bring back all").click()
+    expect(page.get_by_text("0 memories can be brought back")).to_be_visible()
+    assert memory.ask("get_memory", memory_id=ids[3])["status"] == "OK"
+
+
 def test_a_tag_with_ten_memories_is_forgotten_after_a_preview_and_undone(
     page: Page, person: Window, store: Store, memory: Client
 ) -> None:

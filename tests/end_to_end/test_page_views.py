@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser import Window, window
 from tests.page_fixtures import browser, home, login, memory, page, person, store
-from tests.processes import Client, Installation
+from tests.processes import Client, Installation, until
 
 __all__ = ["browser", "home", "login", "memory", "page", "person", "store"]
 
@@ -37,7 +37,7 @@ def test_the_timeline_leads_from_years_to_a_day_with_its_conversation(page: Page
     person.check_accessible()
     page.get_by_role("link", name="week 20").click()
     expect(page.get_by_role("link", name="Wednesday 17 May 2023: 4 memories")).to_be_visible()
-    page.get_by_role("link", name="After").click()
+    page.get_by_role("link", name="Week 21").click()
     expect(page.get_by_text("0 memories").first).to_be_visible()
     thread_scope = page.get_by_role("combobox", name="Scope")
     expect(thread_scope).to_be_visible()
@@ -79,14 +79,27 @@ def test_a_file_is_looked_at_and_then_imported(
     page: Page, person: Window, memory: Client, tmp_path: Path, home: Installation
 ) -> None:
     file = tmp_path / "my notes.csv"
-    file.write_text("text,tags\nThe tent has a hole,camping\nThe stove is new,camping\n", "utf-8")
+    rows = (
+        "The tent has a hole,camping,2024-03-02,Ada",
+        '<img src=x onerror=alert(1)> مرحبا,"<b>camping</b>,camping",,',
+        "x,,28/03/2026,",
+    )
+    file.write_text("text,tags,date,speaker\n" + "\n".join(rows) + "\n", "utf-8")
     person.open("/page/import")
     person.check_accessible()
     page.get_by_label("Or choose one").set_input_files(file)
     expect(page.get_by_text("2 memories would be added")).to_be_visible()
+    samples = page.locator(".samples li")
+    expect(samples.first).to_have_text(re.compile(r"The tent has a hole\s*2024-03-02\s*Global\s*camping\s*Ada"))
+    expect(samples.last).to_contain_text("<img src=x onerror=alert(1)> مرحبا")
+    expect(samples.last.locator(".tag").first).to_have_text("<b>camping</b>")
+    expect(samples.last).to_contain_text("no date")
+    expect(page.get_by_role("definition").filter(has_text="Global 2")).to_be_visible()
+    page.get_by_text("Each that is left out").click()
+    expect(page.get_by_role("listitem").filter(has_text="28/03/2026")).to_be_visible()
     person.check_accessible()
     assert memory.ask("search_by_tag", tag="camping")["total"] == 0
-    page.get_by_role("button", name="Import", exact=True).click()
+    page.get_by_role("button", name="Import 2 memories").click()
     expect(page.get_by_text("2 memories added")).to_be_visible()
     assert memory.ask("search_by_tag", tag="camping")["total"] == 2
     assert list((home.home / "imports").iterdir()) == []
@@ -138,9 +151,44 @@ def test_somebody_who_reads_is_not_interrupted(page: Page, person: Window, store
     expect(page.locator("#changed")).to_be_hidden()
 
 
+def test_news_take_no_click_back(page: Page, person: Window, store: Store) -> None:
+    store("The kiln is lit", tags=["kiln"])
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    def click_while_news_arrive(text: str, *, is_pressed: bool) -> None:
+        """Let the results be replaced between press and release of a link, or while the next view is on its way."""
+        person.open("/")
+        expect(page.locator("#results")).to_contain_text("The kiln is lit")
+        held.clear()
+        page.route("**/page/search?*", hold)
+        store(text)
+        until(lambda: page.wait_for_timeout(50) or held, "the news are asked for")
+        page.locator("#results").get_by_role("link", name="kiln", exact=True).first.hover()
+        page.mouse.down()
+        if not is_pressed:
+            page.route("**/?tags=kiln", hold)
+            page.mouse.up()
+            until(lambda: page.wait_for_timeout(50) or len(held) > 1, "the next view is asked for")
+        held[0].continue_()
+        page.wait_for_timeout(500)
+        page.unroute("**/page/search?*")
+        if is_pressed:
+            page.mouse.up()
+        else:
+            held[-1].continue_()
+        expect(page.get_by_text("1 memory, newest first")).to_be_visible()
+        expect(page).to_have_url(re.compile(r"/\?tags=kiln$"))
+
+    click_while_news_arrive("The kiln is hot", is_pressed=True)
+    click_while_news_arrive("The kiln is cold", is_pressed=False)
+
+
 def test_a_daemon_that_dies_is_said_and_found_again_and_nothing_typed_is_lost(tmp_path: Path, browser: Browser) -> None:
     from tests.browser import get_login
-    from tests.processes import need_parts, until
+    from tests.processes import need_parts
 
     need_parts()
     with Installation(tmp_path / "home", {"INFINITE_MEMORY_HTTP__PORT": "0"}) as home:

@@ -95,7 +95,8 @@ async def _delete(asked: Consent) -> Proposal | None:
     agreement = Agreement({one: result.texts.get(one) for one in result.memory_ids}, removed)
     question = _ask_to_forget(target, result, hard=hard)
     if question is not None and hard:
-        question += await _tell_versions(call.engine, result.memory_ids)
+        named_one = target.find_text("memory_id")
+        question += await _tell_versions(call.engine, result.memory_ids if named_one is None else [MemoryId(named_one)])
     return Proposal(agreement, question)
 
 
@@ -119,15 +120,23 @@ def _ask_to_forget(target: Fields, result: ForgetResult, *, hard: bool) -> str |
         return None
     how = "for good; this cannot be undone" if hard else "softly; restore_memory brings them back"
     if "memory_id" in named:
-        texts = list(result.texts.values())
-        return f"Forget the memory {truncated_repr(texts[0] if texts else target.text('memory_id'))} {how}?"
+        memory_id = target.text("memory_id")
+        said = truncated_repr(result.texts.get(MemoryId(memory_id), memory_id))
+        hidden = f" and its {_count(len(result.doubles), 'hidden duplicate')}" if result.doubles else ""
+        return f"Forget the memory {said}{hidden} {how}?"
     memories = f"{count} {'memory' if count == 1 else 'memories'}"
+    if result.doubles:
+        memories += f" (with {_count(len(result.doubles), 'hidden duplicate')})"
     if named == ["scope"]:
         return f"Forget the whole scope {truncated_repr(target['scope'])} and its {memories} {how}?"
     selectors = ", ".join(
         f"{name} {truncated_repr(target[name])}" for name in ("scope", "tag", "query") if name in named
     )
     return f"Forget the {memories} of {selectors} {how}?"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 async def _restore(asked: Consent) -> Proposal | None:

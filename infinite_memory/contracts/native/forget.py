@@ -106,6 +106,10 @@ def serialize_forgotten(report: ForgetReport, *, text_name: str) -> Reply:
     if gone.removed_scope is not None:
         reply["scope"] = gone.removed_scope.name
     notes = [gone.note] if gone.note else []
+    if count := len(gone.doubles):
+        notes.append(
+            f"{count:,} of them {'was' if count == 1 else 'were'} hidden as {'a duplicate' if count == 1 else 'duplicates'}"
+        )
     if len(gone.memory_ids) > MAX_REPORTED_IDS:
         notes.append(f"the first {MAX_REPORTED_IDS:,} ids are listed")
     if gone.removed_scope is not None and not report.dry_run:

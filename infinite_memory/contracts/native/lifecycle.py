@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 
 from infinite_memory.backup.restore import RestoreReport, Wish
@@ -12,11 +13,13 @@ from infinite_memory.contracts.field_types import ChoiceField, FlagField, NameFi
 from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.native.table import TABLE, CommandContext
 from infinite_memory.contracts.session import ClientSession
+from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.errors import ConfigError, InvalidRequestError, without_surrogates
 from infinite_memory.store.copies import RestoreMode
 from infinite_memory.transfer.export import ExportFormat
 from infinite_memory.transfer.formats import FORMATS, Refused
 from infinite_memory.transfer.importer import Imported
+from infinite_memory.transfer.preview import ImportPreview, Sample
 
 ImportFormat = enum.Enum("ImportFormat", {one.name: one.name for one in FORMATS})  # type: ignore[misc]
 
@@ -171,7 +174,8 @@ async def import_memory(call: CommandContext) -> Reply:
     """Import memories: our own exports (JSON Lines, CSV, Markdown), what other memories and assistants export, or the MongoDB
     database of an older InfiniteMemoryMCP. Importing the same twice adds nothing. Use it only when the user asks for it."""
     done = await take_in(call)
-    return _serialize_import(done, dry_run=call.fields.flag("dry_run"), with_values=call.session.reads_any_path)
+    with_values = call.session.reads_any_path or call.session.sees_entries
+    return _serialize_import(done, dry_run=call.fields.flag("dry_run"), with_values=with_values)
 
 
 async def take_in(call: CommandContext) -> Imported:
@@ -208,7 +212,7 @@ async def take_in(call: CommandContext) -> Imported:
 
 
 def _serialize_import(done: Imported, *, dry_run: bool, with_values: bool) -> Reply:
-    """Write what an import did; what entries hold is for who may read any path."""
+    """Write what an import did; what entries hold is for who may read the file."""
     reply: Reply = {"format": done.form, "added": done.added, "present": done.present, "skipped": done.refused_count}
     if done.path is not None:
         reply["path"] = without_surrogates(str(done.path))
@@ -217,7 +221,33 @@ def _serialize_import(done: Imported, *, dry_run: bool, with_values: bool) -> Re
     if done.refused:
         reply["skipped_entries"] = [_serialize_refused(entry, with_value=with_values) for entry in done.refused]
         reply["skipped_reasons"] = dict(done.reasons.most_common())
+    if with_values and done.preview is not None and done.added:
+        reply["preview"] = _serialize_preview(done.preview)
     return reply | ({"dry_run": True} if dry_run else {})
+
+
+def _serialize_preview(preview: ImportPreview) -> Json:
+    """Write what a dry run came upon; a time that the file does not give is null."""
+    scopes = [{"name": one.name, "added": one.count, "is_new": one.is_new} for one in preview.scopes]
+    return {
+        "samples": [_serialize_sample(one) for one in preview.samples],
+        "scopes": scopes,
+        "in_other_scopes": preview.in_other_scopes,
+        "earliest": _find_instant(preview.earliest),
+        "latest": _find_instant(preview.latest),
+        "undated": preview.undated,
+        "forgotten": preview.forgotten,
+    }
+
+
+def _serialize_sample(one: Sample) -> Json:
+    speaker = {"speaker": one.speaker} if one.speaker else {}
+    timestamp = _find_instant(one.occurred_at)
+    return {"text": one.text, "timestamp": timestamp, "scope": one.scope, "tags": list(one.tags)} | speaker
+
+
+def _find_instant(instant: dt.datetime | None) -> str | None:
+    return None if instant is None else format_instant(instant)
 
 
 def _serialize_refused(entry: Refused, *, with_value: bool) -> Json:

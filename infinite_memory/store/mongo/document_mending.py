@@ -98,6 +98,8 @@ def _mend_deletion(document: Document) -> None:
     document["live"] = "deleted_at" not in document
     if "pruned" in document and type(document["pruned"]) is not bool:
         del document["pruned"]
+    if "merged_into" in document and not is_object_id(document["merged_into"]):
+        del document["merged_into"]
 
 
 def _mend_number(document: Document, name: str, high: float) -> None:

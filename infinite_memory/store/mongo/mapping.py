@@ -5,7 +5,7 @@ escaped, for a key may hold what MongoDB forbids or reads (NUL, dots, dollars): 
 
 Beside the fields of `MemoryRecord` a document holds ``live`` (false when soft-deleted; an index can tell nothing from null),
 ``tag_keys`` (folded), ``changed`` (the server's timestamp of the last write, from which a standalone server is polled) and
-``mark`` (names the one operation that last hid or showed it).
+``mark`` (names the one operation that last hid or showed it). A hidden one may hold ``merged_into``: the memory whose double it was.
 """
 
 from __future__ import annotations

@@ -9,16 +9,17 @@ import asyncio
 import dataclasses
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bson import ObjectId
+from pymongo.errors import BulkWriteError
 
-from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
+from infinite_memory.errors import InfiniteMemoryError, MemoryChangedError, MemoryNotFoundError, ScopeArchivedError
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, ScopeId, floor_to_millisecond
 from infinite_memory.store.base import Located
 from infinite_memory.store.mongo import change_feed as changes
 from infinite_memory.store.mongo import mapping, schema
-from infinite_memory.store.mongo.client import Connection
+from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import Document, in_transaction
 from infinite_memory.store.mongo.memory_reads import WITHOUT_VECTORS, MemoryReader, batches, get_collection
 from infinite_memory.store.mongo.merge_journal import note_removed
@@ -26,18 +27,6 @@ from infinite_memory.store.mongo.moves import touch_open_scope
 from infinite_memory.store.mongo.scopes import Scopes
 
 if TYPE_CHECKING:
-    from pymongo.asynchronous.client_session import AsyncClientSession
-
-
-from typing import TYPE_CHECKING, NoReturn
-
-from pymongo.errors import BulkWriteError
-
-from infinite_memory.errors import MemoryChangedError, MemoryNotFoundError
-from infinite_memory.store.mongo.client import Database
-
-if TYPE_CHECKING:
-    from bson import ObjectId
     from pymongo.asynchronous.client_session import AsyncClientSession
 
 _FEW = 20  # documents written before others get their turn
@@ -131,31 +120,49 @@ class MemoryWriter:
         async with self._connection.operation() as database:
             return (await get_collection(database, scope_id).update_one(query, change)).matched_count == 1
 
-    async def soft_delete(self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False) -> list[MemoryId]:
-        hidden = {"live": False, "deleted_at": floor_to_millisecond(deleted_at)}
-        return await self._mark(located, live=True, change={"$set": hidden | ({"pruned": True} if pruned else {})})
+    async def soft_delete(
+        self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
+        read: Mapping[MemoryId, int] | None = None,
+    ) -> list[MemoryId]:  # fmt: skip
+        hidden: dict[str, Any] = {"live": False, "deleted_at": floor_to_millisecond(deleted_at)}
+        hidden |= {"pruned": True} if pruned else {}
+        hidden |= {"merged_into": mapping.object_id(merged_into)} if merged_into is not None else {}
+        if read is None:
+            return await self._mark(located, live=True, change={"$set": hidden})
+        by_revision: dict[int, dict[MemoryId, ScopeId]] = {}
+        for one, scope_id in located.items():
+            by_revision.setdefault(read[one], {})[one] = scope_id
+        return [
+            one
+            for revision, some in by_revision.items()
+            for one in await self._mark(some, live=True, change={"$set": hidden}, revision=revision)
+        ]
 
     async def undelete(self, located: Located) -> list[MemoryId]:
-        return await self._mark(
-            located, live=False, change={"$set": {"live": True}, "$unset": {"deleted_at": "", "pruned": ""}}
-        )
+        shown = {"$set": {"live": True}, "$unset": {"deleted_at": "", "pruned": "", "merged_into": ""}}
+        return await self._mark(located, live=False, change=shown)
 
-    async def _mark(self, located: Located, *, live: bool, change: Mapping[str, Any]) -> list[MemoryId]:
-        """Change those memories that are live or not; a mark of this very call tells which they were."""
-        mark = ObjectId()
+    async def _mark(
+        self, located: Located, *, live: bool, change: Mapping[str, Any], revision: int | None = None
+    ) -> list[MemoryId]:
+        """Change those memories that are live or not; a mark of this very call tells which they were.
+
+        With *revision* only those that still have it, where they were.
+        """
+        mark, asked = ObjectId(), {"live": live} | ({} if revision is None else {"revision": revision})
         update = {**change, "$set": {**change["$set"], "mark": mark}, "$inc": {"revision": 1}, **schema.CHANGED_NOW}
         changed: list[MemoryId] = []
         for scope_id, ids in batches(located):
             async with self._connection.operation() as database:
                 memories = get_collection(database, scope_id)
-                result = await memories.update_many({"_id": {"$in": ids}, "live": live}, update)
+                result = await memories.update_many({"_id": {"$in": ids}, **asked}, update)
                 if result.matched_count:
                     found = memories.find({"_id": {"$in": ids}, "mark": mark}, {"_id": 1})
                     changed += [MemoryId(str(one["_id"])) async for one in found]
                 is_left = result.matched_count < len(ids) and (
                     await memories.count_documents({"_id": {"$in": ids}}) < len(ids)
                 )
-            if elsewhere := await self._find_elsewhere(scope_id, ids, is_left=is_left):
+            if revision is None and (elsewhere := await self._find_elsewhere(scope_id, ids, is_left=is_left)):
                 changed += await self._mark(elsewhere, live=live, change=change)
         return list(dict.fromkeys(changed))
 

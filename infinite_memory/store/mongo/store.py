@@ -27,6 +27,7 @@ from infinite_memory.store.base import (
     Change,
     ChangeKind,
     Deletion,
+    HiddenDoubles,
     Located,
     RevisionPage,
     ScopeContents,
@@ -45,6 +46,7 @@ from infinite_memory.store.mongo import compaction, mapping, moves, revisions, s
 from infinite_memory.store.mongo.api_tokens import MongoApiTokens, bind_to_ids
 from infinite_memory.store.mongo.client import Connection, UriSource
 from infinite_memory.store.mongo.copies import MongoCopies
+from infinite_memory.store.mongo.doubles import find_hidden_doubles
 from infinite_memory.store.mongo.facts import MongoFacts
 from infinite_memory.store.mongo.links import MongoLinks
 from infinite_memory.store.mongo.members import MongoMembers
@@ -253,8 +255,15 @@ class MongoStore(Store):
     async def set_embedding(self, memory_id: MemoryId, scope_id: ScopeId, revision: int, embedding: Embedding) -> bool:
         return await self._writer.set_embedding(memory_id, scope_id, revision, embedding)
 
-    async def soft_delete(self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False) -> list[MemoryId]:
-        return await self._writer.soft_delete(located, deleted_at, pruned=pruned)
+    async def find_hidden_doubles(self, located: Located) -> HiddenDoubles:
+        async with self._connection.operation(factor=4) as database:
+            return await find_hidden_doubles(database, located)
+
+    async def soft_delete(
+        self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
+        read: Mapping[MemoryId, int] | None = None,
+    ) -> list[MemoryId]:  # fmt: skip
+        return await self._writer.soft_delete(located, deleted_at, pruned=pruned, merged_into=merged_into, read=read)
 
     async def undelete(self, located: Located) -> list[MemoryId]:
         return await self._writer.undelete(located)

@@ -96,6 +96,28 @@ def test_no_memory_is_forgotten_that_the_user_was_not_asked_about(open_memory: O
     run(look())
 
 
+def test_the_question_counts_the_hidden_duplicates_that_go_too(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            kept, *doubles = [await memory.store("a note to throw away", tags=["junk"]) for _ in range(3)]
+            await memory.ok("optimize_memory", operations=["deduplicate"])
+            asked: list[str] = []
+
+            class Listener(SlowUser):
+                async def confirm(self, question: str, mark: str = "") -> Answer:
+                    asked.append(question)
+                    return Answer.DECLINED
+
+            for target in ({"memory_id": kept}, {"tag": "junk"}):
+                await call(memory, "delete_memory", Listener(), target=target, forget_mode="hard")
+            assert "Forget the memory 'a note to throw away' and its 2 hidden duplicates for good" in asked[0]
+            assert "Forget the 3 memories of tag 'junk' for good" in asked[1]  # they have the tag themselves
+            done = await call(memory, "delete_memory", SlowUser(), target={"memory_id": kept}, forget_mode="hard")
+            assert set(done["memory_ids"]) == {kept, *doubles}
+
+    run(look())
+
+
 def test_a_scope_goes_with_what_the_user_was_asked_about_also_where_another_daemon_stored_into_it(
     open_memory: Open,
 ) -> None:

@@ -67,6 +67,84 @@ def test_merging_duplicates_keeps_every_time_and_tag_and_is_undone(open_memory: 
     run(work())
 
 
+def test_what_is_edited_while_duplicates_are_merged_stays(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            ids = [await memory.store("bins go out", tags=[f"t{number}"]) for number in range(3)]
+            store = memory.services.store
+            replace = store.replace
+
+            async def edit_and_replace(*which: Any, **options: Any) -> Any:
+                monkeypatch.setattr(store, "replace", replace)
+                await memory.ok("update_memory", memory_id=ids[2], content="the key is under the mat")
+                return await replace(*which, **options)
+
+            monkeypatch.setattr(store, "replace", edit_and_replace)
+            done = await tidy(memory, "deduplicate")
+            assert done["details"]["deduplicate"] == [{"kept": ids[0], "merged": ids[1:2]}]
+            assert await texts(memory) == ["bins go out", "the key is under the mat"]
+            found = await memory.ok("retrieve_memory", query="where is the key")
+            assert found["results"][0]["memory_id"] == ids[2]
+
+    run(work())
+
+
+def test_what_is_edited_while_old_memories_are_pruned_stays(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with open_memory(flags={"retention.max_memories": "1"}) as memory:
+            ids = await plant(memory, "S", ["older", "old", "newest"])
+            store = memory.services.store
+            soft_delete = store.soft_delete
+
+            async def edit_and_hide(*which: Any, **options: Any) -> Any:
+                await memory.ok("update_memory", memory_id=ids[0], content="as good as new")
+                return await soft_delete(*which, **options)
+
+            monkeypatch.setattr(store, "soft_delete", edit_and_hide)
+            assert (await tidy(memory, "prune"))["counts"] == {"prune": 1}
+            assert await texts(memory) == ["as good as new", "newest"]
+            found = await memory.ok("retrieve_memory", query="good as new")
+            assert found["results"][0]["memory_id"] == ids[0]
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_what_is_removed_for_good_is_not_kept_by_its_hidden_doubles(open_memory: Open, is_noted: bool) -> None:
+    """Those that were merged before it was noted into what are known by their text."""
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            first = await memory.store("the safe opens with 4711", "House")
+            doubles = [await memory.store("the safe opens with 4711", "House") for _ in range(2)]
+            other = await memory.store("the safe opens with 4711", "House", speaker="Ada")
+            await tidy(memory, "deduplicate")
+            await memory.ok("delete_memory", target={"memory_id": other})
+            if is_noted:
+                newer = await memory.store("The safe opens with 4711!", "House")
+                doubles.append(first)
+                assert (await tidy(memory, "merge_similar"))["counts"] == {"merge_similar": 1}
+                await memory.store("other", "Elsewhere")
+                await memory.engine.memories.move(MemoryId(newer), "Elsewhere")
+                first = newer
+            else:
+                store: Any = memory.services.store
+                async with store._connection.operation() as database:
+                    for name in await database.list_collection_names(filter={"name": {"$regex": "^mem_"}}):
+                        await database[name].update_many({}, {"$unset": {"merged_into": ""}})
+            ids = {first, *doubles}
+            target = {"memory_id": first}
+            tried = await memory.ok("delete_memory", target=target, forget_mode="hard", dry_run=True)
+            assert (tried["would_delete"], set(tried["memory_ids"])) == (len(ids), ids)
+            assert f"{len(doubles)} of them were hidden as duplicates" in tried["note"]
+            done = await memory.ok("delete_memory", target=target, forget_mode="hard")
+            assert (done["deleted_count"], set(done["memory_ids"])) == (len(ids), ids)
+            every = [MemoryId(one) for one in (*ids, other)]
+            assert list(await memory.services.store.locate(every)) == [other]
+
+    run(work())
+
+
 def test_similar_memories_are_merged_when_asked_and_facts_are_kept_apart(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory() as memory:

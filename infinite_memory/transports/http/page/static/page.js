@@ -41,10 +41,14 @@
   let stream = null;
   let timer = 0;
   let wasAsked = false;  // by a click; news that come before it is done do not take it back
+  let leaving = null;  // the request for the next view: htmx forgets that it leads there where its link is replaced meanwhile
+  let isPressed = false;  // a link that is replaced between press and release is not clicked
+  const isBusy = () => isPressed || (leaving !== null && leaving.readyState > 0 && leaving.readyState < 4);
   const refresh = (isAsked = false) => {
     wasAsked ||= isAsked;
     window.clearTimeout(timer);
     timer = window.setTimeout(() => {
+      if (isBusy()) return refresh();
       const isForced = wasAsked;
       wasAsked = false;
       const changed = document.getElementById("changed");
@@ -61,6 +65,15 @@
       }
     }, 200);
   };
+  document.addEventListener("htmx:beforeRequest", (event) => { if (event.detail.boosted) leaving = event.detail.xhr; });
+  for (const [name, is] of [["pointerdown", true], ["pointerup", false], ["pointercancel", false]]) {
+    document.addEventListener(name, () => { if (is) isPressed = true; else window.setTimeout(() => { isPressed = false; }, 0); }, true);
+  }
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (!isBusy() || !event.detail.target.matches("[data-refresh]")) return;
+    event.detail.shouldSwap = false;
+    refresh();
+  });
   const listen = () => {
     const address = document.body.dataset.live;
     if (!address || document.hidden || (stream && stream.readyState !== EventSource.CLOSED)) return;

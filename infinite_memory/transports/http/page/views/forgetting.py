@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
 from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.page.rendering import format_count
 from infinite_memory.transports.http.page.routing import Visit, page
 from infinite_memory.transports.http.page.sessions import Undo
 from infinite_memory.transports.http.page.views.memory import address, read_memory, restore_version
@@ -95,6 +96,11 @@ async def undo(visit: Visit) -> Response:
     entry = visit.session.undo.pop(visit.text("key"), None)
     if entry is None:
         raise InvalidRequestError("", "this was undone already")
+    if entry.scope is not None and entry.hidden_at is not None:
+        _, count = await (await visit.queries.engine()).scopes.restore(entry.scope, entry.hidden_at)
+        return visit.go(
+            "/page/scopes", f"Brought back: {entry.text}, {count:,} {'memory' if count == 1 else 'memories'}."
+        )
     if entry.scope is not None:
         await visit.queries.run("restore_memory", {"scope": entry.scope})
         return visit.go("/page/scopes", f"The scope {entry.scope} is back.")
@@ -114,7 +120,6 @@ async def undo(visit: Visit) -> Response:
     return visit.go("/" if only is None else address(only), f"Brought back: {entry.text}.")
 
 
-@page("GET", FORGOTTEN, whose=Whose.ANY)
 async def show_forgotten(visit: Visit) -> Response:
     """List what was forgotten, latest first, whoever forgot it."""
     cursor = {"cursor": visit.text("cursor")} if visit.text("cursor") else {}
@@ -126,8 +131,20 @@ async def show_forgotten(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-@page("POST", "/page/forgotten/restore", whose=Whose.ANY)
+page("GET", FORGOTTEN, whose=Whose.ANY)(show_forgotten)
+
+
+@page("POST", "/page/forgotten/restore", whose=Whose.ANY, again=show_forgotten)
 async def bring_back(visit: Visit) -> Response:
-    """Bring one forgotten memory back."""
-    restored = await visit.queries.run("restore_memory", {"memory_id": visit.text("memory_id")})
-    return visit.go(address(restored["memory_id"]), "Brought back: 1 memory.")
+    """Bring back one forgotten memory, those that are ticked, or all that were shown; what is live stays as it is.
+
+    Raises:
+        InvalidRequestError: none is named.
+    """
+    named = [line for line in visit.text("shown" if visit.text("all") else "memory_id").split("\n") if line]
+    if not named:
+        raise InvalidRequestError("memory_id", "nothing is ticked")
+    for memory_id in named:
+        await visit.queries.run("restore_memory", {"memory_id": memory_id})
+    back = FORGOTTEN if len(named) > 1 else address(named[0])
+    return visit.go(back, f"Brought back: {format_count(len(named), 'memory', 'memories')}.")

@@ -25,7 +25,7 @@ async def show_import(visit: Visit) -> Response:
     file, preview = visit.text("file"), None
     if file and visit.problem is None:
         try:
-            preview = await visit.queries.run("import_memory", _request(visit) | {"dry_run": True})
+            preview = await visit.queries.run("import_memory", _request(visit) | {"dry_run": True}, sees_entries=True)
         except InfiniteMemoryError as exc:
             visit.problem = exc
     return visit.render(

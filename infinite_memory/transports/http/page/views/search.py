@@ -21,7 +21,12 @@ from infinite_memory.transports.http.page.routing import Visit, page
 Json = dict[str, Any]
 Segment = tuple[str, bool]
 
-MODES = ("hybrid", "semantic", "text", "fuzzy")
+MODES = {
+    "hybrid": "meaning and words",
+    "semantic": "meaning alone",
+    "text": "words alone",
+    "fuzzy": "words, misspelt too",
+}
 STEP = 20  # results of a page
 MAX_RESULTS = 200
 CANDIDATES = 5  # memories among which one is picked by its words
@@ -50,7 +55,9 @@ _SAYS = {
 async def show_search(visit: Visit) -> Response:
     """Show the form and what it finds."""
     scopes = await visit.queries.scope_names()
-    return visit.render("search.html", scopes=scopes, modes=MODES, asked=_asked(visit), **await find(visit), status=200)
+    return visit.render(
+        "search.html", scopes=scopes, modes=list(MODES), mode_names=MODES, asked=_asked(visit), **await find(visit), status=200
+    )  # fmt: skip
 
 
 @page("GET", "/page/search", whose=Whose.ANY)
@@ -81,8 +88,8 @@ async def show_why(visit: Visit) -> Response:
     parts = to_parts(explained["explain"]) if explained and "explain" in explained else None
     scopes = await visit.queries.scope_names()
     return visit.render(
-        "why.html", scopes=scopes, modes=MODES, asked=_asked(visit), explained=explained, parts_of=parts, above=above,
-        candidates=candidates, status=200,
+        "why.html", scopes=scopes, modes=list(MODES), mode_names=MODES, asked=_asked(visit), explained=explained,
+        parts_of=parts, above=above, candidates=candidates, status=200,
     )  # fmt: skip
 
 
@@ -97,7 +104,7 @@ async def find(visit: Visit) -> Json:
         else:
             found |= await _list(visit)
         if not found["results"]:
-            found["other_year"] = await _find_other_year(visit, found["time_frame"])
+            found["other_year"] = await _find_other_year(visit, visit.text("time"), found["time_frame"], (1, -1))
     except InfiniteMemoryError as exc:
         visit.problem = exc
     return found
@@ -119,14 +126,29 @@ async def _recall(visit: Visit) -> Json:
 
 
 async def _find_time(visit: Visit) -> Json | None:
-    """Return the words of time that the question itself has, and the address that narrows it by them; None where time is set."""
+    """Return the words of time that the question itself has, and the address that narrows it by them; None where time is set.
+
+    What is from then is counted, and the same days of another year are named beside it where it is those that may be meant: "last
+    March" said in November is of this year for one and of the last for another.
+    """
     if visit.text("time") or (found := await visit.queries.find_time_words(visit.text("q"))) is None:
         return None
-    return {
-        "words": found.words,
-        "read_as": _name_days(found.span, visit.queries.zone),
-        "address": _address(visit, "/", {"time": found.words, "q": found.rest}),
+    count = await _count_at(visit, found.words)
+    frame = {
+        "from": found.span.start and found.span.start.isoformat(),
+        "to": found.span.end and found.span.end.isoformat(),
     }
+    other = await _find_other_year(visit, found.words, frame, (1,) if count else (1, -1), {"q": found.rest})
+    return {
+        "words": found.words, "days": _name_days(found.span, visit.queries.zone), "count": count, "other_year": other,
+        "address": _address(visit, "/", {"time": found.words, "q": found.rest}),
+    }  # fmt: skip
+
+
+async def _count_at(visit: Visit, time_words: str) -> int:
+    """Count what the form's filter lets through of a time in words."""
+    filter_ = _request(visit)["filter"] | {"time_query": time_words}
+    return int((await visit.queries.run("list_memories", {"filter": filter_, "limit": 1}))["total"])
 
 
 def _name_days(span: TimeRange, zone: ZoneInfo) -> str | None:
@@ -139,26 +161,31 @@ def _name_days(span: TimeRange, zone: ZoneInfo) -> str | None:
     return f"{start:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if start.date() != last.date() else "")
 
 
-async def _find_other_year(visit: Visit, frame: Json | None) -> Json | None:
-    """Where nothing is of the time that was read, return the same days of the year after or before, if something is of those."""
-    if frame is None or re.search(r"\d{4}", visit.text("time")):
+async def _find_other_year(
+    visit: Visit, words: str, frame: Json | None, ways: Iterable[int], changes: Json | None = None
+) -> Json | None:
+    """Return the same days in the first of the years *ways* after the one that was read (before it: below 0) that has something.
+
+    None where *words* name the year, nothing is of those days either, or no time was read.
+    """
+    if frame is None or re.search(r"\d{4}", words):
         return None
-    request = _request(visit)
-    for years in (1, -1):
+    for years in ways:
         try:
-            ends = [_in_year(dt.datetime.fromisoformat(frame[end]), years) for end in ("from", "to")]
+            ends = [
+                _in_year(dt.datetime.fromisoformat(frame[end]), years, visit.queries.zone) for end in ("from", "to")
+            ]
         except (TypeError, ValueError):  # an open end, or a 29 February
             continue
         days = _name_days(TimeRange(*ends), visit.queries.zone)
-        filter_ = request["filter"] | {"time_query": days}
-        total = (await visit.queries.run("list_memories", {"filter": filter_, "limit": 1}))["total"]
-        if total:
-            return {"days": days, "count": total, "address": _address(visit, "/", {"time": days})}
+        if days and (count := await _count_at(visit, days)):
+            return {"days": days, "count": count, "address": _address(visit, "/", (changes or {}) | {"time": days})}
     return None
 
 
-def _in_year(instant: dt.datetime, years: int) -> dt.datetime:
-    return instant.replace(year=instant.year + years)
+def _in_year(instant: dt.datetime, years: int, zone: ZoneInfo) -> dt.datetime:
+    local = instant.astimezone(zone)
+    return local.replace(year=local.year + years)
 
 
 async def _list(visit: Visit) -> Json:

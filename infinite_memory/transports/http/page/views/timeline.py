@@ -28,7 +28,14 @@ MAX_YEARS = 60
 FIRST_YEAR, LAST_YEAR = 1900, 2200
 LIMIT = 50
 WEEK = 7
-WIDTH, HEIGHT, LABELS = 960, 180, 20
+WIDTH, HEIGHT, HEADROOM, LABELS = (
+    960,
+    180,
+    30,
+    34,
+)  # of the chart: its bars, with room for numbers above and names below
+MIN_STEP = 30  # units between bars from which on each bears its number
+MIN_PHONE_STEP = 60  # the same where letters are large: a phone shows the chart at a third of its width
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +64,8 @@ async def show_timeline(visit: Visit) -> Response:
     more = _address(named, scope, listed["next_cursor"]) if listed and listed["next_cursor"] else None
     return visit.render(
         "timeline.html", bars=bars, threads=threads, more=more, scopes=scopes, scope=scope, at=named, width=WIDTH,
-        height=HEIGHT + LABELS, total=sum(bar["count"] for bar in bars), listed=listed, trail=_trail(named, scope),
-        before=_address(_shift(named, span, -1), scope) if span else None,
-        after=_address(_shift(named, span, 1), scope) if span else None,
+        base=HEADROOM + HEIGHT, height=HEADROOM + HEIGHT + LABELS, total=sum(bar["count"] for bar in bars), listed=listed,
+        trail=_trail(named, scope), beside=[_name_shifted(named, span, way, scope) for way in (-1, 1)] if span else [],
     )  # fmt: skip
 
 
@@ -134,15 +140,16 @@ def _after(period: Period, named: str) -> dt.date:
 
 def _bars(visit: Visit, periods: Sequence[Period], counts: Sequence[int], scope: str) -> list[Json]:
     most, step = max([*counts, 1]), WIDTH / len(periods)
-    every = max(1, round(40 / step))
+    every, every_on_phone = max(1, round(40 / step)), max(1, round(2 * MIN_PHONE_STEP / step))
     bars = []
     for number, (period, count) in enumerate(zip(periods, counts, strict=True)):
-        tall = round(count / most * HEIGHT, 1) if count else 0
+        tall = max(round(count / most * HEIGHT, 1), 2) if count else 0
         bars.append({
             "count": count, "label": period.label if number % every == 0 else "", "title": period.title,
+            "number": f"{count:,}" if count and step >= MIN_STEP else "", "is_narrow": step < MIN_PHONE_STEP,
+            "on_phone": number % every_on_phone == 0 or step >= MIN_PHONE_STEP,
             "address": _address(period.name, scope), "x": round(number * step + step * 0.1, 1), "width": round(step * 0.8, 1),
-            "height": max(tall, 2) if count else 0, "y": round(HEIGHT - (max(tall, 2) if count else 0), 1),
-            "middle": round(number * step + step / 2, 1),
+            "height": tall, "y": round(HEADROOM + HEIGHT - tall, 1), "middle": round(number * step + step / 2, 1),
         })  # fmt: skip
     return bars
 
@@ -158,6 +165,16 @@ def _shift(named: str, span: tuple[dt.date, dt.date], way: int) -> str:
     if "W" in named:
         return f"{day:%G-W%V}"
     return {4: f"{day:%Y}", 7: f"{day:%Y-%m}"}.get(len(named), day.isoformat())
+
+
+def _name_shifted(named: str, span: tuple[dt.date, dt.date], way: int, scope: str) -> tuple[str, str]:
+    """Return what the stretch beside one is called, and its address."""
+    shifted = _shift(named, span, way)
+    day = (parse_span(shifted) or span)[0]
+    if "W" in shifted:
+        return f"Week {day:%V}", _address(shifted, scope)
+    words = {4: f"{day:%Y}", 7: f"{day:%B %Y}"}.get(len(shifted), f"{day:%A} {day.day} {day:%B}")
+    return words, _address(shifted, scope)
 
 
 def _trail(named: str, scope: str) -> list[tuple[str, str]]:

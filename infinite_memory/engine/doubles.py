@@ -1,0 +1,55 @@
+"""What was merged into a memory and hidden (`jobs.consolidation`): it goes with the memory where that is removed for good.
+
+Somebody who has a text removed for good means the text, and a hidden memory of the same words would keep it. What is forgotten softly
+leaves its doubles as they are: hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from infinite_memory.engine.access import Access
+from infinite_memory.index.listing import batches
+from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
+from infinite_memory.store.base import Located, Store
+from infinite_memory.text.equivalence import exact_key
+
+_BATCH = 100  # memories read at a time: each may be a megabyte
+_APART = ("speaker", "type", "status", "source", "title", "owners", "metadata", "structured")
+
+
+def belong_together(one: MemoryRecord, other: MemoryRecord) -> bool:
+    """Tell whether nothing but text, time, tags and conversation tells two memories apart."""
+    return all(getattr(one, name) == getattr(other, name) for name in _APART)
+
+
+async def find_doubles(access: Access, store: Store, located: Located) -> Located:
+    """Return the hidden memories that were merged into one of *located*, or into one that was, and are seen; without *located*."""
+    doubles: dict[MemoryId, ScopeId] = {}
+    looked_at = located
+    while looked_at:
+        found = await store.find_hidden_doubles(looked_at)
+        more = dict(found.merged)
+        if found.alike:
+            more |= await _same(store, found.originals, found.alike)
+        looked_at = {one: place for one, place in more.items() if one not in located and one not in doubles}
+        doubles |= looked_at
+    return await access.keep_allowed(doubles)
+
+
+async def _same(store: Store, originals: Located, alike: Located) -> Located:
+    """Return those of *alike* that say the very same as one of *originals*, of the same speaker, owners and so on."""
+    texts: dict[str, list[MemoryRecord]] = {}
+    async for memory in _read(store, originals, deleted=False):
+        texts.setdefault(exact_key(memory.text), []).append(memory)
+    return {
+        one.memory_id: one.scope_id
+        async for one in _read(store, alike, deleted=True)
+        if any(belong_together(one, other) for other in texts.get(exact_key(one.text), ()))
+    }
+
+
+async def _read(store: Store, located: Located, *, deleted: bool) -> AsyncIterator[MemoryRecord]:
+    for ids in batches(located, _BATCH):
+        for memory in (await store.fetch({one: located[one] for one in ids}, deleted=deleted)).values():
+            yield memory

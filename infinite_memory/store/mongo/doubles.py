@@ -1,0 +1,63 @@
+"""Hidden memories that said the same as another one: merged into it (`merged_into`), or merged before that was noted, and so of its text.
+
+A memory that was moved left what had been merged into it where it was, so the scopes it came from are looked at too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from infinite_memory.models import MemoryId, ScopeId
+from infinite_memory.store.base import HiddenDoubles, Located
+from infinite_memory.store.mongo import mapping, schema
+from infinite_memory.store.mongo.memory_reads import batches
+
+if TYPE_CHECKING:
+    from bson import ObjectId
+
+    from infinite_memory.store.mongo.client import Database
+
+_VALUES = 10_000  # in one query, which reads all that is hidden in a scope
+
+T = TypeVar("T")
+
+
+async def find_hidden_doubles(database: Database, located: Located) -> HiddenDoubles:
+    """See `Store.find_hidden_doubles`."""
+    keys: dict[ObjectId, set[ObjectId]] = defaultdict(set)
+    named: dict[ObjectId, dict[str, list[MemoryId]]] = defaultdict(lambda: defaultdict(list))
+    for scope_id, ids in batches(located):
+        scope_key = mapping.object_id(scope_id)
+        for place in [scope_key, *await _former_places(database, ids)]:
+            keys[place].update(ids)
+        live = {"_id": {"$in": ids}, "live": True}
+        async for one in database[schema.collection_name(scope_key)].find(live, {"content_hash": 1}):
+            named[scope_key][str(one.get("content_hash", ""))].append(MemoryId(str(one["_id"])))
+    merged: dict[MemoryId, ScopeId] = {}
+    alike: dict[MemoryId, ScopeId] = {}
+    originals: dict[MemoryId, ScopeId] = {}
+    for place, into in keys.items():
+        memories, scope_id = database[schema.collection_name(place)], ScopeId(str(place))
+        for some in _parts(sorted(into)):
+            async for one in memories.find({"live": False, "merged_into": {"$in": some}}, {"_id": 1}):
+                merged[MemoryId(str(one["_id"]))] = scope_id
+        for hashes in _parts(sorted(named[place])):
+            of_text = {"live": False, "merged_into": {"$exists": False}, "content_hash": {"$in": hashes}}
+            async for one in memories.find(of_text, {"content_hash": 1}):
+                alike[MemoryId(str(one["_id"]))] = scope_id
+                originals |= dict.fromkeys(named[place][one["content_hash"]], scope_id)
+    return HiddenDoubles(merged, alike, originals)
+
+
+async def _former_places(database: Database, keys: Sequence[ObjectId]) -> list[ObjectId]:
+    """Return the scopes from which some of the memories were moved."""
+    moves = {"memory_id": {"$in": keys}, "moved_from": {"$exists": True}}
+    found = database[schema.REVISIONS].find(moves, {"moved_from": 1})
+    return list(dict.fromkeys([one["moved_from"] async for one in found]))
+
+
+def _parts(items: Sequence[T]) -> Iterator[list[T]]:
+    for start in range(0, len(items), _VALUES):
+        yield list(items[start : start + _VALUES])
