@@ -14,13 +14,13 @@ from infinite_memory.hooks.client import LATE
 from infinite_memory.hooks.clients import CAPTURING, EVENTS, make_envelope, make_message
 from infinite_memory.hooks.control import OFF, read_control
 from infinite_memory.hooks.files import notice_of_failures, record_event, spool
-from infinite_memory.hooks.run import CARRIED, INPUT_BYTES, TOLD_IN_FULL
+from infinite_memory.hooks.run import CARRIED, SHORT_BYTES, TOLD_IN_FULL
 
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-ENVIRON_BYTES = 1 << 20  # longest variables that an event carries
+ENVIRON_BYTES = 128 << 10  # longest variables that an event carries
 
 
 class Answering(Protocol):
@@ -34,7 +34,7 @@ class Answering(Protocol):
 def sizes_of(greeting: Mapping[str, Any]) -> tuple[int, int] | None:
     """Return the bytes of variables and event that follow a greeting; None where nothing follows, or more than a hook sends."""
     match greeting.get("sizes"):
-        case [int(environ), int(data)] if 0 <= environ <= ENVIRON_BYTES and 0 <= data <= INPUT_BYTES:
+        case [int(environ), int(data)] if 0 <= environ <= ENVIRON_BYTES and 0 <= data <= SHORT_BYTES:
             return environ, data
     return None
 

@@ -31,6 +31,9 @@ TOLD_IN_FULL = (
 ANSWER_S = 0.8  # how long an answer of the daemon is waited for
 DEADLINE_S = 1.2  # Claude Code gives SessionEnd 1.5 s in all
 INPUT_BYTES = 16 << 20
+SHORT_BYTES = (
+    128 << 10
+)  # of an event that the daemon reads, beside all else; a larger one is read by the hook's own process
 _DONE = b'{"ok": true}\n'
 
 
@@ -143,7 +146,7 @@ def _ask(path: str, event: dict[str, object], data: bytes) -> bytes:
     """
     from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket
 
-    if len(data) > INPUT_BYTES:
+    if len(data) > SHORT_BYTES:
         raise Unusual
     names = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(CARRIED)]
     environ = os.fsencode("\0".join(names))

@@ -20,7 +20,7 @@ from infinite_memory.config import Config
 from infinite_memory.engine.agreement import Agreement, get_group
 from infinite_memory.engine.quotations import Forgettings, get_sources
 from infinite_memory.engine.summary_quotes import MAX_SOURCES, QUIET, SUMMARY, WRITTEN_BY, is_summary
-from infinite_memory.errors import EmbeddingError, StoreError
+from infinite_memory.errors import EmbeddingError, MemoryChangedError, MemoryNotFoundError, ScopeNotFoundError
 from infinite_memory.jobs.duplicates import by_age, fits, group_equal, group_similar, united
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role
 from infinite_memory.llm.factory import configured_model
@@ -143,32 +143,41 @@ class Tidier:
         """Give the first of a group the times and tags of all, then hide the others; doing it again changes nothing.
 
         Returns:
-            The first and those that were hidden: one that was changed since it was read says something else, and stays.
+            The first and those that were hidden: one that was changed since it was read says something else, and stays, and so
+            do all where it is the first.
         """
         first, *rest = group
         merged = united(first, rest)
         if merged != first:
             try:
-                stored = await self._store.replace(
+                first = await self._store.replace(
                     dataclasses.replace(merged, updated_at=floor_to_millisecond(self._clock())), revise=True
                 )
-            except StoreError:
-                return []  # somebody changed it at this moment; the next run meets it again
-            await self._index.on_written([stored])
-        return [first, *await self._hide(rest, merged_into=first.memory_id)]
+            except (MemoryChangedError, MemoryNotFoundError, ScopeNotFoundError):
+                return []  # somebody changed or removed it at this moment; the next run meets it again
+            await self._index.on_written([first])
+        return [first, *await self._hide(rest, merged_into=first)]
 
     async def _hide(
-        self, memories: Iterable[MemoryRecord], *, pruned: bool = False, merged_into: MemoryId | None = None
+        self, memories: Iterable[MemoryRecord], *, pruned: bool = False, merged_into: MemoryRecord | None = None
     ) -> list[MemoryRecord]:
-        """Hide memories, and return those that were; one that was changed since it was read stays."""
+        """Hide memories, and return those that were; one that was changed since it was read stays, and all where *merged_into* was."""
         by_id = {memory.memory_id: memory for memory in memories}
         located = {one: memory.scope_id for one, memory in by_id.items()}
         read = {one: memory.revision for one, memory in by_id.items()}
         async with self._index.removing(located) as spared:
             now = floor_to_millisecond(self._clock())
-            hidden = await self._store.soft_delete(located, now, pruned=pruned, merged_into=merged_into, read=read)
+            into = merged_into.memory_id if merged_into is not None else None
+            hidden = await self._store.soft_delete(located, now, pruned=pruned, merged_into=into, read=read)
+            if merged_into is not None and hidden and not await self._is_unchanged(merged_into):
+                await self._store.undelete({one: located[one] for one in hidden})
+                hidden = []
             spared.update(located.keys() - set(hidden))
         return [by_id[one] for one in hidden]
+
+    async def _is_unchanged(self, memory: MemoryRecord) -> bool:
+        found = await self._store.fetch({memory.memory_id: memory.scope_id})
+        return memory.memory_id in found and found[memory.memory_id].revision == memory.revision
 
     async def _prune(self, *, dry_run: bool, agreed: Agreement | None) -> Tidied:
         """Put into the archive what is older than it may be, and what is too much: least important first, then least used, then
@@ -222,7 +231,9 @@ class Tidier:
             stored = {*there, *(one.memory_id for one, _ in fresh)}
             made = [(one, talk) for one, talk in made if one.memory_id in stored]
             if settings.summary_hides:  # also of a summary whose run ended before this
-                await self._hide(one for _, talk in made for one in talk if NEVER_PRUNED not in one.tag_keys)
+                hidden = {one.memory_id for one in await self._hide(await self._summed_up(made))}
+                made = [(one, [turn for turn in talk if turn.memory_id in hidden]) for one, talk in made]
+                made = [(one, talk) for one, talk in made if talk or one.memory_id not in there]
         said = f"{'would_summarize' if dry_run else 'summarized'}_{len(fresh)}_conversations"
         new = {one.memory_id for one, _ in fresh}
         details = [
@@ -232,6 +243,17 @@ class Tidier:
             for one, talk in (made if settings.summary_hides else fresh)[:MAX_REPORTED_DETAILS]
         ]
         return Tidied(Tidying.SUMMARIZE, len(fresh), said, details)
+
+    async def _summed_up(self, made: Sequence[tuple[MemoryRecord, list[MemoryRecord]]]) -> list[MemoryRecord]:
+        """Return the turns of which there is a summary, and that were not edited or added since that was made."""
+        stored = await self._store.fetch({one.memory_id: one.scope_id for one, _ in made})
+        return [
+            turn
+            for one, talk in made
+            if one.memory_id in stored
+            for turn in talk
+            if NEVER_PRUNED not in turn.tag_keys and turn.updated_at <= stored[one.memory_id].created_at
+        ]
 
     async def _keep_summaries(
         self, made: Sequence[tuple[MemoryRecord, list[MemoryRecord]]]

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from infinite_memory.hooks.files import last_events
+from infinite_memory.hooks.run import SHORT_BYTES
 from tests.hook_sessions import HookSession, new_session, run_hook, wait_for
 from tests.processes import Installation, need_parts, stopped, until
 
@@ -93,6 +94,17 @@ def test_what_was_said_is_recalled_in_a_later_session_and_only_once(memory: Inst
     assert later.run(memory, "UserPromptSubmit", prompt="Write a haiku about the moon and the tide") == ""
     assert later.run(memory, "UserPromptSubmit", prompt="go on") == ""
     assert later.run(memory, "SessionStart", source="resume") == ""
+
+
+def test_a_prompt_that_is_too_long_for_the_daemon_to_read_beside_all_else_is_answered(memory: Installation) -> None:
+    """The hook's own process reads it."""
+    earlier = new_session(memory, "long prompt")
+    earlier.say("Which port does the mail server listen on?", "The mail server listens on port 2525.")
+    earlier.run(memory, "Stop")
+    wait_for(memory, earlier, 2)
+    prompt = "Which port does the mail server listen on?" + " " * 2 * SHORT_BYTES
+    output = new_session(memory, "long prompt").run(memory, "UserPromptSubmit", prompt=prompt)
+    assert "2525" in context_of(output, "UserPromptSubmit")
 
 
 def test_hooks_of_codex_share_the_projects_memory(memory: Installation) -> None:

@@ -9,16 +9,17 @@ import asyncio
 import dataclasses
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bson import ObjectId
+from pymongo.errors import BulkWriteError
 
-from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
+from infinite_memory.errors import InfiniteMemoryError, MemoryChangedError, MemoryNotFoundError, ScopeArchivedError
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, ScopeId, floor_to_millisecond
 from infinite_memory.store.base import Located
 from infinite_memory.store.mongo import change_feed as changes
 from infinite_memory.store.mongo import mapping, schema
-from infinite_memory.store.mongo.client import Connection
+from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import Document, in_transaction
 from infinite_memory.store.mongo.memory_reads import WITHOUT_VECTORS, MemoryReader, batches, get_collection
 from infinite_memory.store.mongo.merge_journal import note_removed
@@ -26,18 +27,6 @@ from infinite_memory.store.mongo.moves import touch_open_scope
 from infinite_memory.store.mongo.scopes import Scopes
 
 if TYPE_CHECKING:
-    from pymongo.asynchronous.client_session import AsyncClientSession
-
-
-from typing import TYPE_CHECKING, NoReturn
-
-from pymongo.errors import BulkWriteError
-
-from infinite_memory.errors import MemoryChangedError, MemoryNotFoundError
-from infinite_memory.store.mongo.client import Database
-
-if TYPE_CHECKING:
-    from bson import ObjectId
     from pymongo.asynchronous.client_session import AsyncClientSession
 
 _FEW = 20  # documents written before others get their turn

@@ -74,7 +74,7 @@ def test_it_finds_the_home_that_all_others_find(
 
 @pytest.mark.parametrize(
     "sizes",
-    [None, "12", [1], [1, 2, 3], [-1, 2], [1, -2], [1.5, 2], [True, "2"], [1 << 40, 2], [1, run.INPUT_BYTES + 1]],
+    [None, "12", [1], [1, 2, 3], [-1, 2], [1, -2], [1.5, 2], [True, "2"], [1 << 40, 2], [1, run.SHORT_BYTES + 1]],
 )
 def test_sizes_that_no_hook_sends_are_refused(sizes: object) -> None:
     assert sizes_of({"sizes": sizes}) is None
