@@ -126,6 +126,7 @@ class ChangedSinceAskedError(InvalidRequestError):
         super().__init__(
             "", f"{what} since the user was asked; {done}. Call again to have the user asked about it as it is now"
         )
+        self.what = what
 
 
 class LimitExceededError(InvalidRequestError):

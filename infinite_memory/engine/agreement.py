@@ -22,13 +22,15 @@ class Agreement:
     """What a rehearsal came upon before the user was asked.
 
     ``memories`` may go, each with its text where that was read; ``scopes`` are the scopes that the request named; ``groups`` are what
-    each operation of tidying up may take; ``contents`` tells what was in a file.
+    each operation of tidying up may take; ``contents`` tells what was in a file. ``most`` is how many memories may go, whichever they
+    are, where the user was told no more than their number.
     """
 
     memories: Mapping[MemoryId, str | None] = field(default_factory=dict)
     scopes: tuple[ScopeId, ...] = ()
     groups: Mapping[str, tuple[frozenset[MemoryId], ...]] = field(default_factory=dict)
     contents: tuple[str, ...] = ()
+    most: int | None = None
 
     def check_scopes(self, *scopes: Scope) -> None:
         """Raise `ChangedSinceAskedError` where the names lead to other scopes now."""
@@ -43,9 +45,12 @@ class Agreement:
         await asyncio.to_thread(self._check_memories, memory_ids, texts)
 
     def _check_memories(self, memory_ids: Iterable[MemoryId], texts: Mapping[MemoryId, str]) -> None:
-        if more := sum(1 for one in memory_ids if one not in self.memories):
+        more = sum(1 for one in memory_ids if one not in self.memories)
+        if self.most is not None:
+            more -= self.most
+        if more > 0:
             raise ChangedSinceAskedError(f"{more:,} more {'memory' if more == 1 else 'memories'} would go")
-        if any(self.memories[one] not in (None, text) for one, text in texts.items()):
+        if any(self.memories.get(one) not in (None, text) for one, text in texts.items()):
             raise ChangedSinceAskedError("what would go was changed")
 
     def limit_groups(self, operation: str, groups: Iterable[list[MemoryRecord]]) -> list[list[MemoryRecord]]:

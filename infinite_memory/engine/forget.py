@@ -171,9 +171,11 @@ class Forget:
     async def _forget_located(
         self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode, doubles: Located
     ) -> ForgetResult:
-        gone = await self._forget_with_quotations(located, mode)
+        now = floor_to_millisecond(self._clock())
+        gone = await self._forget_with_quotations(located, mode, now)
         note = None if gone else "nothing matches the target; nothing was changed"
-        return ForgetResult(tuple(gone), texts, None, note, doubles.keys() & set(gone))
+        hidden_at = now if mode is ForgetMode.SOFT else None
+        return ForgetResult(tuple(gone), texts, None, note, doubles.keys() & set(gone), hidden_at)
 
     async def one(self, memory_id: MemoryId, scope: str) -> None:
         """Hide one memory of a scope; one that is hidden already stays so.
@@ -188,7 +190,7 @@ class Forget:
         located = await self._access.locate(memory_id)
         if located.get(memory_id) != wanted.scope_id:
             raise MemoryNotFoundError(memory_id)
-        await self._forget_with_quotations(located, ForgetMode.SOFT)
+        await self._forget_with_quotations(located, ForgetMode.SOFT, floor_to_millisecond(self._clock()))
 
     async def list_forgotten(self, where: ScopedFilter, limit: int, cursor: str | None = None) -> MemoryPage:
         """List softly forgotten memories that can be brought back, latest first. Of *where* the scopes count alone.
@@ -287,20 +289,20 @@ class Forget:
         near = await self._recall.find_closest(target.query, where, target.limit, min_confidence=target.min_confidence)
         return await call(sidecar, lambda: sidecar.locate([match.memory.memory_id for match in near]))
 
-    async def _forget_with_quotations(self, located: Located, mode: ForgetMode) -> list[MemoryId]:
+    async def _forget_with_quotations(self, located: Located, mode: ForgetMode, now: dt.datetime) -> list[MemoryId]:
         """Forget memories, and before them the digests that quote them: what is forgotten is read nowhere from the reply on."""
         with self._quotations.under_way():
             quoting = await self._quotations.remove(located, hard=mode is ForgetMode.HARD)
-            gone = await self._forget_memories(located, mode)
+            gone = await self._forget_memories(located, mode, now)
         self._quotations.report(quoting)
         return gone
 
-    async def _forget_memories(self, located: Located, mode: ForgetMode) -> list[MemoryId]:
+    async def _forget_memories(self, located: Located, mode: ForgetMode, now: dt.datetime) -> list[MemoryId]:
         if not located:
             return []
         async with self._index.removing(located):
             if mode is ForgetMode.SOFT:
-                gone = await self._store.soft_delete(located, floor_to_millisecond(self._clock()))
+                gone = await self._store.soft_delete(located, now)
             else:
                 gone = await self._store.remove(located)
         if mode is ForgetMode.HARD:

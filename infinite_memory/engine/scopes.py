@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -163,9 +164,9 @@ class Scopes:
         live = await call(sidecar, lambda: sidecar.count(inside))
         return live + await self._store.count_deleted([scope.scope_id])
 
-    async def restore(self, name: str) -> tuple[Scope, int]:
+    async def restore(self, name: str, hidden_at: dt.datetime | None = None) -> tuple[Scope, int]:
         """Take an archived scope out again, with all that was in it; of one that is not archived (Global never is), bring back
-        what was softly forgotten in it.
+        what was softly forgotten in it, with *hidden_at* at that instant alone (`ForgetResult`).
 
         Returns:
             The scope, and how many memories are seen again by it.
@@ -182,7 +183,12 @@ class Scopes:
             self._index.scopes_changed()
             inside = Filter(scope_ids=frozenset({scope.scope_id}))
             return scope, await call(sidecar, lambda: sidecar.count(inside))
-        hidden = list((await self._store.deleted_ids({scope.scope_id}, None)).items())
+        after = None if hidden_at is None else hidden_at + dt.timedelta(milliseconds=1)
+        deleted = await self._store.deleted_ids({scope.scope_id}, after)
+        if hidden_at is not None:
+            earlier = await self._store.deleted_ids({scope.scope_id}, hidden_at)
+            deleted = {one: place for one, place in deleted.items() if one not in earlier}
+        hidden = list(deleted.items())
         count = 0
         for start in range(0, len(hidden), PAGE):
             restored = await self._store.undelete(dict(hidden[start : start + PAGE]))

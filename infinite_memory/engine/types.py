@@ -121,7 +121,7 @@ class ForgetTarget:
 class ForgetResult:
     """What was forgotten, or would be. ``removed_scope`` is set when the scope itself went (or was archived).
 
-    ``doubles`` are those of the memories that were not named, but hidden as merged into one that was.
+    ``hidden_at`` is when memories were hidden. ``doubles`` are those that were not named, but hidden as merged into one that was.
     """
 
     memory_ids: tuple[MemoryId, ...]
@@ -129,6 +129,7 @@ class ForgetResult:
     removed_scope: Scope | None = None
     note: str | None = None
     doubles: Set[MemoryId] = frozenset()
+    hidden_at: dt.datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,47 @@ def test_a_scope_is_archived_brought_back_and_deleted_by_its_name(
     assert "Former work" not in scopes(memory)
 
 
+def test_what_was_in_global_is_brought_back_whole_and_nothing_else(
+    page: Page, person: Window, store: Store, memory: Client
+) -> None:
+    before = store("forgotten before")
+    memory.ask("delete_memory", target={"memory_id": before})
+    there = scopes(memory).get("Global", 0)
+    store("one of all")
+    person.open("/page/scope?name=Global")
+    page.get_by_role("button", name="Archive").click()
+    expect(page.get_by_text("What was in Global is forgotten.")).to_be_visible()
+    assert scopes(memory).get("Global", 0) == 0
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Brought back: what was in Global")).to_be_visible()
+    assert scopes(memory)["Global"] == there + 1
+    assert memory.ask("get_memory", memory_id=before)["status"] == "ERROR"
+
+
+def test_a_scope_that_got_the_name_or_more_memories_since_it_was_shown_is_not_removed(
+    page: Page, person: Window, store: Store, memory: Client
+) -> None:
+    store("to throw away", scope="Junk")
+    store("a precious entry", scope="Journal")
+    for button in ("Archive", "Save", "Delete for good"):
+        person.open("/page/scope?name=Junk")
+        for name, new_name in (("Junk", "Junk 2"), ("Journal", "Junk")):
+            memory.ask("change_memory_scope", scope=name, new_name=new_name)
+        page.get_by_label("Type the name of the scope").fill("Junk")
+        page.get_by_role("button", name=button).click()
+        expect(
+            page.get_by_role("alert").filter(has_text="another scope has that name since this was shown")
+        ).to_be_visible()
+        for name, new_name in (("Junk", "Journal"), ("Junk 2", "Junk")):
+            memory.ask("change_memory_scope", scope=name, new_name=new_name)
+    person.open("/page/scope?name=Junk")
+    store("another entry", scope="Junk")
+    page.get_by_label("Type the name of the scope").fill("Junk")
+    page.get_by_role("button", name="Delete for good").click()
+    expect(page.get_by_role("alert").filter(has_text="1 more memory would go since this was shown")).to_be_visible()
+    assert (scopes(memory)["Junk"], scopes(memory)["Journal"]) == (2, 1)
+
+
 def test_a_backup_is_made_verified_and_restored(page: Page, person: Window, store: Store, memory: Client) -> None:
     memory_id = store("What a backup must bring back")
     person.open("/page/backups")

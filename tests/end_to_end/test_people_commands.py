@@ -76,6 +76,8 @@ def test_what_is_wrong_is_said_by_exit_code(shared: Installation) -> None:
         (2, "goes with --query", ("forget", "--tag", "x", "--min-confidence", "1")), (2, "a terminal only", ("edit", nowhere)),
         (2, "--no-tags goes without", ("edit", nowhere, "--tag", "x", "--no-tags")), (2, "", ("search",)),
         (2, "--before goes with --history", ("show", nowhere, "--before", "3")),
+        (2, "usage: infinite-memory scopes merge", ("scopes", "merge", "A", "--into", "B")),
+        (2, "infinite-memory why: error: unrecognized arguments: --id", ("why", "tea", "--id", nowhere)),
         (1, "before_revision", ("show", nowhere, "--history", "--before", "x")),
     ):  # fmt: skip
         done = shared.command(*arguments)
@@ -94,6 +96,9 @@ def test_what_was_forgotten_comes_back(shared: Installation) -> None:
     done = shared.command("forget", "--tag", "errand")
     assert (done.returncode, done.stdout) == (2, "")
     assert "say --yes" in done.stderr
+    assert shared.command("forget", "--scope", "ALL", "--yes").returncode == 2  # everything is not named so easily
+    done = shared.command("forget", "--tag", "errand", "--scope", "ALL", "--dry-run")
+    assert {line[0] for line in columns(done.stdout)} == set(ids)
     done = shared.command("forget", "--tag", "errand", "--dry-run")
     assert {line[0] for line in columns(done.stdout)} == set(ids)
     assert "3 memories would go" in done.stderr

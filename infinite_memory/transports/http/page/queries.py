@@ -16,10 +16,12 @@ from infinite_memory.contracts.native.serializers import serialize_memory
 from infinite_memory.contracts.native.table import TimeWords, find_time_words
 from infinite_memory.contracts.session import no_progress
 from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.moving import Moved
 from infinite_memory.engine.types import Progress, ScopedFilter
 from infinite_memory.errors import (
+    ChangedSinceAskedError,
     ForbiddenError,
     InvalidRequestError,
     MemoryNotFoundError,
@@ -69,7 +71,7 @@ class Queries:
 
     async def run(
         self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress, *, counts_use: bool = False,
-        expected_revision: int | None = None, sees_entries: bool = False,
+        expected_revision: int | None = None, sees_entries: bool = False, agreed: Agreement | None = None,
     ) -> Json:  # fmt: skip
         """Return the reply of a command of the native contract.
 
@@ -77,6 +79,7 @@ class Queries:
             counts_use: Whether somebody asked for the results; what is shown while they type is no use of a memory.
             expected_revision: A change is refused where the memory has another one by then.
             sees_entries: Whether whoever asks may see what a file to import says.
+            agreed: What the page showed before; what goes beyond it is refused.
 
         Raises:
             InfiniteMemoryError: it failed, or is not for who does not see everything.
@@ -86,9 +89,14 @@ class Queries:
         request.session.sees_entries = sees_entries
         if self.is_narrow and action not in BOUND_COMMANDS:
             raise ForbiddenError("a token that is bound to users or scopes may not do this")
-        contract = NativeContract(request.engine, request.session, administration=request.open_administration)
+        contract = NativeContract(
+            request.engine, request.session, administration=request.open_administration, agreed=agreed
+        )
         try:
             return await contract.run({**fields, "action": action}, request.checking, progress)
+        except ChangedSinceAskedError as exc:
+            message = f"{exc.what} since this was shown; nothing was changed. Look at it as it is now, and go on if it is right"
+            raise InvalidRequestError("", message) from exc
         except ScopeNotFoundError as exc:
             if self.is_narrow and exc.nearest:  # names of scopes that are not seen
                 raise ScopeNotFoundError(exc.name) from exc
@@ -244,6 +252,10 @@ class Queries:
             ForbiddenError: who asks does not see everything.
         """
         return await (await self.engine()).scopes.count(name)
+
+    async def scope_id(self, name: str) -> ScopeId:
+        """Return what tells a scope from another one that gets its name."""
+        return (await (await self.engine()).scopes.get(name)).scope_id
 
     async def scope_names(self) -> list[str]:
         """List the names of scopes that are not archived."""

@@ -28,13 +28,14 @@ MAX_UNDO = 20
 @dataclass(slots=True)
 class Undo:
     """What one click did and another undoes: memories forgotten, or moved out of ``back_to`` (a scope's id), or a scope archived, or
-    one memory changed from ``revision`` on."""
+    all in a scope forgotten at ``hidden_at``, or one memory changed from ``revision`` on."""
 
     text: str
     memory_ids: tuple[str, ...] = ()
     scope: str | None = None
     back_to: Any = None
     revision: int | None = None
+    hidden_at: Any = None
 
 
 @dataclass(slots=True)

@@ -96,6 +96,11 @@ async def undo(visit: Visit) -> Response:
     entry = visit.session.undo.pop(visit.text("key"), None)
     if entry is None:
         raise InvalidRequestError("", "this was undone already")
+    if entry.scope is not None and entry.hidden_at is not None:
+        _, count = await (await visit.queries.engine()).scopes.restore(entry.scope, entry.hidden_at)
+        return visit.go(
+            "/page/scopes", f"Brought back: {entry.text}, {count:,} {'memory' if count == 1 else 'memories'}."
+        )
     if entry.scope is not None:
         await visit.queries.run("restore_memory", {"scope": entry.scope})
         return visit.go("/page/scopes", f"The scope {entry.scope} is back.")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 import urllib.parse
 from typing import Any
 
 from starlette.responses import Response
 
+from infinite_memory.engine.agreement import Agreement
+from infinite_memory.engine.types import ForgetMode, ForgetTarget
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.models import ScopeId
 from infinite_memory.transports.http.api.routes import Whose
 from infinite_memory.transports.http.page.routing import Visit, page
 from infinite_memory.transports.http.page.sessions import Undo
@@ -54,9 +59,11 @@ async def show_scope(visit: Visit) -> Response:
             moving = (await visit.queries.run("list_memories", {"scope": name, "limit": SHOWN}))["results"]
         except InfiniteMemoryError as exc:
             visit.problem = exc
-    deleting = await visit.queries.count_scope(name)
+    deleting, scope_id = await visit.queries.count_scope(name), await visit.queries.scope_id(name)
+    into_id = await visit.queries.scope_id(into) if merging else ""
     return visit.render(
         "scope.html", row=row, others=others, into=into, merging=merging, moving=moving, deleting=deleting,
+        scope_id=scope_id, into_id=into_id,
         status=None if visit.form else 200,
         is_always_there=name == ALWAYS_THERE,
     )  # fmt: skip
@@ -72,7 +79,7 @@ async def change(visit: Visit) -> Response:
     fields: Json = {"scope": name, "description": visit.text("description")}
     if new_name != name:
         fields["new_name"] = new_name
-    changed = await visit.queries.run("change_memory_scope", fields)
+    changed = await visit.queries.run("change_memory_scope", fields, agreed=_shown(visit))
     return visit.go(LIST, f"The scope is called {changed['scope_name']}." if new_name != name else "Saved.")
 
 
@@ -80,7 +87,7 @@ async def change(visit: Visit) -> Response:
 async def merge(visit: Visit) -> Response:
     """Move everything of a scope into another, and remove the emptied one."""
     fields = {"scope": visit.text("name"), "into": visit.text("into")}
-    merged = await visit.queries.run("merge_memory_scopes", fields)
+    merged = await visit.queries.run("merge_memory_scopes", fields, agreed=_shown(visit, "scope_id", "into_id"))
     return visit.go(LIST, f"{merged['moved']:,} memories moved from {merged['scope']} into {merged['into']}.")
 
 
@@ -88,12 +95,14 @@ async def merge(visit: Visit) -> Response:
 async def archive(visit: Visit) -> Response:
     """Archive a scope; that can be undone."""
     name = visit.text("name")
-    gone = await visit.queries.run("delete_memory", {"target": {"scope": name}})
-    if "scope" in gone:
+    if name != ALWAYS_THERE:
+        agreed = dataclasses.replace(_shown(visit), most=sys.maxsize)  # more of them do no harm: it can be undone
+        await visit.queries.run("delete_memory", {"target": {"scope": name}}, agreed=agreed)
         visit.session.offer_undo(Undo(f"the scope {name}", scope=name))
-    else:  # it always exists: its memories are hidden one by one
-        visit.session.offer_undo(Undo(f"what was in {name}", memory_ids=tuple(gone["memory_ids"])))
-    return visit.go(LIST, f"{name} is archived." if "scope" in gone else f"What was in {name} is forgotten.")
+        return visit.go(LIST, f"{name} is archived.")
+    gone = await (await visit.queries.engine()).forget.matching(ForgetTarget(scope=name), ForgetMode.SOFT)
+    visit.session.offer_undo(Undo(f"what was in {name}", scope=name, hidden_at=gone.hidden_at))
+    return visit.go(LIST, f"What was in {name} is forgotten.")
 
 
 @page("POST", "/page/scope/restore")
@@ -114,8 +123,19 @@ async def delete(visit: Visit) -> Response:
     name = visit.text("name")
     if visit.text("typed") != name:
         raise InvalidRequestError("typed", "type the scope's name: what is removed for good cannot be brought back")
-    gone = await visit.queries.run("delete_memory", {"target": {"scope": name}, "forget_mode": "hard"})
+    try:
+        most = int(visit.text("most"))
+    except ValueError as exc:
+        raise InvalidRequestError("", "how many memories were shown is not told; open the scope again") from exc
+    agreed = Agreement(most=most) if name == ALWAYS_THERE else dataclasses.replace(_shown(visit), most=most)
+    fields = {"target": {"scope": name}, "forget_mode": "hard"}
+    gone = await visit.queries.run("delete_memory", fields, agreed=agreed)
     return visit.go(LIST, f"{name} and {gone['deleted_count']:,} memories are removed for good.")
+
+
+def _shown(visit: Visit, *names: str) -> Agreement:
+    """Return which scopes the page was about, whatever is called so by now."""
+    return Agreement(scopes=tuple(ScopeId(visit.text(name)) for name in names or ("scope_id",)))
 
 
 def address(name: str) -> str:
