@@ -9,7 +9,7 @@ import contextlib
 import json
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,12 +19,13 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Answer:
-    """One scripted answer. ``hangs`` keeps the client waiting until the server ends."""
+    """One scripted answer. ``hangs`` keeps the client waiting until the server ends; ``meanwhile`` happens before it is given."""
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     hangs: bool = False
+    meanwhile: Callable[[], Any] | None = None
 
 
 def openai(text: str | None, **more: Any) -> Answer:
@@ -55,6 +56,8 @@ class ModelServer:
                 if answer.hangs:
                     outer._over.wait()
                     return
+                if answer.meanwhile is not None:
+                    answer.meanwhile()
                 self.send_response(answer.status)
                 for name, value in answer.headers.items():
                     self.send_header(name, value)

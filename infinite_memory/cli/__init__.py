@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infinite_memory import __version__
 from infinite_memory.errors import ConfigError, InfiniteMemoryError
@@ -120,7 +120,17 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         epilog="INFINITE_MEMORY_HOME names the home folder; every setting is INFINITE_MEMORY_<SECTION>__<NAME>.",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    class CommandParser(argparse.ArgumentParser):
+        """The parser of one command: what it does not know is refused with its own usage."""
+
+        def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+            found, unknown = super().parse_known_args(args, namespace)
+            if unknown:
+                self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            return found, unknown
+
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=CommandParser)
     for module in MODULES if only is None else (only,):
         importlib.import_module(f"{__name__}.{module}").add_parsers(commands, common)
     return parser

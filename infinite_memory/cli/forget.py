@@ -38,7 +38,9 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     forget.add_argument("memory_ids", nargs="*", metavar="ID", help="ids; - reads them, the first word of each line")
     forget.add_argument("--tag", metavar="TAG", help="those with this tag")
     forget.add_argument("--query", metavar="WORDS", help="those that say this; only close matches are taken")
-    forget.add_argument("--scope", dest="in_scope", metavar="NAME", help="only of this scope; alone, the whole scope")
+    forget.add_argument(
+        "--scope", dest="in_scope", metavar="NAME", help="only of this scope, or ALL; a scope alone goes as a whole"
+    )
     forget.add_argument("--min-confidence", type=float, metavar="0-1", help="with --query: how sure a match must be")
     forget.add_argument("--for-good", action="store_true", help="remove them, so that nothing brings them back")
     forget.add_argument("--dry-run", action="store_true", help="only show what would go")
@@ -105,7 +107,11 @@ def _targets(options: argparse.Namespace) -> tuple[list[Json], Json]:
         ConfigError: nothing is named, or what does not go together.
     """
     memory_ids = move.read_ids(options.memory_ids)
-    named = {"tag": options.tag, "query": options.query, "scope": options.in_scope}
+    named = {
+        "tag": options.tag,
+        "query": options.query,
+        "scope": None if options.in_scope == "ALL" else options.in_scope,
+    }
     target = {name: value for name, value in named.items() if value is not None}
     if memory_ids and target:
         raise ConfigError("forget: give ids, or --tag, --query and --scope")

@@ -96,7 +96,7 @@ def remember(options: argparse.Namespace) -> int:
     if options.json or reply["status"] != "OK":
         return daemon_requests.report(reply)
     print(f"{reply['memory_id']} stored in {in_one_line(reply['scope'])}")
-    _print_notes(reply)
+    print_notes(reply)
     return 0
 
 
@@ -170,7 +170,7 @@ def edit(options: argparse.Namespace) -> int:
     if options.json or reply["status"] != "OK":
         return daemon_requests.report(reply)
     print(f"{reply['memory_id']} changed; revision {reply['revision']}")
-    _print_notes(reply)
+    print_notes(reply)
     return 0
 
 
@@ -232,15 +232,15 @@ def _print_results(options: argparse.Namespace, reply: Json, words: str) -> int:
         tables.note(f"nothing was found in {', '.join(reply['scopes_searched']) or 'any scope'}")
     if reply.get("total", 0) > len(results):
         tables.note(f"{len(results):,} of {reply['total']:,} are shown; --limit shows more")
-    _print_notes(reply)
+    print_notes(reply)
     return 0
 
 
-def _print_notes(reply: Json) -> None:
-    """Print what a reply says beside its results."""
+def print_notes(reply: Json) -> None:
+    """Print what a reply says beside its results; the request's field for where to look is a flag here."""
     for text in (reply.get("note"), *reply.get("warnings", ())):
         if text:
-            tables.note(text)
+            tables.note(text.replace('"scope": "ALL"', "--scope ALL"))
 
 
 def _print_memory(memory: Json) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from typing import Any
 
 from infinite_memory.cli import daemon_requests, memories, tables, terminal_table
@@ -15,6 +16,7 @@ from infinite_memory.cli.terminal_table import Column
 
 Json = dict[str, Any]
 
+_ID = re.compile(r"[0-9a-f]{24}")
 PARTS = ("score", "meaning", "words", "tag", "exact_phrase", "conversation")
 
 
@@ -23,8 +25,12 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     why = commands.add_parser(
         "why", parents=[common], help="show why results are where they are, or why one is not shown"
     )
-    why.add_argument("query", nargs=1, metavar="QUERY", help="what `search` was asked, in quotes; - reads it")
-    why.add_argument("memory_id", nargs="?", metavar="ID", help="only of this memory, also where it is not shown")
+    why.add_argument(
+        "query",
+        nargs="+",
+        metavar="QUERY",
+        help="what `search` was asked, - reads it; with an id behind it only of that memory, also where it is not shown",
+    )
     memories.add_filter(why)
     why.add_argument("--mode", choices=memories.MODES, help="what to go by; default: hybrid")
     why.add_argument("-n", "--limit", type=int, default=10, metavar="N", help="most results; default: 10")
@@ -33,21 +39,24 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Explain a search, or where one memory stands in it."""
+    *words, last = options.query
+    memory_id = last if words and _ID.fullmatch(last) else None
+    if memory_id is not None:
+        options.query = words
     request = memories.build_query(options) | {"explain": True, "top_k": options.limit}
     request |= {} if options.mode is None else {"mode": options.mode}
-    request |= {} if options.memory_id is None else {"explain_id": options.memory_id}
+    request |= {} if memory_id is None else {"explain_id": memory_id}
     reply = daemon_requests.ask(options, request)
     if reply["status"] != "OK":
         return daemon_requests.report(reply)
     code = 1 if reply.get("explained", {}).get("reason") == "unknown" else 0
     if options.json:
         print(json.dumps(reply, ensure_ascii=False))
-    elif options.memory_id is not None:
+    elif memory_id is not None:
         _print_standing(reply["explained"], reply["results"])
     else:
         _print_results(reply["results"])
-    if "note" in reply:
-        tables.note(reply["note"])
+    memories.print_notes(reply)
     return code
 
 

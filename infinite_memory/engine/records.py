@@ -101,6 +101,9 @@ def _details(draft: NewMemory) -> dict[str, Any]:
     return details
 
 
+FACTS = "extracted_facts"
+"""In the metadata: what a model drew from the text."""
+
 _MERGED = ("occurred_at", "metadata")
 """Fields that an update does not simply put in the place of what was there."""
 
@@ -108,7 +111,7 @@ _MERGED = ("occurred_at", "metadata")
 def changed(old: MemoryRecord, changes: MemoryUpdate) -> MemoryRecord:
     """Apply *changes*; tags that name a speaker or conversation say so as they do when stored, and take it along when they go.
 
-    Structured content that the text was made from goes with the old text.
+    Structured content that the text was made from, and facts that a model drew from it, go with the old text.
 
     Raises:
         LimitExceededError: it would have more tags than a memory may have, and than it has.
@@ -141,4 +144,7 @@ def changed(old: MemoryRecord, changes: MemoryUpdate) -> MemoryRecord:
             parts[name] = None
     if changes.text is not None and changes.text != old.text:
         parts["structured"] = None
+        metadata = parts.get("metadata", old.metadata)
+        if FACTS in metadata and metadata[FACTS] == old.metadata.get(FACTS):
+            parts["metadata"] = {key: value for key, value in metadata.items() if key != FACTS}
     return dataclasses.replace(old, **parts)

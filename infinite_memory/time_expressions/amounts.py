@@ -84,6 +84,8 @@ def _part(reader: Reader, position: int) -> tuple[Duration, int] | None:
     if many is None or many.value > MAX_COUNT or not reader.has(many.after, Tag.UNIT):
         return None
     unit: Unit = reader.at(many.after).get(Tag.UNIT)
+    if unit is Unit.HALF_YEAR and reader.has(many.after, Tag.HALF):
+        return None  # "a half ago" is half of what was said before it
     whole = int(many.value)
     if reader.has(many.after, Tag.MONTH_MARK) and unit is Unit.MONTH and many.value == whole:
         return None  # "5月" is May

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import datetime as dt
 
-from infinite_memory.time_expressions.amounts import MAX_COUNT, Duration, Part, amount, duration, in_units
+from infinite_memory.time_expressions.amounts import (
+    MAX_COUNT,
+    Duration,
+    Part,
+    amount,
+    duration,
+    fraction_behind,
+    in_units,
+)
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.spans import (
@@ -39,7 +47,7 @@ def ago(reader: Reader, position: int) -> Found | None:
     opened = reader.has(position, Tag.AGO_OPENS)
     start = reader.skip(position, Tag.AGO_OPENS, Tag.ROUGHLY, limit=3) if opened else position
     read = duration(reader, start)
-    if read is None and reader.has(start, Tag.UNIT) and (opened or reader.has(start + 1, Tag.AGO)):
+    if read is None and reader.has(start, Tag.UNIT):
         read = _uncounted(reader, start, opened=opened)
     if either := _either_ago(reader, start, opened=opened):
         return either
@@ -87,14 +95,21 @@ def _either_ago(reader: Reader, position: int, *, opened: bool) -> Found | None:
 
 
 def _uncounted(reader: Reader, position: int, *, opened: bool) -> tuple[Duration, int] | None:
-    """Read "years ago", "半年前": a unit without a number, which no quantity may precede that was not understood."""
+    """Read "years ago", "hace hora y media", "半年前": a unit without a number, which no quantity may precede that was not understood."""
     unit: Unit = reader.at(position).get(Tag.UNIT)
+    behind = fraction_behind(reader, unit, position + 1)
+    if not opened and not reader.has(behind[1] if behind else position + 1, Tag.AGO):
+        return None
     if reader.language.scriptless:
         half = [Part(6, Unit.MONTH, step=(6, Unit.MONTH))]
         return (half, position + 1) if unit is Unit.HALF_YEAR else None
     before = reader.at(position - 1)
-    if not opened and (before.has(*_QUANTITY) or before.digits or reader.at(position).glued):
-        return None
+    if not opened and (before.has(*_QUANTITY, Tag.OF) or before.digits or reader.at(position).glued):
+        return None  # "dozens of weeks ago" says how many
+    if behind and not reader.language.scriptless:
+        return [Part(1, unit), behind[0]], behind[1]
+    if reader.at(position).folded == reader.language.units[unit].split("|")[0]:
+        return [Part(1, unit)], position + 1  # "week ago": a single one, without its article
     return [Part(_SOME, unit, vague=True)], position + 1
 
 

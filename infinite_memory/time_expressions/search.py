@@ -59,6 +59,7 @@ class _Hit(NamedTuple):
     first: int
     after: int
     anchored: bool = False
+    others: tuple[tuple[int, int], ...] = ()  # lexemes of further times in the text
 
 
 def search(text: str, now: dt.datetime, zone: ZoneInfo, language: str | None, *, whole: bool = False) -> Result | None:
@@ -249,6 +250,7 @@ def _is_counted(grammar: Grammar, index: int) -> bool:
 def _find_inside(grammar: Grammar) -> _Hit | None:
     """Look for the time inside a sentence: the longest that needs no support or has it, the first of equals."""
     best: _Hit | None = None
+    places: list[tuple[int, int]] = []
     index = 0
     starts = 0
     while index < len(grammar.lexemes) and starts < _MAX_STARTS:
@@ -268,10 +270,11 @@ def _find_inside(grammar: Grammar) -> _Hit | None:
         ):
             index += 1
             continue
+        places.append((index, result.after))
         if best is None or result.after - index > best.after - best.first:
             best = _Hit(span, index, result.after)
         index = result.after
-    return best
+    return best._replace(others=tuple(places)) if best else None
 
 
 def _result(text: str, lexemes: list[Lexeme], hit: _Hit, zone: ZoneInfo) -> Result:
@@ -288,7 +291,7 @@ def _result(text: str, lexemes: list[Lexeme], hit: _Hit, zone: ZoneInfo) -> Resu
         text[start:end],
         _tidy(text[:start], text[lexemes[hit.after - 1].end :]),
         hit.anchored,
-        unread_parts(text, lexemes, first, hit.after),
+        unread_parts(text, lexemes, first, hit.after, dict(hit.others)),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from infinite_memory.time_expressions.lexemes import Lexeme
 from infinite_memory.time_expressions.lexicon import Tag
 
@@ -56,15 +58,18 @@ _RIGHT = (
 _QUANTITIES = (Tag.NUMBER, Tag.VAGUE, Tag.RELATIVE, Tag.HALF)
 
 
-def unread_parts(text: str, lexemes: list[Lexeme], first: int, after: int) -> tuple[str, ...]:
-    """Return what looks like a time in *text* outside the lexemes from *first* to before *after*, a few parts at most."""
+def unread_parts(text: str, lexemes: list[Lexeme], first: int, after: int, times: Mapping[int, int]) -> tuple[str, ...]:
+    """Return what looks like a time in *text* outside the lexemes from *first* to before *after*, a few parts at most.
+
+    *times* are the places where the grammar reads a time, with the place behind each.
+    """
     parts: list[str] = []
     index = 0
     while index < len(lexemes) and len(parts) < _MAX_PARTS:
-        if first <= index < after or not _is_time(lexemes, index, first, after):
+        if first <= index < after or not (index in times or _is_time(lexemes, index, first, after)):
             index += 1
             continue
-        start, stop = index, index + 1
+        start, stop = index, times.get(index, index + 1)
         low = after if index >= after else 0
         high = first if index < first else len(lexemes)
         while start > low and (lexemes[start - 1].has(*_LEFT) or lexemes[start - 1].digits):
@@ -105,7 +110,7 @@ def _is_time_number(lexemes: list[Lexeme], index: int, first: int, after: int) -
     """Tell whether digits look like a clock time, a date, or a number that belongs to the time beside them."""
     word = lexemes[index]
     before = lexemes[index - 1] if index else None
-    if index + 1 < len(lexemes) and lexemes[index + 1].has(Tag.MERIDIEM):
+    if index + 1 < len(lexemes) and lexemes[index + 1].has(Tag.MERIDIEM, Tag.HOUR_MARK):
         return True
     if index + 2 < len(lexemes) and _joins_digits(lexemes, index + 1):
         other = lexemes[index + 2]

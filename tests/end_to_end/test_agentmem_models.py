@@ -3,6 +3,7 @@ memory is stored."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -64,6 +65,39 @@ def test_facts_are_drawn_and_shown_as_preferences(modelled: Client, server: Mode
     prompt = use(modelled, "get_system_prompt", user_id="facts")
     assert prompt["context"]["preferences"] == ["Prefers dark mode"]
     assert contents(modelled, "facts") == ["I prefer dark mode and write Rust"]
+
+
+def native_id(shared: Installation, text: str) -> str:
+    """Return the id that the native contract has for what an AgentMem user said."""
+    found = shared.call("retrieve_memory", query=text, filter={"scope": "AgentMem"})["results"]
+    return next(str(one["memory_id"]) for one in found if one["text"] == text)
+
+
+def test_facts_go_with_the_words_that_they_were_drawn_from(
+    shared: Installation, modelled: Client, server: ModelServer
+) -> None:
+    server.answers.append(known(facts=["Prefers the clinic in Bern"]))
+    use(modelled, "add_memory", content="I prefer the clinic in Bern", user_id="edited")
+    shared.call("update_memory", memory_id=native_id(shared, "I prefer the clinic in Bern"), content="I prefer tea")
+    prompt = use(modelled, "get_system_prompt", user_id="edited")
+    assert prompt["context"]["preferences"] == ["I prefer tea"]
+
+
+def test_what_was_edited_while_the_model_read_it_gets_no_facts_and_is_not_superseded(
+    shared: Installation, modelled: Client, server: ModelServer
+) -> None:
+    def edit(text: str, content: str) -> Answer:
+        change = lambda: shared.call("update_memory", memory_id=native_id(shared, text), content=content)  # noqa: E731
+        return dataclasses.replace(known(facts=["Prefers coal"], contradicted=[1]), meanwhile=change)
+
+    server.answers += [known(), edit("I prefer wood", "I prefer wool"), edit("I prefer coal", "I prefer coats")]
+    use(modelled, "add_memory", content="I prefer wood", user_id="slow")
+    reply = use(modelled, "add_memory", content="I prefer gas", user_id="slow")
+    assert (reply["superseded"], reply["facts"]) == ([], ["Prefers coal"])
+    reply = use(modelled, "add_memory", content="I prefer coal", user_id="slow")
+    assert "changed meanwhile" in reply["model_error"]
+    assert sorted(contents(modelled, "slow")) == ["I prefer coats", "I prefer gas", "I prefer wool"]
+    assert use(modelled, "get_system_prompt", user_id="slow")["context"]["preferences"].count("Prefers coal") == 1
 
 
 def test_a_newer_statement_supersedes_the_older_one_which_stays_readable(

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,6 +77,8 @@ def test_what_is_wrong_is_said_by_exit_code(shared: Installation) -> None:
         (2, "goes with --query", ("forget", "--tag", "x", "--min-confidence", "1")), (2, "a terminal only", ("edit", nowhere)),
         (2, "--no-tags goes without", ("edit", nowhere, "--tag", "x", "--no-tags")), (2, "", ("search",)),
         (2, "--before goes with --history", ("show", nowhere, "--before", "3")),
+        (2, "usage: infinite-memory scopes merge", ("scopes", "merge", "A", "--into", "B")),
+        (2, "infinite-memory why: error: unrecognized arguments: --id", ("why", "tea", "--id", nowhere)),
         (1, "before_revision", ("show", nowhere, "--history", "--before", "x")),
     ):  # fmt: skip
         done = shared.command(*arguments)
@@ -89,11 +92,29 @@ def test_what_is_wrong_is_said_by_exit_code(shared: Installation) -> None:
     assert b"not UTF-8" in latin.stderr
 
 
+def test_what_concerns_the_whole_memory_tells_programs_too(shared: Installation, tmp_path: Path) -> None:
+    remember(shared, "kept in a file")
+    started = json.loads(shared.command("daemon", "start", "--json").stdout)
+    assert started == {"running": True, "pid": shared.status()["pid"]}
+    indexed = json.loads(shared.command("reindex", "--json").stdout)
+    assert (indexed["status"], indexed["count"] > 0) == ("OK", True)
+    file = tmp_path / "all.jsonl"
+    told = json.loads(shared.command("export", "-o", str(file), "--json").stdout)
+    assert (told["status"], told["output"], sum(told["counts"].values()) > 0) == ("OK", str(file), True)
+    assert "kept in a file" in file.read_text("utf-8")
+    refused = shared.command("export", "--json")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--json goes with --output" in refused.stderr
+
+
 def test_what_was_forgotten_comes_back(shared: Installation) -> None:
     ids = [remember(shared, f"errand {number}", "--scope", "Errands", "--tag", "errand") for number in range(3)]
     done = shared.command("forget", "--tag", "errand")
     assert (done.returncode, done.stdout) == (2, "")
     assert "say --yes" in done.stderr
+    assert shared.command("forget", "--scope", "ALL", "--yes").returncode == 2  # everything is not named so easily
+    done = shared.command("forget", "--tag", "errand", "--scope", "ALL", "--dry-run")
+    assert {line[0] for line in columns(done.stdout)} == set(ids)
     done = shared.command("forget", "--tag", "errand", "--dry-run")
     assert {line[0] for line in columns(done.stdout)} == set(ids)
     assert "3 memories would go" in done.stderr

@@ -47,8 +47,15 @@ from infinite_memory.contracts.field_types import (
 from infinite_memory.contracts.fields import Field, Json
 from infinite_memory.contracts.metadata import MetadataField
 from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.engine.records import FACTS
 from infinite_memory.engine.types import MemoryUpdate, NewMemory, StoreResult
-from infinite_memory.errors import AlreadyExistsError, InfiniteMemoryError, InvalidRequestError, ScopeNotFoundError
+from infinite_memory.errors import (
+    AlreadyExistsError,
+    InfiniteMemoryError,
+    InvalidRequestError,
+    MemoryChangedError,
+    ScopeNotFoundError,
+)
 from infinite_memory.models import MemoryId, MemoryRecord
 
 log = logging.getLogger(__name__)
@@ -58,7 +65,6 @@ _WHEN = InstantField(name="timestamp", about="When it happened; default: metadat
 _IMPORTANCE = NumberField(name="importance", about="How much it matters", low=0, high=1)
 COMPARED = 8  # older memories that a model is shown beside a new one
 SUPERSEDES = "supersedes"
-FACTS = "extracted_facts"
 _SCALE = 10  # the engine's importance is 0 to 10
 
 
@@ -268,18 +274,28 @@ async def _nearest(call: AgentMemCall, memory: MemoryRecord) -> list[MemoryRecor
 
 
 async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, said_at: dt.datetime) -> Findings:
-    """Keep the facts, and let the newer of two statements supersede the older one, whichever was added first."""
+    """Keep the facts, and let the newer of two statements supersede the older one, whichever was added first.
+
+    Raises:
+        MemoryChangedError: *memory* was edited since the model was shown it, so that the answer is about something else.
+    """
+    says_the_same = _check_text(memory)
+    says_the_same(await call.engine.memories.get(memory.memory_id))
     if known.facts:
-        await call.engine.memories.update(memory.memory_id, MemoryUpdate(metadata={FACTS: list(known.facts)}))
+        facts = MemoryUpdate(metadata={FACTS: list(known.facts)})
+        await call.engine.memories.update(memory.memory_id, facts, check=says_the_same)
     others = {one.memory_id: one for one in (*known.contradicted, *filter(None, [known.repeated]))}
     older = [one for one in others.values() if _said_at(one) <= said_at]
+    superseded: list[MemoryId] = []
     for old in older:
-        await _supersede(call, old.memory_id, memory.memory_id)
+        with contextlib.suppress(MemoryChangedError):  # it says something else by now, and stays
+            await _supersede(call, old, memory.memory_id)
+            superseded.append(old.memory_id)
     newer = max((one for one in others.values() if _said_at(one) > said_at), key=_said_at, default=None)
     if newer is not None:
-        await _supersede(call, memory.memory_id, newer.memory_id)
+        await _supersede(call, memory, newer.memory_id)
     newer_id = newer.memory_id if newer is not None else None
-    return Findings(known.facts, True, [one.memory_id for one in older], newer_id)
+    return Findings(known.facts, True, superseded, newer_id)
 
 
 def _said_at(memory: MemoryRecord) -> dt.datetime:
@@ -287,7 +303,16 @@ def _said_at(memory: MemoryRecord) -> dt.datetime:
     return min(memory.occurred_at, memory.created_at)
 
 
-async def _supersede(call: AgentMemCall, old: MemoryId, new: MemoryId) -> None:
+def _check_text(shown: MemoryRecord) -> Callable[[MemoryRecord], None]:
+    def check(memory: MemoryRecord) -> None:
+        if memory.text != shown.text:
+            raise MemoryChangedError(memory.memory_id)
+
+    return check
+
+
+async def _supersede(call: AgentMemCall, old: MemoryRecord, new: MemoryId) -> None:
     engine, source = call.engine, make_superseded_source(call.fields.text("user_id"))
-    await engine.memories.update(old, MemoryUpdate(status=SUPERSEDED, source=source))
-    await engine.graph.link(await engine.memories.get(new), await engine.memories.get(old), SUPERSEDES)
+    change = MemoryUpdate(status=SUPERSEDED, source=source)
+    await engine.memories.update(old.memory_id, change, check=_check_text(old))
+    await engine.graph.link(await engine.memories.get(new), await engine.memories.get(old.memory_id), SUPERSEDES)

@@ -11,7 +11,6 @@ from infinite_memory.contracts.agentmem.access import (
     list_memories,
     see_user,
 )
-from infinite_memory.contracts.agentmem.add import FACTS
 from infinite_memory.contracts.agentmem.importance import states_preference
 from infinite_memory.contracts.agentmem.table import TABLE, USER, AgentMemCall, MemoryType, agent_id, list_turns
 from infinite_memory.contracts.base import Reply
@@ -19,6 +18,7 @@ from infinite_memory.contracts.field_types import FlagField, IntegerField, NameF
 from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.engine import Engine
+from infinite_memory.engine.records import FACTS
 from infinite_memory.llm.base import ChatMessage, Role
 from infinite_memory.models import MemoryRecord, floor_to_millisecond
 from infinite_memory.store.owners import Agent, OwnerCount

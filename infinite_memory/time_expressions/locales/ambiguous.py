@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from infinite_memory.time_expressions.lexicon import Unit
+
 if TYPE_CHECKING:
     from infinite_memory.time_expressions.locales.reader import Hit
 
@@ -68,6 +70,51 @@ EDGES = {
 }
 """Words for since, until, before, after and between, as they stand beside a time."""
 
+_HALF_TABLE = """
+    nl: half halve anderhalf anderhalve
+    it: mezz mezzo mezza
+    pl: pół półtora półtorej
+    cs: půl
+    sk: pol
+    sl: pol
+    hr: pol
+    bs: pol po
+    sr: pol po пол по
+    sv: halv halva halvt
+    da: halv halvt halvanden halvandet
+    nb: halv halvt halvannen halvannet
+    nn: halv halvt halvannan
+    no: halv halvt halvannen halvannet
+    ru: половиной полтора полторы
+    uk: пів половиною півтора півтори
+    bg: половин половина
+    mk: пол половина
+    ro: jumătate
+    el: μισή μισό μισού
+    he: חצי -וחצי
+    ar: نصف -ونصف
+    fa: نیم
+    ca: mig mitja
+    gl: medio media
+    id: setengah
+    ms: setengah
+    vi: nửa -rưỡi
+    th: -ครึ่ง
+    lt: pusė pusės pusantro pusantros
+    lv: pus pusotra
+    et: pool poole poolteist
+    fi: puoli puolen puolitoista
+    hu: fél másfél
+    tr: yarım -buçuk
+    ko: 반 -반
+"""
+HALVES = {
+    line.split(":")[0].strip(): frozenset(line.split(":")[1].split())
+    for line in _HALF_TABLE.strip().splitlines()
+    if line.strip()
+}
+"""Words for half, as they stand before a unit and behind "and"; with a dash, directly behind the unit."""
+
 DASHES = frozenset("-–—")
 
 
@@ -76,3 +123,15 @@ def is_edge(hit: Hit, language: str) -> bool:
     edges = EDGES.get(language, frozenset())
     before, after = hit.before.split()[-1:], hit.after.split()[:1]
     return bool(edges.intersection(before) or edges.intersection(after))
+
+
+def is_halved(hit: Hit, language: str) -> bool:
+    """True if a word for half belongs to a count of units and was not read: "před hodinou a půl" is no hour ago."""
+    is_clock = hit.span.grain <= Unit.HOUR and hit.span.start is not None and hit.span.start.tzinfo is None
+    if len(hit.words) < 2 or is_clock:
+        return False
+    halves = HALVES.get(language, frozenset())
+    before, after = hit.before.split()[-1:], hit.after.split()
+    return bool(
+        halves.intersection(before) or halves.intersection(after[1:2]) or {f"-{word}" for word in after[:1]} & halves
+    )

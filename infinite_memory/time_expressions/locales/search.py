@@ -10,7 +10,13 @@ import datetime as dt
 from typing import NamedTuple
 
 from infinite_memory.time_expressions.locales import data, entries
-from infinite_memory.time_expressions.locales.ambiguous import AMBIGUOUS, NOT_ALONE, ORDINAL_WEEKDAYS, is_edge
+from infinite_memory.time_expressions.locales.ambiguous import (
+    AMBIGUOUS,
+    NOT_ALONE,
+    ORDINAL_WEEKDAYS,
+    is_edge,
+    is_halved,
+)
 from infinite_memory.time_expressions.locales.detection import likeliest, likelihood
 from infinite_memory.time_expressions.locales.reader import Hit, LocaleReader
 from infinite_memory.time_expressions.locales.whole_phrase import MAX_LENGTH, read_whole
@@ -68,7 +74,7 @@ def search_locales(text: str, now: dt.datetime, instant: dt.datetime) -> LocaleH
         if (
             behind is not None
             and sure
-            and not any(is_edge(hit, each) for each in {language, *likeliest(text[:EXAMINED])})
+            and not any(is_edge(hit, each) or is_halved(hit, each) for each in {language, *likeliest(text[:EXAMINED])})
             and not _is_rest_of_number(hit, words, text)
         ):
             ranked.append((behind, -(hit.end - hit.start), code, hit))

@@ -134,11 +134,16 @@ def find_format(source: Source, name: str | None = None) -> Opened:
         raise InvalidRequestError("path", _no_form(source, name, left_out))
     for group, files in forms.items():
         if group != chosen.group:
-            left_out += (
-                Refused(file.name, f"is in another form than {chosen.name}; import it by itself") for file in files
-            )
+            left_out += (Refused(file.name, _why_not(file, chosen)) for file in files)
     source.left_out += left_out
     return Opened(chosen, source, forms[chosen.group])
+
+
+def _why_not(file: SourceFile, chosen: Format) -> str:
+    """Return why a file is left out beside others that are in the form *chosen*."""
+    if chosen.name == "markdown" and native.is_empty_page(read_head(file)):
+        return "holds a scope without memories"
+    return f"is in another form than {chosen.name}; import it by itself"
 
 
 def _choose(by_form: Counter[str]) -> Format | None:

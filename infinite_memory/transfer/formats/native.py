@@ -35,6 +35,7 @@ _MAX_REVISIONS = 1 << 31
 _MAX_KINDS = 20  # unknown kinds of lines that are counted one by one
 _ENTRY = re.compile(r"^## (\S+Z)(?:: (.*))?$")
 _FIRST_ENTRY = re.compile(r"^## \S+Z(?:: .*)?\r?\n\r?\n> ", re.MULTILINE)
+_EMPTY_PAGE = re.compile(r"# [^\r\n]+\r?\n\r?\n(?:> ?[^\r\n]*\r?\n)*\s*")
 _ID = re.compile(r"^- id: ([0-9a-f]{24})$", re.MULTILINE)
 _ESCAPED = re.compile(rf"^- {re.escape(CR_NOTE)}$", re.MULTILINE)
 _ABOUT = re.compile(r"^- (source|tags|speaker|conversation_id): (.*)$", re.MULTILINE)
@@ -172,6 +173,11 @@ _READERS: dict[str, Callable[[Reading, Json, str], Entry]] = {
 def is_markdown(head: Head) -> bool:
     """True if the file is a page of our export in Markdown."""
     return head.text is not None and head.text.startswith("# ") and _FIRST_ENTRY.search(head.text) is not None
+
+
+def is_empty_page(head: Head) -> bool:
+    """True if the file is a page of our export in Markdown whose scope held no memory; a note of somebody else's may look the same."""
+    return head.text is not None and _EMPTY_PAGE.fullmatch(head.text) is not None
 
 
 def read_markdown(reading: Reading) -> Iterator[Entry]:

@@ -168,6 +168,16 @@ def test_a_day_that_is_named_as_the_last_is_inside(text: str) -> None:
         ("notes from last week and from 3 days ago", ("from last week",)),
         ("sold 3 yesterday", ()),
         ("what was the release of version 2.3 last month", ()),
+        ("two days ago and in the spring", ("in the spring",)),
+        ("yesterday and in 2019 too", ("in 2019",)),
+        ("last week or in March", ("in March",)),
+        ("yesterday at noon and on 3 May 2024", ("on 3 May 2024",)),
+        ("gestern und im Frühling", ("im Frühling",)),
+        ("la semaine dernière ou en mars", ("en mars",)),
+        ("ontem ou em 2019", ("em 2019",)),
+        ("yesterday at 25 o'clock", ("at 25 o'clock",)),
+        ("yesterday we sat in the sun", ()),
+        ("yesterday she may have left", ()),
     ],
 )
 def test_what_looks_like_a_time_and_was_not_read_is_named(text: str, unread: tuple[str, ...]) -> None:
@@ -175,6 +185,60 @@ def test_what_looks_like_a_time_and_was_not_read_is_named(text: str, unread: tup
 
     assert found is not None and found.unread == unread
     assert all(part in text for part in found.unread)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("hace hora y media", "an hour and a half ago"),
+        ("hora y media atrás", "an hour and a half ago"),
+        ("há hora e meia", "an hour and a half ago"),
+        ("hour and a half ago", "an hour and a half ago"),
+        ("hace año y medio", "a year and a half ago"),
+        ("hace mes y medio", "a month and a half ago"),
+        ("há dia e meio", "a day and a half ago"),
+        ("week ago", "a week ago"),
+        ("hace semana", "hace una semana"),
+        ("vor Woche", "vor einer Woche"),
+    ],
+)
+def test_a_unit_without_a_number_is_one_and_takes_its_half(text: str, same: str) -> None:
+    found, expected = find_time(text, NOW, UTC), find_time(same, NOW, UTC)
+
+    assert found is not None and expected is not None
+    assert (found.span, found.words) == (expected.span, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("half a dozen days ago", ("2026-11-18 00:00", "2026-11-21 00:00")),
+        ("a dozen weeks ago", ("2026-08-26 00:00", "2026-09-10 00:00")),
+        ("two dozen days ago", ("2026-10-31 00:00", "2026-11-03 00:00")),
+        ("dozens of weeks ago", None),
+        ("hundreds of years ago", None),
+    ],
+)
+def test_how_many_is_read_with_its_unit_or_not_at_all(text: str, expected: tuple[str, str] | None) -> None:
+    assert ends(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "před hodinou a půl", "acum un an și jumătate", "преди час и половина", "prije sat i pol", "fa una hora i mitja",
+        "hai unha hora e media", "לפני שעה וחצי", "anderhalve dag geleden", "mezz'ora fa",
+    ],
+)  # fmt: skip
+def test_a_count_whose_half_is_not_read_is_no_time(text: str) -> None:
+    assert find_time(text, NOW, UTC, whole=True) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["un'ora fa", "před hodinou", "ieri ho mangiato mezza mela", "acum un an", "we spent it a year ago"]
+)
+def test_a_half_that_is_not_said_or_of_something_else_takes_no_time_away(text: str) -> None:
+    assert find_time(text, NOW, UTC) is not None
 
 
 _WORDS = ["half", "an", "hour", "ago", "last", "week", "vor", "zwei", "et", "demie", "年", "半", "前", "gisteren", "вчера", "12", "2026",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from infinite_memory.transfer.export import to_markdown
 from infinite_memory.transfer.formats import Incoming, chatgpt, claude, memory_servers
 from infinite_memory.transfer.validation import make_id
 from tests.import_files import FILES, left_out, memories, read_entries, write_files, zip_folder
@@ -166,6 +167,13 @@ def test_a_vault_gives_visible_notes_with_their_front_matter() -> None:
     }
 
 
+@pytest.mark.parametrize("title", [">\n  A folded\n  title", "|\n  A folded title", "'  A folded title '"])
+def test_a_title_is_one_line_however_yaml_writes_it(tmp_path: Path, title: str) -> None:
+    write_files(tmp_path, {"note.md": f"---\ntitle: {title}\n---\nthe text\n"})
+    [one] = memories(read_entries(tmp_path / "note.md")[1])
+    assert one.title == "A folded title"
+
+
 def test_basic_memory_gives_tags_and_relations() -> None:
     form, entries = read_entries(FILES / "basic-memory")
     [one] = memories(entries)
@@ -213,6 +221,18 @@ def test_times_in_any_unit_since_1970_are_read(tmp_path: Path, unit: float) -> N
     write_files(tmp_path, {"m.json": json.dumps([{"memory": "x", "created_at": 1_700_000_000 * unit}])})
     [one] = memories(read_entries(tmp_path / "m.json")[1])
     assert one.occurred_at == dt.datetime.fromtimestamp(1_700_000_000, dt.UTC)
+
+
+@pytest.mark.parametrize("description", ["", "Trips and papers\n\nof two lines"])
+def test_a_page_of_our_export_whose_scope_held_nothing_is_told_as_that(tmp_path: Path, description: str) -> None:
+    scopes = [{"kind": "scope", "name": name, "description": description} for name in ("Global", "Notes")]
+    memory = {"kind": "memory", "scope": "Notes", "memory_id": "6b0c02a73812a6dfa42e5501", "source": "conversation",
+              "tags": [], "timestamp": "2026-03-02T00:00:00.000Z", "text": "the only note"}  # fmt: skip
+    write_files(tmp_path / "notes", {f"{name}.md": page for name, page in to_markdown([*scopes, memory])})
+    form, entries = read_entries(tmp_path / "notes")
+    assert form == "markdown"
+    assert [one.text for one in memories(entries)] == ["the only note"]
+    assert left_out(entries) == {"holds a scope without memories": 1}
 
 
 def test_a_folder_with_two_formats_tells_what_is_to_be_imported_by_itself(tmp_path: Path) -> None:
