@@ -32,6 +32,12 @@ VIEWS = {"timeline": "/page/timeline?at=2026", "scopes": "/page/scopes",
 PHONE = {"viewport": {"width": 390, "height": 760}}
 DARK = {"color_scheme": "dark"}
 QUESTION = "/?q=spare+key"
+NOTES = """text,tags,date,speaker,scope
+The tent has a hole beside the door,camping,2026-06-02,Sam,Travel
+The ferry leaves at seven on weekdays,"ferry,travel",2026-06-03,Ada,Travel
+Ladders are kept behind the shed,tools,,,House
+The lease ends in May,home,28/03/2026,,House
+"""
 
 
 def fill(memory: Client) -> str:
@@ -85,6 +91,10 @@ def main() -> int:
                 if name == "duplicates":
                     page.get_by_role("button", name="Look").click()
                     page.get_by_role("radio").first.wait_for()
+                if name == "import":
+                    file = {"name": "notes.csv", "mimeType": "text/csv", "buffer": NOTES.encode()}
+                    page.get_by_label("Or choose one").set_input_files(file)
+                    page.get_by_text("would be added").wait_for()
                 take(page, folder, name)
         for name, options, address in (
             ("dark", {"viewport": {"width": 1100, "height": 760}, **DARK}, QUESTION), ("phone", PHONE, f"/page/memories/{memory_id}"),

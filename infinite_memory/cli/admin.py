@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.cli.daemon_requests import ask, ask_daemon, home_and_config
+from infinite_memory.cli.daemon_requests import ask, ask_daemon, home_and_config, report
 from infinite_memory.cli.progress import add_option, asking
 from infinite_memory.cli.service_checks import check_backups, check_http, describe_database
 from infinite_memory.cli.terminal import in_one_line
@@ -47,6 +47,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     optimizing.add_argument("--dry-run", action="store_true", help="only tell what would be done")
     optimizing.add_argument("--json", action="store_true", help="print the reply as JSON, with what was concerned")
     reindexing = commands.add_parser("reindex", parents=[common], help="build the index anew from the database")
+    reindexing.add_argument("--json", action="store_true", help="print the reply as JSON")
     for long in (optimizing, reindexing):
         add_option(long)
     commands.add_parser("config", parents=[common], help="show every setting and who set it").add_argument(
@@ -126,6 +127,8 @@ def optimize(options: argparse.Namespace) -> int:
 def reindex(options: argparse.Namespace) -> int:
     """Build the index anew from the database."""
     reply = asking(options, "reindex")({"action": "reindex"})
+    if options.json:
+        return report(reply)
     print(f"{reply['count']:,} memories are indexed" if reply["status"] == "OK" else reply["error"])
     return _code(reply)
 
@@ -246,11 +249,11 @@ def _check_model(settings: Any, found: Any) -> None:
     one = settings.embedding
     try:
         embedder = open_embedder(one.model, truncate_dim=one.truncate_dim, precision=one.precision)
-        report = check_fidelity(embedder)
+        fidelity = check_fidelity(embedder)
     except EmbeddingError as exc:
         found("fidelity", str(exc), "")
         return
-    found("fidelity", None if report.is_faithful else str(report), str(report))
+    found("fidelity", None if fidelity.is_faithful else str(fidelity), str(fidelity))
 
 
 def _permissions(home: Path) -> str | None:

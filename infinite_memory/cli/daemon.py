@@ -27,9 +27,12 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     running = actions.add_parser("run", parents=[common], help="run it here, for systemd, launchd and containers")
     running.add_argument("--flags-on-stdin", action="store_true", help=argparse.SUPPRESS)  # for `greeting`
-    actions.add_parser("start", parents=[common], help="start it, if it does not run")
-    actions.add_parser("stop", parents=[common], help="let it finish and go")
-    actions.add_parser("status", parents=[common], help="show it").add_argument("--json", action="store_true")
+    for name, about in (
+        ("start", "start it, if it does not run"),
+        ("stop", "let it finish and go"),
+        ("status", "show it"),
+    ):
+        actions.add_parser(name, parents=[common], help=about).add_argument("--json", action="store_true")
 
 
 def daemon(options: argparse.Namespace) -> int:
@@ -63,14 +66,22 @@ def _start(options: argparse.Namespace) -> int:
     link, answer = greet(find_home(os.environ).path, build_greeting(options))
     link.close()
     report_notes(answer)
-    print(f"the daemon runs (process {answer.get('pid')})")
+    if options.json:
+        print(json.dumps({"running": True, "pid": answer.get("pid")}))
+    else:
+        print(f"the daemon runs (process {answer.get('pid')})")
     if fault := describe_http_fault((ask_daemon("status") or {}).get("status", {})):
         print(f"infinite-memory daemon start: {fault}", file=sys.stderr)
     return 0
 
 
 def _stop(options: argparse.Namespace) -> int:
-    return 0 if stop_daemon() else 1
+    if not options.json:
+        return 0 if stop_daemon() else 1
+    pid = ask_to_go()
+    is_running = pid is not None and not wait_until_gone(pid)
+    print(json.dumps({"running": is_running, "pid": pid}))
+    return 1 if is_running else 0
 
 
 def stop_daemon() -> bool:

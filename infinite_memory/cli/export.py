@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from infinite_memory.cli import daemon_requests
-from infinite_memory.errors import BackupError, escaped
+from infinite_memory.errors import BackupError, ConfigError, escaped
 
 Json = dict[str, Any]
 Ask = Callable[[Json], Json]
@@ -29,6 +29,9 @@ _STANDARD_OUTPUT = Path("-")
 def export(options: argparse.Namespace, ask: Ask) -> int:
     """Write what is remembered to standard output, or into a new file or folder."""
     output: Path | None = None if options.output == _STANDARD_OUTPUT else options.output
+    tells = getattr(options, "json", False)  # `scopes export` only writes to standard output
+    if tells and output is None:
+        raise ConfigError("export: --json goes with --output PATH: without one the export itself is printed")
     one_file_a_scope = options.format == "markdown" and output is not None
     if output is not None and (output.exists() or output.is_symlink()) and not one_file_a_scope:
         raise BackupError(f"{output} exists already; nothing was written")
@@ -50,6 +53,8 @@ def export(options: argparse.Namespace, ask: Ask) -> int:
                 _copy_out(source)
     finally:
         written.unlink(missing_ok=True)
+    if tells:
+        print(json.dumps({"status": "OK", "output": str(output), "counts": reply["counts"]}, ensure_ascii=False))
     return 0
 
 

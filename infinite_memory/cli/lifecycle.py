@@ -69,6 +69,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a new file; for markdown a folder, one file a scope; - is standard output",
     )
+    export.add_argument("--json", action="store_true", help="with --output: print what was written, as JSON")
     importing = commands.add_parser("import", parents=[common], help="read what was exported here or elsewhere")
     what = importing.add_mutually_exclusive_group(required=True)
     what.add_argument("path", nargs="?", type=Path, metavar="PATH", help="a file or a folder")

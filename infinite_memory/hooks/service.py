@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import dataclasses
 import datetime as dt
 import logging
@@ -127,6 +128,7 @@ class HookService:
             return ""
         engine = await self._engine()
         recalled = self._sessions.recalled(session_id)
+        before = copy.deepcopy(recalled)
         scopes = tuple(dict.fromkeys((await find_scope(engine, project), config.scopes.default)))
         zone = find_zone(config.time.zone, os.environ)
 
@@ -143,7 +145,8 @@ class HookService:
         if isinstance(prompt := message.get("prompt"), str):
             tokens = asking(config.hooks.prompt_tokens)
             texts.append(await recall_for_prompt(engine, prompt, tokens, recalled, config.hooks.min_confidence))
-        await asyncio.to_thread(self._sessions.save_recalled, recalled)
+        if recalled != before:
+            await asyncio.to_thread(self._sessions.save_recalled, recalled)
         record_event(self._home, _client(message), "recall")
         return "\n".join(filter(None, texts))
 

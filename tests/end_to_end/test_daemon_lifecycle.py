@@ -54,6 +54,7 @@ def test_stop_waits_for_requests_under_way_and_leaves_nothing(installation: Inst
     assert not (installation.home / "daemon.sock").exists()
     reply = client.reply()
     assert (reply["status"], reply["request_id"]) == ("OK", "long")
+    assert json.loads(installation.command("daemon", "stop", "--json").stdout) == {"running": False, "pid": None}
     assert client.ask("get_memory", memory_id=reply["memory_id"])["memory"]["text"] == long
 
 

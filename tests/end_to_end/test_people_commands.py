@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,6 +90,21 @@ def test_what_is_wrong_is_said_by_exit_code(shared: Installation) -> None:
     )  # fmt: skip
     assert latin.returncode == 2
     assert b"not UTF-8" in latin.stderr
+
+
+def test_what_concerns_the_whole_memory_tells_programs_too(shared: Installation, tmp_path: Path) -> None:
+    remember(shared, "kept in a file")
+    started = json.loads(shared.command("daemon", "start", "--json").stdout)
+    assert started == {"running": True, "pid": shared.status()["pid"]}
+    indexed = json.loads(shared.command("reindex", "--json").stdout)
+    assert (indexed["status"], indexed["count"] > 0) == ("OK", True)
+    file = tmp_path / "all.jsonl"
+    told = json.loads(shared.command("export", "-o", str(file), "--json").stdout)
+    assert (told["status"], told["output"], sum(told["counts"].values()) > 0) == ("OK", str(file), True)
+    assert "kept in a file" in file.read_text("utf-8")
+    refused = shared.command("export", "--json")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--json goes with --output" in refused.stderr
 
 
 def test_what_was_forgotten_comes_back(shared: Installation) -> None:

@@ -81,7 +81,8 @@ def _note(reading: Reading, name: str, front: Json, body: str) -> Incoming:
         is_undated=given is None,
         occurred_at=given or reading.file.modified_at,
         updated_at=get_time(dates, *_CHANGES),
-        title=to_text(front.get("title")) or PurePosixPath(name).stem,
+        title=(to_text(front.get("title")) or PurePosixPath(name).stem).strip()
+        or None,  # a folded text ends in a line break
         type=to_text(front.get("type")),
         source="basic-memory" if permalink else "markdown",
         tags=_tags(front, body),

@@ -167,6 +167,13 @@ def test_a_vault_gives_visible_notes_with_their_front_matter() -> None:
     }
 
 
+@pytest.mark.parametrize("title", [">\n  A folded\n  title", "|\n  A folded title", "'  A folded title '"])
+def test_a_title_is_one_line_however_yaml_writes_it(tmp_path: Path, title: str) -> None:
+    write_files(tmp_path, {"note.md": f"---\ntitle: {title}\n---\nthe text\n"})
+    [one] = memories(read_entries(tmp_path / "note.md")[1])
+    assert one.title == "A folded title"
+
+
 def test_basic_memory_gives_tags_and_relations() -> None:
     form, entries = read_entries(FILES / "basic-memory")
     [one] = memories(entries)
