@@ -104,10 +104,12 @@ def _uncounted(reader: Reader, position: int, *, opened: bool) -> tuple[Duration
         half = [Part(6, Unit.MONTH, step=(6, Unit.MONTH))]
         return (half, position + 1) if unit is Unit.HALF_YEAR else None
     before = reader.at(position - 1)
-    if not opened and (before.has(*_QUANTITY) or before.digits or reader.at(position).glued):
-        return None
+    if not opened and (before.has(*_QUANTITY, Tag.OF) or before.digits or reader.at(position).glued):
+        return None  # "dozens of weeks ago" says how many
     if behind and not reader.language.scriptless:
         return [Part(1, unit), behind[0]], behind[1]
+    if reader.at(position).folded == reader.language.units[unit].split("|")[0]:
+        return [Part(1, unit)], position + 1  # "week ago": a single one, without its article
     return [Part(_SOME, unit, vague=True)], position + 1
 
 

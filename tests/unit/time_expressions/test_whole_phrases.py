@@ -175,6 +175,7 @@ def test_a_day_that_is_named_as_the_last_is_inside(text: str) -> None:
         ("gestern und im Frühling", ("im Frühling",)),
         ("la semaine dernière ou en mars", ("en mars",)),
         ("ontem ou em 2019", ("em 2019",)),
+        ("yesterday at 25 o'clock", ("at 25 o'clock",)),
         ("yesterday we sat in the sun", ()),
         ("yesterday she may have left", ()),
     ],
@@ -196,13 +197,30 @@ def test_what_looks_like_a_time_and_was_not_read_is_named(text: str, unread: tup
         ("hace año y medio", "a year and a half ago"),
         ("hace mes y medio", "a month and a half ago"),
         ("há dia e meio", "a day and a half ago"),
+        ("week ago", "a week ago"),
+        ("hace semana", "hace una semana"),
+        ("vor Woche", "vor einer Woche"),
     ],
 )
-def test_a_half_is_added_to_a_unit_without_a_number(text: str, same: str) -> None:
+def test_a_unit_without_a_number_is_one_and_takes_its_half(text: str, same: str) -> None:
     found, expected = find_time(text, NOW, UTC), find_time(same, NOW, UTC)
 
     assert found is not None and expected is not None
     assert (found.span, found.words) == (expected.span, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("half a dozen days ago", ("2026-11-18 00:00", "2026-11-21 00:00")),
+        ("a dozen weeks ago", ("2026-08-26 00:00", "2026-09-10 00:00")),
+        ("two dozen days ago", ("2026-10-31 00:00", "2026-11-03 00:00")),
+        ("dozens of weeks ago", None),
+        ("hundreds of years ago", None),
+    ],
+)
+def test_how_many_is_read_with_its_unit_or_not_at_all(text: str, expected: tuple[str, str] | None) -> None:
+    assert ends(text) == expected
 
 
 @pytest.mark.parametrize(
