@@ -254,7 +254,7 @@ class Forget:
         keys = frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset()
         every = frozenset(one.scope_id for one in self._scopes.all()) if mode is ForgetMode.HARD else None
         where = Filter(scope_ids=scope_ids or every, tag_keys=keys)  # hard: in archived scopes too
-        live = await asyncio.to_thread(lambda: sidecar.locate(list_ids(sidecar, where)))
+        live = await asyncio.to_thread(lambda: sidecar.locate(list_ids(sidecar, where)))  # there may be a million
         located = await self._access.keep_allowed(live)
         if mode is ForgetMode.HARD:
             hidden = await self._access.keep_allowed(await self._store.deleted_ids(scope_ids, None))

@@ -28,7 +28,7 @@ from infinite_memory.store.base import UNKNOWN_REVISION, Change, ChangeKind, Loc
 from infinite_memory.store.set_aside import SetAsideDocument
 
 FEW_ROWS = 4  # entered without a thread: quicker than its round trip, and far below what the loop may be held up
-REMOVED_TOGETHER = 500  # without a turn for others: some 10 ms
+REMOVED_AT_ONCE = 500  # memories: some ten milliseconds
 EARLY_CAPACITY = 1000  # memories written before the index was there that are found by the very next request
 EARLY_WAIT_S = 2.0  # for the index, once MongoDB is there: a new home has its files before a write is answered
 
@@ -112,14 +112,15 @@ class IndexWriter:
         yield spared
         if spared:
             located = {one: scope_id for one, scope_id in located.items() if one not in spared}
-        for memory_ids in batches(located, REMOVED_TOGETHER):
-            for memory_id in memory_ids if self._early else ():
+        for some in batches(located, REMOVED_AT_ONCE):
+            for memory_id in some:
                 self._early.pop(memory_id, None)
-            self.removals.add(memory_ids)
-            if (following := self.next) is not None:
-                await call(following, partial(following.remove, memory_ids))
-            if len(memory_ids) == REMOVED_TOGETHER:
-                await asyncio.sleep(0)  # others have their turn
+            self.removals.add(some)
+            await asyncio.sleep(0)
+        if (following := self.next) is not None:
+            for some in batches(located, REMOVED_AT_ONCE):
+                await call(following, partial(following.remove, some))
+                await asyncio.sleep(0)
         if self.current is not None:
             try:
                 await self.remove(self.current, located)
@@ -221,13 +222,12 @@ class IndexWriter:
         self.on_entered(live)
 
     async def remove(self, index: VectorIndex, memory_ids: Iterable[MemoryId]) -> None:
-        """Take memories out of *index* and of the words."""
-        for gone in batches(memory_ids, REMOVED_TOGETHER):
+        """Take memories out of *index* and of the words, some at a time, so that others get their turn."""
+        for gone in batches(memory_ids, REMOVED_AT_ONCE):
             await self._text.removed(index, gone)
             self._second.removed(gone)
             await call(index, partial(index.remove, gone))
-            if len(gone) == REMOVED_TOGETHER:
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
     async def remove_scope(self, index: VectorIndex, scope_id: ScopeId) -> None:
         """Take a scope out of *index* and of the words."""

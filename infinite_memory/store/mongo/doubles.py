@@ -43,7 +43,7 @@ async def find_hidden_doubles(database: Database, located: Located) -> HiddenDou
         for some in _parts(list(into)):
             async for one in memories.find({"live": False, "merged_into": {"$in": some}}, {"_id": 1}):
                 merged[MemoryId(str(one["_id"]))] = scope_id
-        for hashes in _parts(sorted(named[place])):
+        for hashes in _parts(list(named[place])):
             of_text = {"live": False, "merged_into": {"$exists": False}, "content_hash": {"$in": hashes}}
             async for one in memories.find(of_text, {"content_hash": 1}):
                 alike[MemoryId(str(one["_id"]))] = scope_id

@@ -255,15 +255,16 @@ def get_collection(database: Database, scope_id: ScopeId) -> AsyncCollection[Doc
 
 def batches(located: Located) -> Iterator[tuple[ScopeId, list[ObjectId]]]:
     """Sort ids by scope, in batches; what cannot be an id is left out."""
-    by_scope: dict[ScopeId, list[ObjectId]] = {}
+    by_scope: dict[ScopeId, list[MemoryId]] = {}
     for memory_id, scope_id in located.items():
-        key = mapping.find_object_id(memory_id)
-        if key is not None and (scope_id in by_scope or mapping.find_object_id(scope_id) is not None):
-            by_scope.setdefault(scope_id, []).append(key)
-            if len(by_scope[scope_id]) == _BATCH:  # at once: of many ids it takes a while to read all
-                yield scope_id, by_scope[scope_id]
-                by_scope[scope_id] = []
-    yield from ((scope_id, keys) for scope_id, keys in by_scope.items() if keys)
+        by_scope.setdefault(scope_id, []).append(memory_id)
+    for scope_id, ids in by_scope.items():
+        if mapping.find_object_id(scope_id) is None:
+            continue
+        for start in range(0, len(ids), _BATCH):  # ids are read with their batch: to read many takes long
+            found = map(mapping.find_object_id, ids[start : start + _BATCH])
+            if keys := [key for key in found if key is not None]:
+                yield scope_id, keys
 
 
 async def _gather(ask: Callable[[Any], Coroutine[Any, Any, T]], items: Iterable[Any]) -> list[T]:

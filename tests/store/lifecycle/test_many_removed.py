@@ -46,7 +46,7 @@ def test_many_memories_leave_the_indexes_in_pieces_between_which_others_have_the
                     await asyncio.sleep(0)
 
             with monkeypatch.context() as patched:
-                patched.setattr(writer, "REMOVED_TOGETHER", 10)
+                patched.setattr(writer, "REMOVED_AT_ONCE", 10)
                 taken = record_removals(memory, patched, index)
                 other = asyncio.create_task(take_turns())
                 async with memory.services.index.removing(located):

@@ -11,6 +11,8 @@ from infinite_memory.index.vector import faiss_index
 from infinite_memory.index.vector.faiss_index import FaissIndex
 from infinite_memory.models import Filter, MemoryId
 from tests.unit.index.builders import (
+    DIM,
+    SPACE,
     make_row,
     make_sidecar,
     memory_id,
@@ -98,3 +100,19 @@ def test_keys_lead_to_where_they_were_put_last_in_whatever_order_they_come(batch
             first += len(batch)
             found = table.find_all([number.to_bytes(12) for number in range(61)])
             assert found.tolist() == [expected.get(number, -1) for number in range(61)]
+
+
+def test_neighbours_of_few_turns_of_a_long_conversation_are_those_of_all() -> None:
+    """Many happened at the same moment, and another source's conversation of that name goes on beside it."""
+    index = FaissIndex(SPACE, DIM)
+    index.upsert(
+        make_row(
+            number, second=number * 7919 % 5003 // 3, conversation_id="long", source="ada" if number % 4 else "bob"
+        )
+        for number in range(1600)
+    )
+    every = index.neighbours(map(memory_id, range(1600)))
+    for number in range(0, 1600, 53):
+        few = index.neighbours([memory_id(number), memory_id(number + 1)])
+        assert few == {one: every[one] for one in few}
+        assert len({one.conversation for one in few.values()}) == len({every[one].conversation for one in few})
