@@ -47,12 +47,16 @@ _LABELS = (*(one.name for one in DETAILS if one.type is FieldType.TEXT), "source
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A memory that can be stored: its id, the ids that an earlier version gave it, and its content's hash."""
+    """A memory that can be stored: its id, the ids that an earlier version gave it, and its content's hash.
+
+    ``other_id`` is that under which it is stored where its name stands for something else already; None for an id of ours.
+    """
 
     memory_id: MemoryId
     memory: Incoming
     content_hash: str
     former_ids: tuple[MemoryId, ...] = ()
+    other_id: MemoryId | None = None
 
 
 def admit(entry: Entry, limits: LimitsSettings) -> Entry | Admitted:
@@ -73,7 +77,8 @@ def _admit(entry: Entry, limits: LimitsSettings) -> Entry | Admitted:
     if isinstance(entry, Incoming):
         if (fault := find_fault(entry, limits)) is not None:
             return Refused(entry.where, fault)
-        return Admitted(make_id(entry), entry, content_hash(entry.text), make_former_ids(entry))
+        hashed = content_hash(entry.text)
+        return Admitted(make_id(entry), entry, hashed, make_former_ids(entry), make_other_id(entry, hashed))
     if isinstance(entry, IncomingVersion):
         fault = find_fault(entry.memory, limits)
         return entry if fault is None else Refused(entry.memory.where, fault)
@@ -109,6 +114,13 @@ def make_id(one: Incoming) -> MemoryId:
 def make_former_ids(one: Incoming) -> tuple[MemoryId, ...]:
     """Give the ids under which version 0.1.0 stored the same: it took a file's time for that of a note without one."""
     return (_made_id(one.key, one.occurred_at),) if one.is_undated and one.occurred_at else ()
+
+
+def make_other_id(one: Incoming, hashed: str) -> MemoryId | None:
+    """Give the id that an incoming memory has beside another of its name: what it says is part of it. None for an id of ours."""
+    if one.memory_id is not None and is_our_id(one.memory_id):
+        return None
+    return _made_id(f"{one.key}\0{hashed}", None if one.is_undated else one.occurred_at)
 
 
 def _made_id(key: str, occurred_at: dt.datetime | None) -> MemoryId:

@@ -47,7 +47,8 @@ async def import_file(visit: Visit) -> Response:
         await asyncio.to_thread(remove_upload, path)
         why = "; ".join(f"{count:,} {reason}" for reason, count in done.get("skipped_reasons", {}).items())
         left_out = f"{done['skipped']:,} left out" + (f": {why}" if why else "")
-        return f"{done['added']:,} memories added, {done['present']:,} were here already, {left_out}."
+        beside = f" ({done['note']})" if "note" in done else ""
+        return f"{done['added']:,} memories added{beside}, {done['present']:,} were here already, {left_out}."
 
     return visit.go(work.begin(visit.session, visit.app.finishing, f"Importing {path.name}", ADDRESS, run))
 
