@@ -33,6 +33,7 @@ from infinite_memory.transfer.formats import (
     Refused,
     is_our_id,
 )
+from infinite_memory.transfer.formats.reading import UNREADABLE, log_failure
 
 MAX_BYTES = 8 << 20  # of one memory with all that is said about it: half of what MongoDB takes
 MAX_LEVELS = 50  # of nesting; the store takes a few more, for it adds levels of its own
@@ -55,7 +56,20 @@ class Admitted:
 
 
 def admit(entry: Entry, limits: LimitsSettings) -> Entry | Admitted:
-    """Check what a reader gives by the limits that hold for everything that is stored. Costly for large texts: call it in a thread."""
+    """Check what a reader gives by the limits that hold for everything that is stored. Costly for large texts: call it in a thread.
+
+    An entry of which a field is of a kind that no check foresees is left out by itself.
+    """
+    try:
+        return _admit(entry, limits)
+    except MemoryError:
+        raise
+    except Exception as exc:
+        log_failure(exc)
+        return Refused(getattr(entry, "where", "") or "an entry", UNREADABLE)
+
+
+def _admit(entry: Entry, limits: LimitsSettings) -> Entry | Admitted:
     if isinstance(entry, Incoming):
         if (fault := find_fault(entry, limits)) is not None:
             return Refused(entry.where, fault)
