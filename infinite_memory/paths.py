@@ -169,6 +169,10 @@ def make_own_folder(folder: Path) -> None:
     """
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700, parents=True)
+    if os.name != "posix":  # who may write to it, its access list says
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            raise PermissionError(errno.EPERM, f"{folder} should be a folder, and is not", str(folder))
+        return
     if not _is_own_folder(folder):
         raise PermissionError(errno.EPERM, f"{folder} should be a folder of this user, and is not", str(folder))
     # By its descriptor: a link could take its place between the look and the use.

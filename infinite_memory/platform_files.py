@@ -18,6 +18,8 @@ from typing import Any, BinaryIO
 REPLACE_AGAIN_S = 0.05
 REPLACE_S = 1.0  # how long a reader is waited for
 _LOCK_AGAIN_S = 0.05
+RESERVE_BYTES, RESERVE_SHARE = 256 << 20, 10
+"""Of the disk of a folder that we write large files to so much, or a tenth of the disk, stays free: on a full one the database ends."""
 
 
 def open_regular(file: Path, *, follow_links: bool = True) -> BinaryIO:
@@ -103,3 +105,19 @@ def free_bytes(folder: Path) -> int:
     import shutil  # a hook has no need of it
 
     return shutil.disk_usage(folder).free
+
+
+def find_shortage(folder: Path, size: int = 0) -> str | None:
+    """Say why *size* bytes more are not to be written into a folder: its disk would be nearly full. None where it has room.
+
+    Raises:
+        OSError: the folder is not there.
+    """
+    import shutil
+
+    total, _, free = shutil.disk_usage(folder)
+    reserve = min(RESERVE_BYTES, total // RESERVE_SHARE)
+    if free >= reserve + size:
+        return None
+    said = f"No space left in the folder {folder.name}: of its disk {free >> 20} MB are free, and {reserve >> 20} MB stay so"
+    return f"{said}, for a full disk ends the database"

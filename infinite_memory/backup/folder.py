@@ -13,7 +13,6 @@ import io
 import os
 import re
 import secrets
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any, BinaryIO
 
 from infinite_memory.backup.archive_format import MAGIC
 from infinite_memory.errors import BackupError, BackupNotFoundError, truncated_repr
-from infinite_memory.platform_files import open_regular
+from infinite_memory.platform_files import find_shortage, open_regular
 
 SUFFIX = ".dump"
 NAME = re.compile(r"backup_(\d{4})-(\d\d)-(\d\d)T(\d\d)-(\d\d)-(\d\d)Z(?:-\d+)?\.dump")
@@ -30,8 +29,6 @@ PART_NAME = re.compile(r"\..+-[0-9a-f]{12}\.part", re.DOTALL)
 ABANDONED_S = 3600  # an unfinished file that nobody wrote to for an hour is a dead process's
 YOUNG_S = 10  # before, a file may have been made and not yet locked
 _MAX_NAME_CHARS = 120
-RESERVE_BYTES, RESERVE_SHARE = 256 << 20, 10
-"""Of the disk of our folder so much, or a tenth of the disk, stays free: on a full one the database ends."""
 _LOOK_AGAIN_BYTES = 16 << 20
 _MAX_OF_A_SECOND = 1000  # files whose names differ only in the number behind
 
@@ -85,11 +82,8 @@ class _Reserving(io.BufferedRandom):
 
 def _check_room(folder: Path, size: int = 0) -> None:
     """Refuse to write *size* bytes more into a folder where its disk would be nearly full."""
-    total, _, free = shutil.disk_usage(folder)
-    reserve = min(RESERVE_BYTES, total // RESERVE_SHARE)
-    if free < reserve + size:
-        said = f"No space left in the folder {folder.name}: of its disk {free >> 20} MB are free, and {reserve >> 20} MB stay so"
-        raise BackupError(f"{said}, for a full disk ends the database; make room, or name a folder on another disk")
+    if shortage := find_shortage(folder, size):
+        raise BackupError(f"{shortage}; make room, or name a folder on another disk")
 
 
 class Target:

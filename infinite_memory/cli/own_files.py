@@ -19,7 +19,7 @@ from infinite_memory.cli import editor, open_page
 from infinite_memory.embedding.manifest import is_exported
 from infinite_memory.mongod.first_start import ASIDE_NAME
 from infinite_memory.platform_files import open_regular
-from infinite_memory.transfer.import_folders import UPLOADS
+from infinite_memory.transfer.import_folders import UPLOAD_NAME, UPLOADS
 
 HOME_FILES = (
     "config.toml", "backup.lock", "daemon.json", "daemon.lock", "daemon.pid", "daemon.sock", "daemon.starting", "daemon.tmp",
@@ -71,8 +71,12 @@ def find_home_parts(home: Path) -> Removal:
     if _is_folder(home / "backups"):
         parts += filter(_is_backup, (home / "backups").iterdir())
         folders.insert(0, home / "backups")
-    if _is_folder(home / "imports"):  # what lies in it otherwise its owner put there
-        parts += [home / "imports" / UPLOADS] if _is_folder(home / "imports" / UPLOADS) else []
+    if _is_folder(home / UPLOADS):
+        parts += [
+            place for place in (home / UPLOADS).iterdir() if UPLOAD_NAME.fullmatch(place.name) and _is_folder(place)
+        ]
+        folders.insert(0, home / UPLOADS)
+    if _is_folder(home / "imports"):  # what lies in it its owner put there
         folders.insert(0, home / "imports")
     if (home / "mongodb" / MONGODB_MARK).is_file():
         parts += [folder for folder in (home / "mongodb", home / ASIDE_NAME) if _is_folder(folder)]

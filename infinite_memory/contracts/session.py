@@ -47,7 +47,7 @@ class ClientSession:
     tell: Callable[[dict[str, str]], Awaitable[None]] | None = None
     progress: Progress = no_progress  # where requests bring none of their own
     reads_any_path: bool = False  # set for the command line's own `import` alone, by its greeting; no request can
-    sees_entries: bool = False  # of a file to import: set by the page, whose user sent it; no request can
+    uploads: Path | None = None  # set by the page: its user sent the file to import, which lies there; no request can
     counts_use: bool = (
         True  # False where results are shown that nobody asked for yet: the page, while a question is typed
     )

@@ -16,8 +16,10 @@ from pathlib import Path
 
 from infinite_memory.errors import InvalidRequestError
 
-UPLOADS = ".infinite-memory-uploads"
-"""The folder, in the first of them, of files that were dropped onto the page."""
+UPLOADS = "uploads"
+"""The folder in the home, and none of these, of files that were dropped onto the page: no assistant can name one."""
+UPLOAD_NAME = re.compile(r"upload-[0-9a-f]{16}")
+"""Names of the folders in it, one for each file. Whatever is called otherwise is not of this program."""
 
 _SEPARATORS = re.compile(f"[,{re.escape(os.pathsep)}]")
 

@@ -102,7 +102,7 @@ def test_a_file_is_looked_at_and_then_imported(
     page.get_by_role("button", name="Import 2 memories").click()
     expect(page.get_by_text("2 memories added")).to_be_visible()
     assert memory.ask("search_by_tag", tag="camping")["total"] == 2
-    assert list((home.home / "imports").iterdir()) == []
+    assert list((home.home / "uploads").iterdir()) == []
 
 
 def test_a_file_that_is_none_is_refused_in_words_and_goes(
@@ -117,7 +117,7 @@ def test_a_file_that_is_none_is_refused_in_words_and_goes(
     page.get_by_role("button", name="Another file").click()
     expect(page.get_by_text("is removed again")).to_be_visible()
     expect(page.get_by_label("Or choose one")).to_be_visible()
-    assert list((home.home / "imports").iterdir()) == []
+    assert list((home.home / "uploads").iterdir()) == []
     person.open("/page/import?file=../http.token")
     expect(page.get_by_role("alert").first).to_contain_text("none that was sent here")
 

@@ -183,6 +183,8 @@ INWARD = {
         "contracts",
         "transfer.import_folders",
         "transfer.formats",
+        "paths",
+        "platform_files",
         "engine",
         "models",
         "errors",

@@ -15,9 +15,11 @@ from infinite_memory.contracts.native.table import TABLE, CommandContext
 from infinite_memory.contracts.session import ClientSession
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.errors import ConfigError, InvalidRequestError, without_surrogates
+from infinite_memory.jobs.administration import Administration
 from infinite_memory.store.copies import RestoreMode
 from infinite_memory.transfer.export import ExportFormat
 from infinite_memory.transfer.formats import FORMATS, Refused
+from infinite_memory.transfer.import_folders import ImportFolders
 from infinite_memory.transfer.importer import Imported
 from infinite_memory.transfer.preview import ImportPreview, Sample
 
@@ -174,7 +176,7 @@ async def import_memory(call: CommandContext) -> Reply:
     """Import memories: our own exports (JSON Lines, CSV, Markdown), what other memories and assistants export, or the MongoDB
     database of an older InfiniteMemoryMCP. Importing the same twice adds nothing. Use it only when the user asks for it."""
     done = await take_in(call)
-    with_values = call.session.reads_any_path or call.session.sees_entries
+    with_values = call.session.reads_any_path or call.session.uploads is not None
     return _serialize_import(done, dry_run=call.fields.flag("dry_run"), with_values=with_values)
 
 
@@ -202,13 +204,20 @@ async def take_in(call: CommandContext) -> Imported:
         )
     return await importer.import_path(
         path or "",
-        folders=None if call.session.reads_any_path else administration.import_folders(),
+        folders=_find_folders(call.session, administration),
         form=form.value if form is not None else None,
         scope=scope,
         dry_run=dry_run,
         agreed=call.agreed,
         progress=call.progress,
     )
+
+
+def _find_folders(session: ClientSession, administration: Administration) -> ImportFolders | None:
+    """Return where the file has to lie; None for who may name any path."""
+    if session.reads_any_path:
+        return None
+    return administration.import_folders() if session.uploads is None else ImportFolders((session.uploads,))
 
 
 def _serialize_import(done: Imported, *, dry_run: bool, with_values: bool) -> Reply:

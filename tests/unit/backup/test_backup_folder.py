@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from infinite_memory.backup import folder
 from infinite_memory.backup.folder import atomic_write, find_backup, find_newest, list_names
 from infinite_memory.errors import BackupError, BackupNotFoundError
+from infinite_memory.platform_files import RESERVE_BYTES
 
 
 def write(folder: Path, content: bytes) -> Path:
@@ -37,12 +37,12 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_a_disk_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither where it is nearly full before, nor by what is written; what a user exports elsewhere is their own affair."""
     total, size = 100 << 30, 17 << 20
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: (total, 0, folder.RESERVE_BYTES - 1))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: (total, 0, RESERVE_BYTES - 1))
     with pytest.raises(BackupError, match="No space left"):
         write(tmp_path, b"x")
     with atomic_write(tmp_path, "y", ".jsonl", is_ours=False) as target:
         target.file.write(b"x")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: (total, 0, folder.RESERVE_BYTES + size))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: (total, 0, RESERVE_BYTES + size))
     assert write(tmp_path, bytes(size)).stat().st_size == size
     with pytest.raises(BackupError, match="No space left"):
         write(tmp_path, bytes(size + 1))

@@ -116,15 +116,21 @@ def test_other_files_in_the_home_stay_and_are_listed_beforehand(user: Path, caps
         "backups/other.dump",
         "hooks/post-commit",
         "imports/mine.csv",
+        "imports/.infinite-memory-uploads/thesis.txt",
+        f"{UPLOADS}/mine.csv",
+        f"{UPLOADS}/upload-mine/mine.csv",
     ]
     own = [
-        f"imports/{UPLOADS}/notes.txt",
+        f"{UPLOADS}/upload-0123456789abcdef/notes.txt",
         "config.toml", "daemon.lock", "http.token", "forgotten.json", "logs/infinite-memory.log.1", "logs/mongod.log",
         "backups/backup_2023-05-15T10-00-00Z.dump", "hooks/spool/1.json", "hooks/control.json", "sidecars/text/text-00000001",
     ]  # fmt: skip
     for name in (*foreign, *own):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(name)
+    (user / "documents").mkdir()
+    (user / "documents" / "thesis.txt").write_text("mine")
+    (home / UPLOADS / "upload-fedcba9876543210").symlink_to(user / "documents")
     (home / "backups" / "mine.dump").write_bytes(MAGIC)
     own.append("backups/mine.dump")
     assert main(["uninstall", "--dry-run", "--delete-data"]) == 0
@@ -143,6 +149,7 @@ def test_other_files_in_the_home_stay_and_are_listed_beforehand(user: Path, caps
         assert f"would delete {home / name}\n" in said
     assert main(["uninstall", "--delete-data", "--yes"]) == 0
     assert sorted(path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()) == sorted(foreign)
+    assert (user / "documents" / "thesis.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ from infinite_memory.transports.http.page.routing import (
     describe_problem,
 )  # fmt: skip
 from infinite_memory.transports.http.page.sessions import PageSessions, Session
-from infinite_memory.transports.http.page.uploads import store_upload
+from infinite_memory.transports.http.page.uploads import get_folder, store_upload
 
 log = logging.getLogger(__name__)
 _ENTERED = views
@@ -147,7 +147,7 @@ class PageApp:
         if path == UPLOAD and method == "POST":
             _check_csrf(session, headers.get("x-csrf-token", ""))
             _check_may(grant, Whose.FULL, writes=True)
-            return await store_upload(self, scope, receive)
+            return await store_upload(get_folder(self), scope, receive)
         return await self._show(scope, receive, session, grant)
 
     async def _stream(self, receive: Receive, send: Send, session: Session, grant: TokenPermissions) -> Response | None:

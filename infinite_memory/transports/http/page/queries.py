@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -71,14 +72,14 @@ class Queries:
 
     async def run(
         self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress, *, counts_use: bool = False,
-        expected_revision: int | None = None, sees_entries: bool = False, agreed: Agreement | None = None,
+        expected_revision: int | None = None, uploads: Path | None = None, agreed: Agreement | None = None,
     ) -> Json:  # fmt: skip
         """Return the reply of a command of the native contract.
 
         Args:
             counts_use: Whether somebody asked for the results; what is shown while they type is no use of a memory.
             expected_revision: A change is refused where the memory has another one by then.
-            sees_entries: Whether whoever asks may see what a file to import says.
+            uploads: Where a file to import lies that whoever asks sent: they may see what it says.
             agreed: What the page showed before; what goes beyond it is refused.
 
         Raises:
@@ -86,7 +87,7 @@ class Queries:
         """
         request = self._request
         request.session.counts_use, request.session.expected_revision = counts_use, expected_revision
-        request.session.sees_entries = sees_entries
+        request.session.uploads = uploads
         if self.is_narrow and action not in BOUND_COMMANDS:
             raise ForbiddenError("a token that is bound to users or scopes may not do this")
         contract = NativeContract(

@@ -1,7 +1,8 @@
-"""A file that is dropped onto the page: written into a folder of its own among those for imports, from where `import_memory` reads it.
+"""A file that is dropped onto the page: written into a folder of its own in the home, from where `import_memory` reads it.
 
 It is a copy that this program made, so it goes once it is in or put away; one that somebody left lying goes with the first file that
-comes a day later, and with the data (`uninstall`).
+comes a day later, and with the data (`uninstall`). Why not among the folders for imports: what lies there others have put there, links
+and folders too, and an upload would be written, and something of theirs be removed, where those lead.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import contextlib
 import re
 import secrets
+import stat
 import time
 import urllib.parse
 from pathlib import Path
@@ -18,7 +20,9 @@ from typing import TYPE_CHECKING
 from starlette.responses import JSONResponse, Response
 
 from infinite_memory.errors import InvalidRequestError
-from infinite_memory.transfer.import_folders import UPLOADS, ImportFolders
+from infinite_memory.paths import make_own_folder
+from infinite_memory.platform_files import find_shortage
+from infinite_memory.transfer.import_folders import UPLOAD_NAME, UPLOADS
 from infinite_memory.transports.http.asgi import Receive, Scope
 
 if TYPE_CHECKING:
@@ -26,7 +30,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 2 << 30
 MAX_AGE_S = 86_400.0  # of a file that nobody imported
-MAX_NAME_BYTES = 200  # of UTF-8: file systems take 255, and a number may come to it
+MAX_NAME_BYTES = 200  # of UTF-8: file systems take 255
+LOOK_AGAIN_BYTES = 16 << 20  # after so many it is seen whether the disk has room for as many more
 CHUNK_S = 30.0  # a browser that sends nothing for so long has gone
 _UNSAFE = re.compile(r"[^\w.\- ]+")
 
@@ -40,69 +45,96 @@ def to_file_name(name: str) -> str:
 
 def get_folder(app: PageApp) -> Path:
     """Return where files lie that were dropped onto the page."""
-    return ImportFolders.of(app.services.config.import_.folders, app.services.home).folders[0] / UPLOADS
+    return app.services.home / UPLOADS
+
+
+def make_place(uploads: Path) -> Path:
+    """Make a new folder for one file.
+
+    Raises:
+        InvalidRequestError: it cannot be made, or the folder of uploads is a link or somebody else's.
+    """
+    try:
+        make_own_folder(uploads)
+        place = uploads / f"upload-{secrets.token_hex(8)}"
+        place.mkdir(mode=0o700)
+    except OSError as exc:
+        raise InvalidRequestError("file", f"cannot be kept: {exc.strerror or exc}") from exc
+    return place
 
 
 def remove_upload(path: Path) -> None:
-    """Remove a file that was dropped, and the folder where none is left."""
-    with contextlib.suppress(OSError):
-        path.unlink(missing_ok=True)
-        path.parent.rmdir()
+    """Remove a file that was dropped, and its folder."""
+    if _is_place(path.parent):
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+            path.parent.rmdir()
 
 
-def remove_old(folder: Path) -> None:
-    """Remove what was left lying."""
+def remove_old(uploads: Path) -> None:
+    """Remove what was left lying of what this program made; no link is followed, and what else lies there stays."""
     before = time.time() - MAX_AGE_S
     with contextlib.suppress(OSError):
-        for file in folder.iterdir():
-            if file.lstat().st_mtime < before:
-                file.unlink()
+        for place in filter(_is_place, uploads.iterdir()):
+            files = list(place.iterdir())
+            if all(one.lstat().st_mtime < before for one in (place, *files)):
+                _remove_place(place, files)
 
 
-def put_into_place(partial: Path, folder: Path, name: str) -> Path:
-    """Give a file that arrived its name in *folder*, with a number where that is taken; return its path."""
-    path, number = folder / name, 1
-    while True:
-        try:
-            path.open("xb").close()  # so that of two files of one name none takes the other's place
-        except FileExistsError:
-            number += 1
-            path = folder / to_file_name(f"{Path(name).stem}-{number}{Path(name).suffix}")
-        else:
-            partial.replace(path)
-            return path
+def _remove_place(place: Path, files: list[Path]) -> None:
+    with contextlib.suppress(OSError):
+        for file in files:
+            file.unlink()
+        place.rmdir()
 
 
-async def store_upload(app: PageApp, scope: Scope, receive: Receive) -> Response:
-    """Write the body into a new file; answers with its name.
+def _is_place(path: Path) -> bool:
+    """True for a folder of one upload; not for a link to one."""
+    try:
+        return UPLOAD_NAME.fullmatch(path.name) is not None and stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+async def store_upload(uploads: Path, scope: Scope, receive: Receive) -> Response:
+    """Write the body into a new file; answers with its place and name.
 
     Raises:
-        InvalidRequestError: it is too large, or did not arrive whole; nothing is left of it.
+        InvalidRequestError: it is too large, or did not arrive whole, or the disk has no room; nothing is left of it.
     """
     named = urllib.parse.parse_qs(scope["query_string"].decode("latin-1")).get("name", [""])[0]
-    folder = get_folder(app)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    await asyncio.to_thread(remove_old, folder)
-    name = to_file_name(named)
-    partial = folder / f".{secrets.token_hex(8)}.part"
-    size = 0
+    place = await asyncio.to_thread(make_place, uploads)
+    await asyncio.to_thread(remove_old, uploads)
+    path = place / to_file_name(named)
     try:
-        with partial.open("xb") as file:
-            while True:
-                part = await asyncio.wait_for(receive(), CHUNK_S)
-                if part["type"] != "http.request":
-                    raise InvalidRequestError("file", "did not arrive whole")
-                size += len(part.get("body", b""))
-                if size > MAX_BYTES:
+        await _write_body(path, receive)
+    except BaseException as exc:
+        await asyncio.to_thread(_remove_place, place, [path] if path.exists() else [])
+        if isinstance(exc, TimeoutError):
+            raise InvalidRequestError("file", "did not arrive whole") from None
+        if isinstance(exc, OSError):
+            raise InvalidRequestError("file", f"cannot be kept: {exc.strerror or exc}") from exc
+        raise
+    return JSONResponse({"file": f"{place.name}/{path.name}"})
+
+
+async def _write_body(path: Path, receive: Receive) -> None:
+    size, next_look = 0, 0
+    with path.open("xb") as file:
+        while True:
+            part = await asyncio.wait_for(receive(), CHUNK_S)
+            if part["type"] != "http.request":
+                raise InvalidRequestError("file", "did not arrive whole")
+            body = part.get("body", b"")
+            size += len(body)
+            if size > MAX_BYTES:
+                raise InvalidRequestError("file", f"is larger than {MAX_BYTES:,} bytes; use `infinite-memory import`")
+            if size >= next_look:
+                next_look = size + LOOK_AGAIN_BYTES
+                if shortage := await asyncio.to_thread(find_shortage, path.parent.parent, len(body) + LOOK_AGAIN_BYTES):
                     raise InvalidRequestError(
-                        "file", f"is larger than {MAX_BYTES:,} bytes; use `infinite-memory import`"
+                        "file", f"cannot be kept. {shortage}; make room, or use `infinite-memory import`"
                     )
-                await asyncio.to_thread(file.write, part.get("body", b""))
-                if not part.get("more_body", False):
-                    break
-        path = await asyncio.to_thread(put_into_place, partial, folder, name)
-    except TimeoutError:
-        raise InvalidRequestError("file", "did not arrive whole") from None
-    finally:
-        partial.unlink(missing_ok=True)
-    return JSONResponse({"file": path.name})
+            await asyncio.to_thread(file.write, body)
+            if not part.get("more_body", False):
+                return

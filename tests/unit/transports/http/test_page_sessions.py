@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
-from pathlib import Path
-
 import pytest
 
 from infinite_memory.transports.http.page.sessions import CODE_S, IDLE_S, MAX_SESSIONS, MAX_UNDO, PageSessions, Undo
@@ -120,17 +116,3 @@ def test_marked_words_and_passages_make_up_the_whole_text() -> None:
     assert mark("a violinist", "", ["violin"]) == [("a violinist", False)]
     assert mark("one two three", "two", []) == [("one ", False), ("two", True), (" three", False)]
     assert mark("(.*) costs $1", "", ["(.*)"]) == [("(.*)", True), (" costs $1", False)]
-
-
-def test_a_dropped_file_that_nobody_imported_goes_a_day_later(tmp_path: Path) -> None:
-    from infinite_memory.transports.http.page.uploads import MAX_AGE_S, remove_old, remove_upload
-
-    for name in ("old.csv", "new.csv"):
-        (tmp_path / "uploads" / name).parent.mkdir(exist_ok=True)
-        (tmp_path / "uploads" / name).touch()
-    yesterday = time.time() - MAX_AGE_S - 60
-    os.utime(tmp_path / "uploads" / "old.csv", (yesterday, yesterday))
-    remove_old(tmp_path / "uploads")
-    assert [file.name for file in (tmp_path / "uploads").iterdir()] == ["new.csv"]
-    remove_upload(tmp_path / "uploads" / "new.csv")
-    assert not (tmp_path / "uploads").exists()

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
 from infinite_memory.transfer.formats import FORMATS
+from infinite_memory.transfer.import_folders import UPLOAD_NAME
 from infinite_memory.transports.http.page import work
 from infinite_memory.transports.http.page.routing import Visit, page
 from infinite_memory.transports.http.page.uploads import get_folder, remove_upload, to_file_name
@@ -25,11 +26,13 @@ async def show_import(visit: Visit) -> Response:
     file, preview = visit.text("file"), None
     if file and visit.problem is None:
         try:
-            preview = await visit.queries.run("import_memory", _request(visit) | {"dry_run": True}, sees_entries=True)
+            request = _request(visit) | {"dry_run": True}
+            preview = await visit.queries.run("import_memory", request, uploads=get_folder(visit.app))
         except InfiniteMemoryError as exc:
             visit.problem = exc
     return visit.render(
-        "import.html", file=file, preview=preview, scopes=await visit.queries.scope_names(), format_names=[one.name for one in FORMATS],
+        "import.html", file=file, file_name=file.rpartition("/")[2], preview=preview,
+        scopes=await visit.queries.scope_names(), format_names=[one.name for one in FORMATS],
         asked={"scope": visit.text("scope"), "format": visit.text("format")}, status=None if visit.form else 200,
     )  # fmt: skip
 
@@ -43,7 +46,7 @@ async def import_file(visit: Visit) -> Response:
     request, path = _request(visit), _path(visit)
 
     async def run(progress: Progress) -> str:
-        done = await visit.queries.run("import_memory", request, progress)
+        done = await visit.queries.run("import_memory", request, progress, uploads=get_folder(visit.app))
         await asyncio.to_thread(remove_upload, path)
         why = "; ".join(f"{count:,} {reason}" for reason, count in done.get("skipped_reasons", {}).items())
         left_out = f"{done['skipped']:,} left out" + (f": {why}" if why else "")
@@ -66,10 +69,10 @@ def _path(visit: Visit) -> Path:
     Raises:
         InvalidRequestError: it is none that was sent here.
     """
-    name = visit.text("file")
-    if not name or to_file_name(name) != name:
+    folder, _, name = visit.text("file").partition("/")
+    if UPLOAD_NAME.fullmatch(folder) is None or to_file_name(name) != name:
         raise InvalidRequestError("file", "is none that was sent here")
-    return get_folder(visit.app) / name
+    return get_folder(visit.app) / folder / name
 
 
 def _request(visit: Visit) -> Json:
