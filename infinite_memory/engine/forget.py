@@ -12,7 +12,7 @@ import contextlib
 import datetime as dt
 import itertools
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
@@ -193,6 +193,14 @@ class Forget:
             raise MemoryNotFoundError(memory_id)
         await self._forget_with_quotations(located, ForgetMode.SOFT, floor_to_millisecond(self._clock()))
 
+    async def one_as_read(self, memory: MemoryRecord) -> bool:
+        """Hide a live memory as it was read; False where it was changed or forgotten since, and nothing was done."""
+        self._access.check(memory)
+        await self._index.sidecar()
+        located, now = {memory.memory_id: memory.scope_id}, floor_to_millisecond(self._clock())
+        read = {memory.memory_id: memory.revision}
+        return bool(await self._forget_with_quotations(located, ForgetMode.SOFT, now, read))
+
     async def list_forgotten(self, where: ScopedFilter, limit: int, cursor: str | None = None) -> MemoryPage:
         """List softly forgotten memories that can be brought back, latest first. Of *where* the scopes count alone.
 
@@ -290,20 +298,25 @@ class Forget:
         near = await self._recall.find_closest(target.query, where, target.limit, min_confidence=target.min_confidence)
         return await call(sidecar, lambda: sidecar.locate([match.memory.memory_id for match in near]))
 
-    async def _forget_with_quotations(self, located: Located, mode: ForgetMode, now: dt.datetime) -> list[MemoryId]:
+    async def _forget_with_quotations(
+        self, located: Located, mode: ForgetMode, now: dt.datetime, read: Mapping[MemoryId, int] | None = None
+    ) -> list[MemoryId]:
         """Forget memories, and before them the digests that quote them: what is forgotten is read nowhere from the reply on."""
         with self._quotations.under_way():
             quoting = await self._quotations.remove(located, hard=mode is ForgetMode.HARD)
-            gone = await self._forget_memories(located, mode, now)
+            gone = await self._forget_memories(located, mode, now, read)
         self._quotations.report(quoting)
         return gone
 
-    async def _forget_memories(self, located: Located, mode: ForgetMode, now: dt.datetime) -> list[MemoryId]:
+    async def _forget_memories(
+        self, located: Located, mode: ForgetMode, now: dt.datetime, read: Mapping[MemoryId, int] | None
+    ) -> list[MemoryId]:
         if not located:
             return []
-        async with self._index.removing(located):
+        async with self._index.removing(located) as spared:
             if mode is ForgetMode.SOFT:
-                gone = await self._store.soft_delete(located, now)
+                gone = await self._store.soft_delete(located, now, read=read)
+                spared.update(located.keys() - set(gone) if read is not None else ())
             else:
                 gone = await self._store.remove(located)
         if mode is ForgetMode.HARD:

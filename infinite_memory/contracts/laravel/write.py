@@ -29,12 +29,13 @@ from infinite_memory.contracts.laravel.table import (
     status,
 )
 from infinite_memory.contracts.large_requests import in_thread
-from infinite_memory.engine.types import ForgetMode, ForgetTarget, MemoryUpdate
+from infinite_memory.engine.types import MemoryUpdate
 from infinite_memory.engine.visibility import Visibility
-from infinite_memory.errors import AlreadyExistsError, InvalidRequestError, LimitExceededError
+from infinite_memory.errors import AlreadyExistsError, InvalidRequestError, LimitExceededError, StoreError
 from infinite_memory.models import MemoryRecord
 
 BATCH = 1000
+WRITE_TRIES = 10  # of a deletion that others' changes overtake
 
 
 def names_memory(item: Mapping[str, Any]) -> bool:
@@ -78,13 +79,13 @@ async def memory_update(call: LaravelCall) -> Reply:
 async def memory_delete(call: LaravelCall) -> Reply:
     """Soft-delete a memory entry. Use it only for what is invalid or obsolete; memory-restore brings it back."""
     uuid = call.fields.text("id")
-    memory = await visible(call, uuid)
-    if memory.status == Status.LOCKED.value:
-        raise InvalidRequestError("id", f"memory {uuid} is locked; change its status before deleting it")
-    gone = await call.engine.forget.matching(ForgetTarget(memory_id=memory.memory_id), ForgetMode.SOFT)
-    if not gone.memory_ids:
-        raise not_found(uuid)  # somebody was faster
-    return {"text": f"Memory {uuid} has been soft-deleted."}
+    for _ in range(WRITE_TRIES):
+        memory = await visible(call, uuid)
+        if memory.status == Status.LOCKED.value:
+            raise InvalidRequestError("id", f"memory {uuid} is locked; change its status before deleting it")
+        if await call.engine.forget.one_as_read(memory):
+            return {"text": f"Memory {uuid} has been soft-deleted."}
+    raise StoreError(f"memory {uuid} is being changed by others all the time; try again")
 
 
 @TABLE.command("memory-restore", id_field(), title="Restore a memory", idempotent=True)
@@ -95,6 +96,7 @@ async def memory_restore(call: LaravelCall) -> Reply:
     if memory is None:
         raise not_found(uuid)
     restored = await call.engine.memories.restore(memory.memory_id)
+    _check_seen(call, restored, uuid)  # it may have become somebody's own at this moment
     return serialize_memory(restored, outcome="unchanged" if memory.deleted_at is None else "restored")
 
 
@@ -163,6 +165,16 @@ def _view(call: LaravelCall) -> Visibility:
     return make_view(call.caller.organization, call.caller.user, None)
 
 
+def _check_seen(call: LaravelCall, now: MemoryRecord, uuid: str) -> None:
+    """Refuse a memory that has become somebody else's since the caller was found to see it.
+
+    Raises:
+        RpcError: the caller does not see it any more.
+    """
+    if not _view(call).allows(now):
+        raise not_found(uuid)
+
+
 def _checked_items(call: LaravelCall) -> list[Fields]:
     problems: dict[str, list[str]] = {}
     entries = []
@@ -207,8 +219,8 @@ async def _known(call: LaravelCall, uuid: str) -> MemoryRecord | None:
     """
     found = await call.engine.memories.find([to_memory_id(uuid)], deleted=None)
     memory = found.get(to_memory_id(uuid))
-    if memory is not None and not _view(call).allows(memory):
-        raise not_found(uuid)
+    if memory is not None:
+        _check_seen(call, memory, uuid)
     return memory
 
 
@@ -237,6 +249,7 @@ async def _write_all(call: LaravelCall, entries: list[Fields]) -> list[Json]:
 
     def check(now: MemoryRecord) -> None:
         at = by_id[now.memory_id]
+        _check_seen(call, now, entries[at].text("id"))
         check_lock(now, make_update(call, now, entries[at], whole=True), f"items.{at}")
 
     ids = {memory.memory_id: changes[at] for at, memory in known.items() if memory is not None and at in changes}
@@ -257,11 +270,14 @@ async def _update(
     call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool = False
 ) -> tuple[MemoryRecord, str]:
     """Change what *fields* give; *whole* is a write, which also names the places the memory belongs to."""
-    changes = make_update(call, memory, fields, whole=whole)
+    changes, uuid = make_update(call, memory, fields, whole=whole), fields.text("id")
     if changes is None:
-        return (await call.engine.memories.get(memory.memory_id)), "updated" if memory.deleted_at else "unchanged"
+        same = await call.engine.memories.get(memory.memory_id)
+        _check_seen(call, same, uuid)
+        return same, "updated" if memory.deleted_at else "unchanged"
 
     def check(now: MemoryRecord) -> None:
+        _check_seen(call, now, uuid)
         check_lock(now, make_update(call, now, fields, whole=whole))
 
     kept = await call.engine.memories.update(memory.memory_id, changes, check=check)
