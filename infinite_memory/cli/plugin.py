@@ -122,11 +122,15 @@ def write_plugin(folder: Path, files: Mapping[str, str]) -> None:
         OSError: one of them cannot be written.
     """
     check_folder(folder)
-    for name in (MARKETPLACE, *(one for one in files if one not in (MARKETPLACE, MANIFEST))):
-        _write(folder / name, files[name])
-    for name in FORMER_FILES:
-        (folder / name).unlink(missing_ok=True)
-    _write(folder / MANIFEST, files[MANIFEST])
+    try:
+        for name in (MARKETPLACE, *(one for one in files if one not in (MARKETPLACE, MANIFEST))):
+            _write(folder / name, files[name])
+        for name in FORMER_FILES:
+            (folder / name).unlink(missing_ok=True)
+        _write(folder / MANIFEST, files[MANIFEST])
+    except OSError:
+        _remove_empty([*_folders(folder), folder])
+        raise
 
 
 def _write(path: Path, text: str) -> None:
@@ -135,9 +139,13 @@ def _write(path: Path, text: str) -> None:
     beside.unlink(missing_ok=True)
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     # What an entry brings along may hold half of a surrogate pair, which JSON has as an escape and no encoding has.
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-        file.write(text)
-    beside.replace(path)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.write(text)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _beside(path: Path) -> Path:
@@ -153,10 +161,14 @@ def remove_plugin(folder: Path) -> bool:
     paths = _known(folder)
     for path in paths:
         path.unlink(missing_ok=True)
-    for parent in (*sorted({path.parent for path in paths} - {folder}), folder):
-        with contextlib.suppress(OSError):  # something else is in it
-            parent.rmdir()
+    _remove_empty([*sorted({path.parent for path in paths} - {folder}), folder])
     return bool(paths)
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):  # something else is in it
+            folder.rmdir()
 
 
 def has_plugin(folder: Path) -> bool:
@@ -220,7 +232,8 @@ def _known(folder: Path) -> list[Path]:
         MARKETPLACE,
         MANIFEST,
     ]
-    paths = [folder / name for name in names if not (folder / name).parent.is_symlink()]
+    written = [folder / name for name in names if not (folder / name).parent.is_symlink()]
+    paths = [*map(_beside, written), *written]  # a run that was killed leaves one of the former
     return [path for path in paths if path.is_symlink() or path.is_file()]
 
 
