@@ -171,6 +171,8 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
     print(
         f"{reply['format']}: {reply['added']:,} {would}added, {reply['present']:,} were there, {reply['skipped']:,} skipped"
     )
+    if "note" in reply:
+        print(f"  {reply['note']}")
     if beside := reply.get("also_added"):
         said = ", ".join(f"{count:,} {kind}" for kind, count in beside.items())
         print(f"  {'would also be' if options.dry_run else 'also'} added: {said}")

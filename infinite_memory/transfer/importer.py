@@ -1,7 +1,8 @@
 """Importing: what a reader gives becomes memories, each once however often it is imported.
 
 A memory gets the id that it had in our export, or one made from its origin's name for it. What has that id already, live or
-forgotten, is not touched; so importing twice adds nothing, and an import that was cut off is finished by doing it again.
+forgotten, is not touched; so importing twice adds nothing, and an import that was cut off is finished by doing it again. What has a known
+name and says something else is a memory of its own (`Known`).
 
 While one batch is written the next is embedded, so that the model never waits: an import goes at its speed. Texts of which one would take
 the model seconds are stored without a vector and embedded later.
@@ -49,6 +50,7 @@ from infinite_memory.transfer.formats import (
     Refused,
 )
 from infinite_memory.transfer.import_folders import ImportFolders, locate_anywhere
+from infinite_memory.transfer.known import OTHER, Known
 from infinite_memory.transfer.preview import ImportPreview
 from infinite_memory.transfer.related import History
 from infinite_memory.transfer.validation import Admitted, fault_of_name, to_record
@@ -70,7 +72,8 @@ T = TypeVar("T")
 class Imported:
     """What an import did, or would do.
 
-    ``refused`` lists the first of what was left out, ``reasons`` counts all of it; ``also`` counts what came beside memories.
+    ``beside`` counts those of the ``added`` whose name or id stands for something else here. ``refused`` lists the first of what was
+    left out, ``reasons`` counts all of it; ``also`` counts what came beside memories.
     ``preview`` shows what a dry run came upon.
     """
 
@@ -78,6 +81,7 @@ class Imported:
     path: Path | None = None
     added: int = 0
     present: int = 0
+    beside: int = 0
     refused_count: int = 0
     refused: list[Refused] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -184,7 +188,7 @@ class _Import:
         self._scope, self._done, self._dry_run, self._agreed = scope, done, dry_run, agreed
         done.preview = ImportPreview() if dry_run else None
         self._writing, self._read = asyncio.Lock(), 0
-        self._seen: set[bytes] = set()  # ids, which take half as much as bytes
+        self._known = Known(importer.store)
         self._archived: set[str] = set()  # scopes that are put away where they come from, by folded name
         self._planned: set[str] = set()  # scopes that a dry run would make
         self._revisions: dict[MemoryId, int] = {}  # of what was added
@@ -313,22 +317,13 @@ class _Import:
     async def _fresh(self, batch: list[Admitted]) -> list[MemoryRecord]:
         """Make records of those that are not there yet."""
         done = self._done
-        fresh: dict[MemoryId, Admitted] = {}
-        for one in batch:
-            key = bytes.fromhex(one.memory_id)
-            if key in self._seen:
-                done.present += 1
-            else:
-                self._seen.add(key)
-                fresh[one.memory_id] = one
-        former = {former: one.memory_id for one in fresh.values() for former in one.former_ids}
-        located = await self._store.locate([*fresh, *former]) if fresh else {}
-        there = {former.get(memory_id, memory_id) for memory_id in located}
-        done.present += len(there)
+        found = await self._known.sort(batch)
+        done.present += found.present
+        done.beside += found.beside
+        for one in found.other:
+            done.refuse(Refused(one.memory.where, OTHER))
         memories = []
-        for memory_id, one in fresh.items():
-            if memory_id in there:
-                continue
+        for memory_id, one in found.fresh.items():
             try:
                 scope = await self._scope_of(one.memory.scope or GLOBAL)
             except InfiniteMemoryError as exc:

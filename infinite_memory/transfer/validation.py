@@ -33,6 +33,7 @@ from infinite_memory.transfer.formats import (
     Refused,
     is_our_id,
 )
+from infinite_memory.transfer.formats.reading import UNREADABLE, log_failure
 
 MAX_BYTES = 8 << 20  # of one memory with all that is said about it: half of what MongoDB takes
 MAX_LEVELS = 50  # of nesting; the store takes a few more, for it adds levels of its own
@@ -46,20 +47,38 @@ _LABELS = (*(one.name for one in DETAILS if one.type is FieldType.TEXT), "source
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A memory that can be stored: its id, the ids that an earlier version gave it, and its content's hash."""
+    """A memory that can be stored: its id, the ids that an earlier version gave it, and its content's hash.
+
+    ``other_id`` is that under which it is stored where its name stands for something else already; None for an id of ours.
+    """
 
     memory_id: MemoryId
     memory: Incoming
     content_hash: str
     former_ids: tuple[MemoryId, ...] = ()
+    other_id: MemoryId | None = None
 
 
 def admit(entry: Entry, limits: LimitsSettings) -> Entry | Admitted:
-    """Check what a reader gives by the limits that hold for everything that is stored. Costly for large texts: call it in a thread."""
+    """Check what a reader gives by the limits that hold for everything that is stored. Costly for large texts: call it in a thread.
+
+    An entry of which a field is of a kind that no check foresees is left out by itself.
+    """
+    try:
+        return _admit(entry, limits)
+    except MemoryError:
+        raise
+    except Exception as exc:
+        log_failure(exc)
+        return Refused(getattr(entry, "where", "") or "an entry", UNREADABLE)
+
+
+def _admit(entry: Entry, limits: LimitsSettings) -> Entry | Admitted:
     if isinstance(entry, Incoming):
         if (fault := find_fault(entry, limits)) is not None:
             return Refused(entry.where, fault)
-        return Admitted(make_id(entry), entry, content_hash(entry.text), make_former_ids(entry))
+        hashed = content_hash(entry.text)
+        return Admitted(make_id(entry), entry, hashed, make_former_ids(entry), make_other_id(entry, hashed))
     if isinstance(entry, IncomingVersion):
         fault = find_fault(entry.memory, limits)
         return entry if fault is None else Refused(entry.memory.where, fault)
@@ -95,6 +114,13 @@ def make_id(one: Incoming) -> MemoryId:
 def make_former_ids(one: Incoming) -> tuple[MemoryId, ...]:
     """Give the ids under which version 0.1.0 stored the same: it took a file's time for that of a note without one."""
     return (_made_id(one.key, one.occurred_at),) if one.is_undated and one.occurred_at else ()
+
+
+def make_other_id(one: Incoming, hashed: str) -> MemoryId | None:
+    """Give the id that an incoming memory has beside another of its name: what it says is part of it. None for an id of ours."""
+    if one.memory_id is not None and is_our_id(one.memory_id):
+        return None
+    return _made_id(f"{one.key}\0{hashed}", None if one.is_undated else one.occurred_at)
 
 
 def _made_id(key: str, occurred_at: dt.datetime | None) -> MemoryId:

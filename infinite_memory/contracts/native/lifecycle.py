@@ -225,6 +225,10 @@ def _serialize_import(done: Imported, *, dry_run: bool, with_values: bool) -> Re
     reply: Reply = {"format": done.form, "added": done.added, "present": done.present, "skipped": done.refused_count}
     if done.path is not None:
         reply["path"] = without_surrogates(str(done.path))
+    if done.beside:
+        reply["note"] = (
+            f"{done.beside:,} of them bear the name or id of a memory that says something else; both are kept"
+        )
     if beside_memories := {kind: count for kind, count in done.also.items() if count}:
         reply["also_added"] = beside_memories
     if done.refused:

@@ -66,7 +66,7 @@ _RESULTS: dict[str, Json] = {
     "list_backups": {"backups": _OBJECTS, "folder": _TEXT},
     "verify_backup": {"whole": _FLAG, **_BACKUP},
     "export_memory": {"export_file": _TEXT, "path": _TEXT},
-    "import_memory": {"format": _TEXT, "added": _COUNT, "present": _COUNT, "skipped": _COUNT},
+    "import_memory": {"format": _TEXT, "added": _COUNT, "present": _COUNT, "skipped": _COUNT, "note": _TEXT},
     "reindex": {"count": _COUNT},
     "health_check": {"healthy": _FLAG, "checks": _OBJECT, "set_aside": _OBJECTS},
     "ping": {"pong": _FLAG, "version": _TEXT},

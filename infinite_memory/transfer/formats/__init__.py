@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from infinite_memory.errors import InvalidRequestError
 from infinite_memory.transfer.formats import (
@@ -103,7 +104,7 @@ class Opened:
         for file in self.files:
             reading = Reading(file, self.source.budget, f"{file.name}: " if self.source.is_many else "")
             try:
-                yield from self.form.read(reading)
+                yield from reading.guarded("the rest of the file", partial(self.form.read, reading))
             except OSError as exc:
                 yield reading.refused("the file", describe_fault(exc))
         yield from self.source.left_out

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from infinite_memory.transfer.formats.json_stream import Json
@@ -49,7 +50,12 @@ def read_chatgpt(reading: Reading) -> Iterator[Entry]:
         elif not isinstance(conversation, dict) or not isinstance(conversation.get("mapping"), dict):
             yield reading.refused(place, "has no messages")
         else:
-            yield from _Conversation(reading, place, conversation).read()
+            yield from reading.guarded(place, partial(_read, reading, place, conversation))
+
+
+def _read(reading: Reading, place: str, conversation: Json) -> Iterator[Entry]:
+    """Read a conversation."""
+    return _Conversation(reading, place, conversation).read()
 
 
 @dataclass(slots=True)
@@ -95,20 +101,20 @@ class _Conversation:
 
     def _thread(self) -> list[str]:
         """Return the keys of the nodes from the root to the leaf that is shown."""
-        parents = {key: one.get("parent") for key, one in self._nodes.items()}
+        parents = {key: to_text(one.get("parent")) for key, one in self._nodes.items()}
         if not any(parent in self._nodes for parent in parents.values()):
             return list(self._nodes)  # no tree at all
-        leaf = self._conversation.get("current_node")
-        if not isinstance(leaf, str) or leaf not in self._nodes:
+        leaf = to_text(self._conversation.get("current_node"))
+        if leaf not in self._nodes:
             leaf = max(self._leaves(parents), key=self._time, default=None)
         path: dict[str, None] = {}
-        while isinstance(leaf, str) and leaf in self._nodes and leaf not in path:
+        while leaf is not None and leaf in self._nodes and leaf not in path:
             path[leaf] = None
             leaf = parents[leaf]
         return list(reversed(path))
 
-    def _leaves(self, parents: Json) -> list[str]:
-        inner = {parent for parent in parents.values() if isinstance(parent, str)}
+    def _leaves(self, parents: dict[str, str | None]) -> list[str]:
+        inner = set(parents.values())
         return [key for key in self._nodes if key not in inner]
 
     def _time(self, key: str) -> float:

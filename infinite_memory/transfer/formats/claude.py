@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from infinite_memory.transfer.formats.chatgpt import MAX_NAMED, OFF_THREAD, ONLY_MEDIA, REASONING, TOOL, UNKNOWN
@@ -57,17 +58,23 @@ def read_claude(reading: Reading) -> Iterator[Entry]:
         kind = _kind(record) if isinstance(record, dict) else None
         if fault is not None:
             yield reading.refused(place, fault)
-        elif kind == "conversation":
-            if isinstance(record["chat_messages"], list):
-                yield from _Conversation(reading, f"conversation {number}", record).read()
-            else:
-                yield reading.refused(f"conversation {number}", "has no messages")
-        elif kind == "project":
-            yield from _project(reading, f"project {number}", record)
-        elif kind == "memory":
-            yield from _memories(reading, record)
+        elif kind is not None and kind != "account":
+            place = f"{kind} {number}" if kind != "memory" else place
+            yield from reading.guarded(place, partial(_read, reading, kind, place, record))
         else:
             yield reading.refused(place, ACCOUNT if kind == "account" else UNKNOWN)
+
+
+def _read(reading: Reading, kind: str, place: str, record: Json) -> Iterator[Entry]:
+    """Read a record of one kind."""
+    if kind == "project":
+        yield from _project(reading, place, record)
+    elif kind == "memory":
+        yield from _memories(reading, record)
+    elif isinstance(record["chat_messages"], list):
+        yield from _Conversation(reading, place, record).read()
+    else:
+        yield reading.refused(place, "has no messages")
 
 
 class _Conversation:
@@ -167,7 +174,7 @@ class _Conversation:
             has_other = True
             if "thinking" in str(kind):
                 self._left_out[REASONING] += 1
-            elif kind == "tool_use" and to_object(block).get("name") in _WRITING_TOOLS:
+            elif kind == "tool_use" and to_text(to_object(block).get("name")) in _WRITING_TOOLS:
                 if _whole_text(block) is None:
                     self._left_out[ARTIFACT_CHANGE] += 1
             elif kind in ("tool_use", "tool_result"):
@@ -177,7 +184,9 @@ class _Conversation:
     def _written(self, message: Json) -> Iterator[tuple[str | None, Json, str]]:
         """Yield title, description and text of each artifact that a message writes."""
         for block in to_list(message.get("content")):
-            if isinstance(block, dict) and block.get("type") == "tool_use" and block.get("name") in _WRITING_TOOLS:
+            if not isinstance(block, dict) or block.get("type") != "tool_use":
+                continue
+            if to_text(block.get("name")) in _WRITING_TOOLS:
                 given = to_object(block.get("input"))
                 if (text := _whole_text(block)) is not None:
                     kept = ("id", "type", "language", "path")

@@ -64,7 +64,8 @@ def parse_front_matter(text: str) -> Json:
         _check_keys(text)
     except yaml.YAMLError:
         raise FrontMatterError("is no YAML that can be read") from None
-    except (ValueError, RecursionError, TypeError, OverflowError):
+    except (ValueError, RecursionError, TypeError, OverflowError, AttributeError, LookupError):
+        # What PyYAML's constructors raise where the value is not what its tag says.
         raise FrontMatterError("holds a value that cannot be read") from None
     return {str(key): _plain(value) for key, value in found.items()}
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Collection, Iterator
+import logging
+import traceback
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.transfer.formats import json_stream
 from infinite_memory.transfer.formats.archives import MAGICS
 from infinite_memory.transfer.formats.caps import MAX_RECORD_BYTES, MAX_RECORD_PARTS, Budget, CapReachedError
@@ -18,8 +21,11 @@ from infinite_memory.transfer.formats.types import BadValueError, Entry, Refused
 SQLITE_MAGIC = b"SQLite format 3\0"
 HEAD_BYTES = 64 << 10  # enough for a table's first line or a note's front matter
 HEAD_PARTS = 100  # elements of a list that are looked at: the first may lack what tells its format
+UNREADABLE = "holds something that cannot be read; the log says where"
 _HEAD_JSON_BYTES = 96 << 20  # the largest record, and what may stand before it
 _HEAD_S = 10.0  # a record of the largest kind takes 3
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -132,6 +138,22 @@ class Weight:
         )
 
 
+_OF_THE_WHOLE = (CapReachedError, InfiniteMemoryError, OSError, MemoryError)
+"""What ends a file or the import, and no single record."""
+
+
+def log_failure(exc: Exception) -> None:
+    """Log what could not be read by the place in the program; what the user's file holds is no matter of the log."""
+    at = traceback.extract_tb(exc.__traceback__)[-1]
+    log.error(
+        "an entry of an import is left out: %s in %s, line %s of %s",
+        type(exc).__name__,
+        at.name,
+        at.lineno,
+        at.filename,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One file that is read. ``prefix`` goes before every place in it that is told."""
@@ -154,6 +176,23 @@ class Reading:
             return make()
         except BadValueError as exc:
             return Refused(self.where(place), str(exc), value=exc.value)
+        except _OF_THE_WHOLE:
+            raise
+        except Exception as exc:
+            return self._failed(place, exc)
+
+    def guarded(self, place: str, read: Callable[[], Iterable[Entry]]) -> Iterator[Entry]:
+        """Yield the entries of one record, or of one file; what its reader does not foresee ends this record alone."""
+        try:
+            yield from read()
+        except _OF_THE_WHOLE:
+            raise
+        except Exception as exc:
+            yield self._failed(place, exc)
+
+    def _failed(self, place: str, exc: Exception) -> Refused:
+        log_failure(exc)
+        return self.refused(place, UNREADABLE)
 
     def lines(self, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
         """Yield its lines, as `json_stream.lines` does."""

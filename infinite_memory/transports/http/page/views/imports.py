@@ -31,7 +31,7 @@ async def show_import(visit: Visit) -> Response:
         except InfiniteMemoryError as exc:
             visit.problem = exc
     return visit.render(
-        "import.html", file=file, name=file.rpartition("/")[2], preview=preview,
+        "import.html", file=file, file_name=file.rpartition("/")[2], preview=preview,
         scopes=await visit.queries.scope_names(), format_names=[one.name for one in FORMATS],
         asked={"scope": visit.text("scope"), "format": visit.text("format")}, status=None if visit.form else 200,
     )  # fmt: skip
@@ -50,7 +50,8 @@ async def import_file(visit: Visit) -> Response:
         await asyncio.to_thread(remove_upload, path)
         why = "; ".join(f"{count:,} {reason}" for reason, count in done.get("skipped_reasons", {}).items())
         left_out = f"{done['skipped']:,} left out" + (f": {why}" if why else "")
-        return f"{done['added']:,} memories added, {done['present']:,} were here already, {left_out}."
+        beside = f" ({done['note']})" if "note" in done else ""
+        return f"{done['added']:,} memories added{beside}, {done['present']:,} were here already, {left_out}."
 
     return visit.go(work.begin(visit.session, visit.app.finishing, f"Importing {path.name}", ADDRESS, run))
 

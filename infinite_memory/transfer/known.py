@@ -1,0 +1,106 @@
+"""Which of the memories of an import are there already: those of a known name or id that say, or once said, the same.
+
+A name (of a file in a folder, of a row in a table) is one within its origin alone, and what bears it may have been changed since. So what
+has a known name and says something else is no memory that is there: it is stored beside that, under an id of which its text is a part.
+An id of ours stands for one memory, whatever it says; what says something else under it is told and not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from infinite_memory.models import MemoryId, MemoryRecord, ScopeId, content_hash
+from infinite_memory.store.base import Store
+from infinite_memory.transfer.validation import Admitted
+
+OTHER = "bears the id of a memory that is here and says something else"
+
+
+@dataclass(slots=True)
+class Sorted:
+    """Some memories of an import: those to be stored under their ids, how many are there, and those that are not taken.
+
+    ``beside`` counts those that are stored beside another of their name.
+    """
+
+    fresh: dict[MemoryId, Admitted] = field(default_factory=dict)
+    present: int = 0
+    beside: int = 0
+    other: list[Admitted] = field(default_factory=list)
+
+
+class Known:
+    """Tells what is there, in the store or from the same import."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._taken: set[bytes] = (
+            set()
+        )  # ids, and beside each the name of what it says; bytes take half as much as texts
+
+    async def sort(self, batch: Iterable[Admitted]) -> Sorted:
+        """Sort the memories of a batch."""
+        found = Sorted()
+        unseen = []
+        for one in batch:
+            if _said(one) in self._taken:
+                found.present += 1
+            else:
+                self._taken.add(_said(one))
+                unseen.append(one)
+        located = await self._store.locate({known for one in unseen for known in _ids(one)}) if unseen else {}
+        names = {known for one in unseen for known in (one.memory_id, *one.former_ids)}
+        there = await self._store.fetch({known: at for known, at in located.items() if known in names}, deleted=None)
+        for one in unseen:
+            await self._place(one, located, there, found)
+        return found
+
+    async def _place(
+        self, one: Admitted, located: Mapping[MemoryId, ScopeId], there: Mapping[MemoryId, MemoryRecord], found: Sorted
+    ) -> None:
+        """Tell where one memory belongs."""
+        name = bytes.fromhex(one.memory_id)
+        is_named = one.memory_id in located or name in self._taken
+        if one.other_id in located or await self._is_there(one, located, there):
+            found.present += 1
+        elif not is_named:
+            found.fresh[one.memory_id] = one
+        elif one.other_id is not None:
+            found.fresh[one.other_id] = one
+            found.beside += 1
+        else:
+            found.other.append(one)
+        self._taken.add(name)
+
+    async def _is_there(
+        self, one: Admitted, located: Collection[MemoryId], there: Mapping[MemoryId, MemoryRecord]
+    ) -> bool:
+        """True if a memory of its id says the same, or did before it was edited."""
+        for known in (one.memory_id, *one.former_ids):
+            if known in located and (known not in there or await self._says(there[known], one.content_hash)):
+                return True  # one that is set aside cannot be read, and is there all the same
+        return False
+
+    async def _says(self, memory: MemoryRecord, hashed: str) -> bool:
+        """True if a memory, or one of its earlier versions, has that text."""
+        if hashed == (memory.content_hash or content_hash(memory.text)):
+            return True
+        before = None
+        while memory.revision > 1:
+            page = await self._store.get_revisions(memory.memory_id, before)
+            if any(hashed == (one.content_hash or content_hash(one.text)) for one in page.revisions):
+                return True
+            if not page.older or not page.revisions:
+                return False
+            before = page.revisions[0].revision
+        return False
+
+
+def _ids(one: Admitted) -> tuple[MemoryId, ...]:
+    return (one.memory_id, *one.former_ids, *((one.other_id,) if one.other_id is not None else ()))
+
+
+def _said(one: Admitted) -> bytes:
+    """Name what a memory says under its name or id; no name or id of a memory is the same."""
+    return b"".join((bytes.fromhex(one.memory_id), bytes.fromhex(one.content_hash)[:8]))
