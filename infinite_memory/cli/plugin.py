@@ -123,6 +123,7 @@ def write_plugin(folder: Path, files: Mapping[str, str]) -> None:
     """
     check_folder(folder)
     try:
+        _make_folders(folder)
         for name in (MARKETPLACE, *(one for one in files if one not in (MARKETPLACE, MANIFEST))):
             _write(folder / name, files[name])
         for name in FORMER_FILES:
@@ -133,8 +134,17 @@ def write_plugin(folder: Path, files: Mapping[str, str]) -> None:
         raise
 
 
+def _make_folders(folder: Path) -> None:
+    """Make the plugin's folders, for the user alone whatever the umask: the client runs what its hooks name."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for one in (folder, *sorted({(folder / name).parent for name in _shipped()} - {folder})):
+        one.mkdir(mode=0o700, exist_ok=True)
+        mode = one.stat().st_mode
+        if os.name == "posix" and mode & 0o022:  # one of an earlier version
+            one.chmod(mode & 0o7755)
+
+
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     beside = _beside(path)
     beside.unlink(missing_ok=True)
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

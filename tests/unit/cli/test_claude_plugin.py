@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import resource
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -110,6 +111,20 @@ def test_the_plugin_takes_the_place_of_the_entry_and_goes_with_uninstall(
     assert not folder.exists()
     assert json.loads(settings.read_text().replace("// mine", "")) == json.loads(before.replace("// mine", ""))
     assert "// mine" in settings.read_text()
+
+
+def test_nobody_else_can_exchange_what_the_client_runs_whatever_the_umask(user: Path) -> None:
+    folder = user / ".claude" / "infinite-memory"
+    before = os.umask(0)
+    try:
+        assert main(["connect", "claude-code", "--plugin"]) == 0
+        folders = [folder.parent, folder, *(path for path in folder.rglob("*") if path.is_dir())]
+        assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
+        (folder / "hooks").chmod(0o777)
+        assert main(["connect", "claude-code", "--plugin"]) == 0
+    finally:
+        os.umask(before)
+    assert (folder / "hooks").stat().st_mode & 0o022 == 0
 
 
 def test_what_a_killed_run_left_goes_with_the_plugin(user: Path) -> None:
