@@ -122,22 +122,40 @@ def write_plugin(folder: Path, files: Mapping[str, str]) -> None:
         OSError: one of them cannot be written.
     """
     check_folder(folder)
-    for name in (MARKETPLACE, *(one for one in files if one not in (MARKETPLACE, MANIFEST))):
-        _write(folder / name, files[name])
-    for name in FORMER_FILES:
-        (folder / name).unlink(missing_ok=True)
-    _write(folder / MANIFEST, files[MANIFEST])
+    try:
+        _make_folders(folder)
+        for name in (MARKETPLACE, *(one for one in files if one not in (MARKETPLACE, MANIFEST))):
+            _write(folder / name, files[name])
+        for name in FORMER_FILES:
+            (folder / name).unlink(missing_ok=True)
+        _write(folder / MANIFEST, files[MANIFEST])
+    except OSError:
+        _remove_empty([*_folders(folder), folder])
+        raise
+
+
+def _make_folders(folder: Path) -> None:
+    """Make the plugin's folders, for the user alone whatever the umask: the client runs what its hooks name."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for one in (folder, *sorted({(folder / name).parent for name in _shipped()} - {folder})):
+        one.mkdir(mode=0o700, exist_ok=True)
+        mode = one.stat().st_mode
+        if os.name == "posix" and mode & 0o022:  # one of an earlier version
+            one.chmod(mode & 0o7755)
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     beside = _beside(path)
     beside.unlink(missing_ok=True)
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     # What an entry brings along may hold half of a surrogate pair, which JSON has as an escape and no encoding has.
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-        file.write(text)
-    beside.replace(path)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.write(text)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _beside(path: Path) -> Path:
@@ -153,10 +171,14 @@ def remove_plugin(folder: Path) -> bool:
     paths = _known(folder)
     for path in paths:
         path.unlink(missing_ok=True)
-    for parent in (*sorted({path.parent for path in paths} - {folder}), folder):
-        with contextlib.suppress(OSError):  # something else is in it
-            parent.rmdir()
+    _remove_empty([*sorted({path.parent for path in paths} - {folder}), folder])
     return bool(paths)
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):  # something else is in it
+            folder.rmdir()
 
 
 def has_plugin(folder: Path) -> bool:
@@ -220,7 +242,8 @@ def _known(folder: Path) -> list[Path]:
         MARKETPLACE,
         MANIFEST,
     ]
-    paths = [folder / name for name in names if not (folder / name).parent.is_symlink()]
+    written = [folder / name for name in names if not (folder / name).parent.is_symlink()]
+    paths = [*map(_beside, written), *written]  # a run that was killed leaves one of the former
     return [path for path in paths if path.is_symlink() or path.is_file()]
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from infinite_memory.backup.archive import mark_file
 from infinite_memory.backup.folder import find_backup, find_backup_for_client
 from infinite_memory.backup.restore import Restoring
-from infinite_memory.backup.service import Backups
+from infinite_memory.backup.service import Backups, listed
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
 from infinite_memory.engine.quotations import Forgettings
@@ -72,12 +72,23 @@ class Administration:
         return Backups.open(self._backup_folder, store=self._store, config=self._config, clock=self._clock)
 
     def is_own_backup(self, name: str) -> bool:
-        """True if *name*, a name or path, is a file in the folder of backups.
+        """True if *name*, a name or path, is a file in the folder of backups, and no link in it to another.
 
         Raises:
             BackupNotFoundError: there is no such file.
         """
-        return find_backup(self._backup_folder, name).parent.resolve() == self._backup_folder.resolve()
+        return find_backup(self._backup_folder, name).resolve().parent == self._backup_folder.resolve()
+
+    def is_unlocked_backup(self, name: str) -> bool:
+        """True if backups are locked here and the head of the one that *name* names does not say that it is.
+
+        Raises:
+            BackupNotFoundError: there is no such file.
+        """
+        settings = self._config.backup
+        if not (settings.key_file or settings.passphrase_file):
+            return False
+        return not listed(find_backup_for_client(self._backup_folder, name)).is_encrypted
 
     def mark_backup(self, name: str) -> str:
         """Return the mark (`archive.mark_file`) of the backup that *name* names now.

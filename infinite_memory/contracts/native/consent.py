@@ -35,6 +35,8 @@ CONFIRM = FlagField(
 MAX_LOOKED_AT = 100
 """Memories whose history is looked at for a question."""
 
+UNLOCKED = "It is not locked, as backups of this memory are: anybody who can write there can have made it."
+
 REMOVING = ("purge_deleted", "deduplicate", "merge_similar", "prune")  # operations of `optimize_memory`
 
 
@@ -147,15 +149,24 @@ async def _restore(asked: Consent) -> Proposal | None:
     administration = await asked.contract.open_administration()
     try:
         is_own, agreement = administration.is_own_backup(name), Agreement(contents=(administration.mark_backup(name),))
+        is_unlocked = administration.is_unlocked_backup(name)
     except OSError:
         return None  # the command fails for the same reason
     shown = truncated_repr(name)
     if asked.fields["mode"] is RestoreMode.REPLACE:
-        return Proposal(agreement, f"Put the backup {shown} in the place of everything stored now?")
-    if is_own:
+        question = f"Put the backup {shown} in the place of everything stored now?"
+        if not is_unlocked:
+            return Proposal(agreement, question)
+    elif is_own and not is_unlocked:
         return Proposal(agreement, None)
     count = (await restore(await asked.rehearse("restore_backup"))).done.memories
-    return Proposal(agreement, f"Restore {count:,} memories from {shown}, which is not in the folder of backups?")
+    if asked.fields["mode"] is not RestoreMode.REPLACE:
+        question = (
+            f"Restore {count:,} memories from {shown}{'' if is_own else ', which is not in the folder of backups'}?"
+        )
+    else:
+        question += f" {count:,} memories are in it."
+    return Proposal(agreement, question + (f" {UNLOCKED}" if is_unlocked else ""))
 
 
 async def _merge(asked: Consent) -> Proposal:

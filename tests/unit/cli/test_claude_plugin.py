@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
+import resource
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -109,6 +111,28 @@ def test_the_plugin_takes_the_place_of_the_entry_and_goes_with_uninstall(
     assert not folder.exists()
     assert json.loads(settings.read_text().replace("// mine", "")) == json.loads(before.replace("// mine", ""))
     assert "// mine" in settings.read_text()
+
+
+def test_nobody_else_can_exchange_what_the_client_runs_whatever_the_umask(user: Path) -> None:
+    folder = user / ".claude" / "infinite-memory"
+    before = os.umask(0)
+    try:
+        assert main(["connect", "claude-code", "--plugin"]) == 0
+        folders = [folder.parent, folder, *(path for path in folder.rglob("*") if path.is_dir())]
+        assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
+        (folder / "hooks").chmod(0o777)
+        assert main(["connect", "claude-code", "--plugin"]) == 0
+    finally:
+        os.umask(before)
+    assert (folder / "hooks").stat().st_mode & 0o022 == 0
+
+
+def test_what_a_killed_run_left_goes_with_the_plugin(user: Path) -> None:
+    assert main(["connect", "claude-code", "--plugin"]) == 0
+    folder = user / ".claude" / "infinite-memory"
+    (folder / ".claude-plugin" / ".plugin.json.tmp").write_text("{")
+    assert plugin.remove_plugin(folder)
+    assert not folder.exists()
 
 
 def test_removing_keeps_what_somebody_else_put_there(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -262,3 +286,15 @@ def test_a_run_that_was_cut_short_announces_no_new_version_and_can_be_repeated(u
     obstacle.rmdir()
     assert main(["connect", "claude-code", "--plugin", "--scope", "Other"]) == 0
     assert (folder / plugin.MANIFEST).read_text() != before
+
+
+def test_what_a_full_disk_cut_short_leaves_nothing(user: Path) -> None:
+    folder = user / "infinite-memory"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError):  # which one is the system's affair
+            plugin.write_plugin(folder, {plugin.MARKETPLACE: "x" * 1000, plugin.MANIFEST: "{}"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not folder.exists()
