@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import datetime as dt
 import json
+import os
 import re
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -55,9 +57,10 @@ def memory(request: pytest.FixtureRequest, served: Installation) -> Iterator[Mem
 
 
 def run(installation: Installation, code: str) -> str:
+    scripts = str(Path(sys.executable).parent)  # as in an environment that was activated
+    environ = installation.environ | {"PATH": os.pathsep.join((scripts, installation.environ.get("PATH", os.defpath)))}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], env=installation.environ, capture_output=True, text=True,
-        timeout=60, check=False,
+        [sys.executable, "-W", "error", "-c", code], env=environ, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
@@ -162,7 +163,7 @@ def test_what_is_pruned_and_purged_stays_in_the_digest(open_memory: Open) -> Non
             assert not await is_there(memory, turn)
             assert await is_there(memory, digest)
             hidden = await memory.services.store.locate([MemoryId(turn)])
-            await memory.engine.forget.purge(hidden)
+            await memory.engine.forget.purge(hidden, dt.datetime.now(dt.UTC) + dt.timedelta(minutes=1))
             assert await is_there(memory, digest)
 
     run(work())
