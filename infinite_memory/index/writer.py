@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 
 from infinite_memory.errors import IndexUnavailableError, InfiniteMemoryError
@@ -163,30 +163,33 @@ class IndexWriter:
         wanted: dict[MemoryId, ScopeId] = {}
         told = [change.memory_id for change in changes if change.kind is ChangeKind.WRITTEN and change.memory_id]
         revisions = await call(index, lambda: index.get_revisions(told))
-        removed: list[tuple[MemoryId, ScopeId | None]] = []
+        removed: dict[MemoryId, set[ScopeId | None]] = {}
         for change in changes:
             if change.kind is ChangeKind.SCOPE_REMOVED and change.scope_id:
                 await self._remove_where_told(index, removed)
-                removed = []
+                removed = {}
                 await self.remove_scope(index, change.scope_id)
                 wanted = {one: scope for one, scope in wanted.items() if scope != change.scope_id}
             elif change.kind is ChangeKind.REMOVED and change.memory_id:
                 if wanted.get(change.memory_id) == change.scope_id:
                     del wanted[change.memory_id]
-                removed.append((change.memory_id, change.scope_id))
-            elif change.memory_id and change.scope_id and not self._knows(revisions, change.memory_id, change.revision):
-                wanted[change.memory_id] = change.scope_id
+                removed.setdefault(change.memory_id, set()).add(change.scope_id)
+            elif change.memory_id and change.scope_id:
+                # What came back, or moved there and back, is read: the index may know it as it is now, or as it was before.
+                is_back = removed.pop(change.memory_id, None) is not None
+                if is_back or not self._knows(revisions, change.memory_id, change.revision):
+                    wanted[change.memory_id] = change.scope_id
         await self._remove_where_told(index, removed)
         if wanted:
             await self.reload(index, wanted)
         self._not_entered.discard(told)
 
-    async def _remove_where_told(self, index: VectorIndex, removed: Sequence[tuple[MemoryId, ScopeId | None]]) -> None:
-        """Take out what was removed from a scope, unless it is in another one by now: then it moved."""
+    async def _remove_where_told(self, index: VectorIndex, removed: Mapping[MemoryId, Set[ScopeId | None]]) -> None:
+        """Take out what was removed from some scopes, unless it is in another one by now: then it moved."""
         if not removed:
             return
-        located = await call(index, partial(index.locate, [one for one, _ in removed]))
-        gone = dict.fromkeys(one for one, scope_id in removed if located.get(one) in (None, scope_id))
+        located = await call(index, partial(index.locate, list(removed)))
+        gone = [one for one, scopes in removed.items() if one not in located or located[one] in scopes]
         if gone:
             await self.remove(index, gone)
             self._save_policy.changed()

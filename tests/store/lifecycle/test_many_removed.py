@@ -79,3 +79,23 @@ def test_what_the_feed_tells_of_removals_goes_together_and_what_moved_stays(
             assert sorted(index.locate(ids)) == sorted(ids[::2])
 
     run(work())
+
+
+def test_what_moved_there_and_back_stays_where_the_feed_tells_all_of_it_at_once(open_memory: Open) -> None:
+    """It was taken out for its first move, and what told of its last one was known already."""
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            index: Any = await memory.services.index.sidecar()
+            [one] = await plant(memory, "S", ["there and back"])
+            here, elsewhere = index.locate([one])[one], ScopeId("0" * 24)
+            revision = index.get_revisions([one])[one]
+            told = [
+                (ChangeKind.REMOVED, here, 0), (ChangeKind.WRITTEN, elsewhere, revision - 1),
+                (ChangeKind.REMOVED, elsewhere, 0), (ChangeKind.WRITTEN, here, revision),
+            ]  # fmt: skip
+            changes = [Change(kind, b"", memory_id=one, scope_id=at, revision=number) for kind, at, number in told]
+            await memory.services.index._writer.apply(index, changes)
+            assert index.locate([one]) == {one: here}
+
+    run(work())
