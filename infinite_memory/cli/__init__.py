@@ -51,10 +51,6 @@ _MODULE_OF = {command: module for module, commands in MODULES.items() for comman
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     _open_missing()
-    if (given := sys.argv[1:] if arguments is None else list(arguments))[:1] == ["hook"] and given[1:2] != ["--help"]:
-        from infinite_memory.hooks.run import main as run_hook  # nothing else is imported: an assistant waits for it
-
-        return run_hook(given[1:])
     from infinite_memory.cli.terminal import printing_safely
 
     with printing_safely():

@@ -15,6 +15,7 @@ from typing import Any
 
 from infinite_memory.hooks.control import OFF, ON, PAUSED, read_control, set_state
 from infinite_memory.hooks.files import CLIENTS, events_set_aside, hooks_folder, last_events, waiting
+from infinite_memory.hooks.run import main as run_hook
 from infinite_memory.paths import HOME_VARIABLE, check_home, find_home, unusable
 
 _STATES = {"pause": PAUSED, "resume": ON, "off": OFF}
@@ -104,4 +105,10 @@ def _ago(instant: Any) -> str:
     return f"{seconds:.0f} s ago"
 
 
-COMMANDS = {"capture": run}
+def hook(options: argparse.Namespace) -> int:
+    """Handle an event. Processes do it without this parser (`infinite_memory.__main__`), which help and callers of `main` need."""
+    named = [f"--{name}={given}" for name in ("home", "client") if (given := getattr(options, name)) is not None]
+    return run_hook([options.event, *named])
+
+
+COMMANDS = {"capture": run, "hook": hook}

@@ -35,9 +35,7 @@ class Known:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._taken: set[bytes] = (
-            set()
-        )  # ids, and beside each the name of what it says; bytes take half as much as texts
+        self._taken = set[bytes]()  # ids, and beside each the name of what it says; bytes take half as much as texts
 
     async def sort(self, batch: Iterable[Admitted]) -> Sorted:
         """Sort the memories of a batch."""
