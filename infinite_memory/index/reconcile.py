@@ -65,7 +65,7 @@ async def compare(
     surplus = 0
     for batch in _batches(dict(await call(sidecar, lambda: sidecar.locate(known)))):
         # Unknown to the store when it was read, unless written since.
-        gone = batch.keys() - (await store.fetch(batch)).keys()
+        gone = batch.keys() - (await store.fetch(batch, latest=True)).keys()
         await remove(gone)
         surplus += len(gone)
     return Checked(len(missing), len(stale), surplus)

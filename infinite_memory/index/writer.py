@@ -211,11 +211,14 @@ class IndexWriter:
         Raises:
             StoreError: the store cannot be read.
         """
-        began = self.removals.count
+        began, writes_began = self.removals.count, self._writes.count
         memories = await self._store.fetch(wanted, vectors=True)
+        if absent := {one: scope_id for one, scope_id in wanted.items() if one not in memories}:
+            memories |= await self._store.fetch(absent, vectors=True, latest=True)
         for memory_id in self.removals.since(began, list(memories)):  # what was read of it may be older
             del memories[memory_id]
-        await self.remove(index, wanted.keys() - memories.keys())
+        absent_ids = wanted.keys() - memories.keys()
+        await self.remove(index, absent_ids.difference(self._writes.since(writes_began, absent_ids)))
         live = list(memories.values())
         self._writes.add(memories)
         await _upsert(index, live)

@@ -287,13 +287,15 @@ class Store(Protocol):
         """Put vectors to a memory that still has *revision* (which rises by one); False when it changed or is gone."""
 
     async def fetch(
-        self, located: Located, *, deleted: bool | None = False, vectors: bool = False
+        self, located: Located, *, deleted: bool | None = False, vectors: bool = False, latest: bool = False
     ) -> dict[MemoryId, MemoryRecord]:
         """Read memories; those not found are left out.
 
         Args:
             deleted: False reads live ones, True soft-deleted ones, None both.
             vectors: Whether to read embeddings too; without, ``embedding`` is None.
+            latest: Whether to wait until all is read that was acknowledged: without, what was so just before the server's primary
+                changed may be missing for a moment. For who takes what is missing as gone.
         """
 
     async def locate(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:

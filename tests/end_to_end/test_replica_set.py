@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from bson import ObjectId
+from pymongo import MongoClient
 
+from infinite_memory.store.mongo import mapping, schema
 from tests.end_to_end.replica_set import ReplicaSet
 from tests.end_to_end.test_mongodb_faults import Load, all_found
-from tests.mongo_server import fresh_database
+from tests.mongo_server import fresh_database, open_store, run
 from tests.processes import LONG, Client, Installation, need_parts, until
+from tests.store.conftest import global_scope, make_memory
 
 KILLS = 6 if LONG else 1
 CLIENTS = 4
@@ -92,3 +99,33 @@ def test_a_primary_that_froze_and_comes_back_takes_nothing_with_it(
     finally:
         load.end()
     all_found(over_three, load.kept, CLIENTS)
+
+
+@pytest.mark.parametrize("driver", ["pymongo", "motor"])
+def test_who_asks_for_the_latest_waits_until_a_majority_has_it(replica_set: ReplicaSet, driver: str) -> None:
+    """As at a primary that was just elected: it has what was acknowledged, and does not know yet that a majority has it too."""
+
+    async def work() -> None:
+        name = fresh_database()
+        async with open_store(replica_set.uri, name, driver) as store:
+            memory, primary = make_memory(await global_scope(store)), replica_set.primary()
+            wanted = {memory.memory_id: memory.scope_id}
+            assert primary is not None
+            with contextlib.ExitStack() as others:
+                for port in set(replica_set.ports) - {primary}:
+                    others.enter_context(replica_set.frozen(port))
+                uri = f"mongodb://127.0.0.1:{primary}/?directConnection=true&w=1"
+                with MongoClient[dict[str, Any]](uri) as client:
+                    name_of_scope = schema.collection_name(ObjectId(memory.scope_id))
+                    client[name][name_of_scope].insert_one(mapping.to_document(memory))
+                assert await store.fetch(wanted) == {}
+                latest = asyncio.create_task(store.fetch(wanted, latest=True))
+                token = asyncio.create_task(store.change_token())
+                await asyncio.sleep(0.3)
+                assert not latest.done() and not token.done()
+            assert list(await latest) == list(wanted)
+            await token
+            assert list(await store.fetch(wanted)) == list(wanted)
+
+    until(replica_set.primary, "the set takes writes")
+    run(work(), 60)

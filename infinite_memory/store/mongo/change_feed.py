@@ -28,7 +28,7 @@ from infinite_memory.store.document_fields import DocumentKind, is_int, is_objec
 from infinite_memory.store.mongo import schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.driver_errors import translated
-from infinite_memory.store.mongo.drivers import watch
+from infinite_memory.store.mongo.drivers import caught_up_session, watch
 from infinite_memory.store.mongo.mapping import NOW
 from infinite_memory.store.set_aside import SetAside
 
@@ -118,8 +118,11 @@ class StreamedFeed:
         self._deployment = deployment
 
     async def token_of_now(self, database: Database) -> bytes:
-        """Name the newest entry of the operation log; that entry itself is told again."""
-        return bson.encode({"store": self._identity, "at": (await database.command("ping"))["operationTime"]})
+        """Name the newest entry of the operation log; that entry itself is told again, and what is before it can be read."""
+        async with caught_up_session(database) as session:
+            now = session.operation_time
+            await database[schema.META].find_one({"_id": "clock"}, session=session)
+        return bson.encode({"store": self._identity, "at": now})
 
     async def follow(self, after: bytes) -> AsyncIterator[Change | None]:
         """Follow the stream; the token must still be in the operation log."""

@@ -8,8 +8,9 @@ Why both: Motor, which runs PyMongo in threads, reached its end of life in May 2
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from pymongo import AsyncMongoClient
@@ -72,6 +73,16 @@ async def in_transaction(client: Client, work: Callable[[AsyncClientSession], Aw
     session = await _settled(client.start_session())
     async with session:
         await session.with_transaction(work)
+
+
+@contextlib.asynccontextmanager
+async def caught_up_session(database: AsyncDatabase[Document]) -> AsyncIterator[AsyncClientSession]:
+    """Give a session whose reads wait for all that the server has by now: a primary that was just elected tells what a majority has
+    only once it learned that it does, a moment later."""
+    session = await _settled(database.client.start_session(causal_consistency=True))
+    async with session:
+        await database.command("ping", session=session)  # tells the session the server's time
+        yield session
 
 
 async def _settled(value: Any) -> Any:

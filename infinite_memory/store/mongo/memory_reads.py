@@ -7,6 +7,7 @@ and left out as if it were absent.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import itertools
 from collections.abc import (
@@ -36,7 +37,7 @@ from infinite_memory.store.document_fields import is_int
 from infinite_memory.store.id_keys import SOURCES
 from infinite_memory.store.mongo import mapping, row_documents, schema
 from infinite_memory.store.mongo.client import Connection, Database
-from infinite_memory.store.mongo.drivers import Document, aggregate
+from infinite_memory.store.mongo.drivers import Document, aggregate, caught_up_session
 from infinite_memory.store.mongo.scopes import Scopes
 
 if TYPE_CHECKING:
@@ -70,14 +71,16 @@ class MemoryReader:
         self._connection, self._scopes = connection, scopes
 
     async def fetch(
-        self, located: Located, *, deleted: bool | None = False, vectors: bool = False
+        self, located: Located, *, deleted: bool | None = False, vectors: bool = False, latest: bool = False
     ) -> dict[MemoryId, MemoryRecord]:
         query: Document = {} if deleted is None else {"live": not deleted}
         projection = None if vectors else WITHOUT_VECTORS
 
         async def read(scope_id: ScopeId, ids: list[ObjectId]) -> list[MemoryRecord]:
-            async with self._connection.operation() as database:
-                found = get_collection(database, scope_id).find({"_id": {"$in": ids}, **query}, projection)
+            async with self._connection.operation() as database, contextlib.AsyncExitStack() as stack:
+                session = await stack.enter_async_context(caught_up_session(database)) if latest else None
+                wanted = {"_id": {"$in": ids}, **query}
+                found = get_collection(database, scope_id).find(wanted, projection, session=session)
                 memories: list[MemoryRecord] = []
                 for document in await self._sound(scope_id, found.batch_size(_PAGE)):
                     memories.append(mapping.from_document(document, scope_id))

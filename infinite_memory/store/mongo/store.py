@@ -277,9 +277,9 @@ class MongoStore(Store):
     # reading memories
 
     async def fetch(
-        self, located: Located, *, deleted: bool | None = False, vectors: bool = False
+        self, located: Located, *, deleted: bool | None = False, vectors: bool = False, latest: bool = False
     ) -> dict[MemoryId, MemoryRecord]:
-        return await self._reader.fetch(located, deleted=deleted, vectors=vectors)
+        return await self._reader.fetch(located, deleted=deleted, vectors=vectors, latest=latest)
 
     async def locate(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
         return await self._reader.locate(memory_ids)

@@ -148,6 +148,38 @@ def test_what_another_process_brought_back_is_known_also_when_something_else_is_
     run(work(), 10)
 
 
+def test_what_is_stored_while_it_is_looked_for_stays_known(monkeypatch: pytest.MonkeyPatch, open_memory: Open) -> None:
+    """The feed tells of a memory before its own write is acknowledged: an index that read too early does not take it out again."""
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            stored = MemoryId(await memory.store("The tide is low at nine."))
+            store, writer, sidecar = (
+                memory.services.store,
+                memory.services.index._writer,
+                await memory.services.index.sidecar(),
+            )
+            located = dict(sidecar.locate([stored]))
+            [record] = (await store.fetch(located, vectors=True)).values()
+            await store.remove(located)
+            while sidecar.locate([stored]):
+                await asyncio.sleep(0.02)
+            fetch = store.fetch
+
+            async def early_fetch(*arguments: Any, latest: bool = False, **options: Any) -> Any:
+                found = await fetch(*arguments, latest=latest, **options)
+                if latest:
+                    await store.insert([record])
+                    await writer.on_written([record])
+                return found
+
+            monkeypatch.setattr(store, "fetch", early_fetch)
+            await writer.reload(sidecar, located)
+            assert sidecar.locate([stored]) == located
+
+    run(work())
+
+
 def test_rebuilds_side_by_side_wait_for_each_other(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory() as memory:
