@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from infinite_memory.config import Config
 from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
 from infinite_memory.hooks.capture import Capture
@@ -122,8 +123,11 @@ class HookService:
 
     async def _recall(self, message: Mapping[str, Any]) -> str:
         event, session_id, cwd = (str(message.get(name) or "") for name in ("event", "session_id", "cwd"))
-        config = await asyncio.to_thread(self._settings.read, message)
-        project = await asyncio.to_thread(find_project, cwd) if os.path.isabs(cwd) else None  # noqa: PTH117
+
+        def read() -> tuple[Config, Project | None]:
+            return self._settings.read(message), find_project(cwd) if os.path.isabs(cwd) else None  # noqa: PTH117
+
+        config, project = await asyncio.to_thread(read)
         if project is None or not project.recalls or read_control(self._home).state == OFF:
             return ""
         engine = await self._engine()
