@@ -106,8 +106,9 @@ class HookService:
             self._direct.append(dict(message))
         if message.get("event") == "SessionStart" and isinstance(cwd := message.get("cwd"), str):
             self._begun.add(cwd)
-        self.drain(catch_up=message.get("event") == "SessionStart")
+        is_start = message.get("event") == "SessionStart"
         if what != "recall":
+            self.drain(catch_up=is_start)
             return {"ok": True}
         try:
             async with asyncio.timeout(ANSWER_S):
@@ -119,6 +120,8 @@ class HookService:
         except Exception as exc:
             log.exception("a recall for a hook failed", extra={"event": "hook_failed"})
             record_event(self._home, _client(message), "recall", type(exc).__name__)
+        finally:
+            self.drain(catch_up=is_start)  # not beside the answer, for which a turn waits
         return {"ok": True}
 
     async def _recall(self, message: Mapping[str, Any]) -> str:
