@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.cli import client_hooks, plugin
+from infinite_memory.cli import client_hooks, outcome, plugin
 from infinite_memory.cli.client_files import CLIENTS, Target, find_target
 from infinite_memory.cli.config_edit import (
     find_entry,
@@ -55,10 +55,18 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         "--no-hooks", action="store_true",
         help=f"{', '.join(client_hooks.CLIENTS)}: the server alone, without hooks that store what is said",
     )  # fmt: skip
+    outcome.add_option(connecting)
 
 
 def connect(options: argparse.Namespace) -> int:
     """Enter this memory into a client's configuration; with ``--print`` only show what would be entered."""
+    with outcome.collect_outcome(options) as result:
+        result |= {"client": options.client, "changed": False, "files": []}
+        _connect(options, result)
+    return 0
+
+
+def _connect(options: argparse.Namespace, result: Json) -> None:
     try:
         user = Path.home()
     except RuntimeError:  # neither HOME nor an entry in the system's list of users
@@ -68,7 +76,8 @@ def connect(options: argparse.Namespace) -> int:
     if options.plugin:
         if options.client != "claude-code":
             raise ConfigError(f"--plugin is for claude-code; {target.title} has no plugin of ours")
-        return _connect_plugin(options, target, entry, user)
+        _connect_plugin(options, target, entry, user, result)
+        return
     place = None if options.no_hooks else client_hooks.find_hook_file(options.client, os.environ, user)
     commands = {} if place is None else _hook_commands(options.client, entry)
     if options.print:
@@ -76,15 +85,16 @@ def connect(options: argparse.Namespace) -> int:
         if place is not None:
             shown[place.file] = client_hooks.with_hooks(place, shown.get(place.file, ""), commands)
         print("\n".join(f"{file}:\n{text}" for file, text in shown.items()), end="")
-        return 0
+        result["files"] = [{"file": str(file), "text": text} for file, text in shown.items()]
+        return
     edits = _edits(target, place, None if options.remove else entry, commands)
     changed = {file: (before, after) for file, (before, after) in edits.items() if after != (before or "")}
     if not changed:
         already = "has no entry for it" if options.remove else "has this entry already"
         print(f"{target.title} {already}: {target.file}")
-        return 0
+        return
     for file, (before, after) in changed.items():
-        backup = replace_text(file, after, keep_copy=before is not None)
+        backup = _replace(file, before, after, result)
         what = "taken out of" if options.remove else "entered into"
         print(f"{NAME} was {what} {file}" + (f"\nthe file as it was: {backup}" if backup else ""))
     if place is not None and not options.remove:
@@ -93,7 +103,14 @@ def connect(options: argparse.Namespace) -> int:
     print(target.restart)
     if said := target.farewell if options.remove else target.hint:
         print(said)
-    return 0
+
+
+def _replace(file: Path, before: str | None, after: str, result: Json) -> Path | None:
+    """Write a client's file and note it in *result*; returns the copy of what it was, where it was."""
+    backup = replace_text(file, after, keep_copy=before is not None)
+    result["changed"] = True
+    result["files"].append({"file": str(file), "copy": str(backup) if backup else None})
+    return backup
 
 
 def _hook_commands(client: str, entry: Json) -> dict[str, str]:
@@ -126,7 +143,7 @@ def _edits(
     return files
 
 
-def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, user: Path) -> int:
+def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, user: Path, result: Json) -> None:
     """Install the plugin of Claude Code, or take it out again.
 
     It brings the server, so the server's own entry goes, and what its owner has in it (``env``, ``timeout``) is taken over.
@@ -140,7 +157,9 @@ def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, us
             if was_there
             else f"{target.title} does not have the plugin: {settings}"
         )
-        return 0
+        result["changed"] = was_there and not options.print
+        result["files"] = [{"file": str(file)} for file in (settings, folder) if was_there]
+        return
     plugin.check_folder(folder)
     servers = _read(target.file)
     try:
@@ -162,21 +181,23 @@ def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, us
         raise ConfigError(f"{settings}: {exc}; nothing was changed") from None
     if options.print:
         print(f"{folder}:\n" + "".join(f"  {name}\n" for name in files) + f"{settings}:\n{plugin.enabled('', folder)}")
-        return 0
+        result["files"] = [{"file": str(folder / name), "text": text} for name, text in files.items()]
+        result["files"].append({"file": str(settings), "text": plugin.enabled("", folder)})
+        return
     try:
         plugin.write_plugin(folder, files)
     except OSError as exc:
         raise ConfigError(f"{folder} cannot be written: {exc.strerror or exc}") from None
-    backup = replace_text(settings, after, keep_copy=before is not None) if after != (before or "") else None
+    result |= {"changed": True, "files": [{"file": str(folder / name), "copy": None} for name in files]}
+    backup = _replace(settings, before, after, result) if after != (before or "") else None
     if without != (servers or ""):
-        copy = replace_text(target.file, without, keep_copy=servers is not None)
+        copy = _replace(target.file, servers, without, result)
         print(f"the plugin brings the server: its entry was taken out of {target.file}\nthe file as it was: {copy}")
     print(
         f"the plugin is in {folder}, and turned on in {settings}"
         + (f"\nthe file as it was: {backup}" if backup else "")
     )
     print(plugin.explain_start(folder))
-    return 0
 
 
 def remove_claude_plugin(environ: Mapping[str, str], user: Path, *, dry_run: bool = False) -> bool:

@@ -22,8 +22,8 @@ from infinite_memory.platform_files import open_regular
 from infinite_memory.transfer.import_folders import UPLOAD_NAME, UPLOADS
 
 HOME_FILES = (
-    "config.toml", "backup.lock", "daemon.json", "daemon.lock", "daemon.pid", "daemon.sock", "daemon.starting", "daemon.tmp",
-    "forgotten.json", "forgotten.json.*", "http.token", ".http.token*", "http-*.sock",
+    "config.toml", "backup.lock", "daemon.json", "daemon.lock", "daemon.pid", "daemon.restarting", "daemon.sock", "daemon.starting",
+    "daemon.tmp", "forgotten.json", "forgotten.json.*", "http.token", ".http.token*", "http-*.sock",
     open_page.FILE, f"{editor.UNSAVED}*.txt",
 )  # fmt: skip
 FOLDER_FILES = {

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+from infinite_memory.cli import outcome
 from infinite_memory.errors import ConfigError
 
 SYSTEMS = (SYSTEMD, LAUNCHD, WINDOWS, CRON) = "systemd", "launchd", "windows", "cron"
@@ -44,6 +45,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", choices=SYSTEMS, help="default: that of this machine")
     parser.add_argument("--at", default="03:00", metavar="HH:MM", help="when; default: 03:00")
     parser.add_argument("--write", action="store_true", help="put them where the system looks for them")
+    outcome.add_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,20 +58,29 @@ def run(options: argparse.Namespace) -> int:
     command, arguments = find_command()
     home = os.environ.get("INFINITE_MEMORY_HOME")
     named = str(Path(home).expanduser().absolute()) if home else None
-    schedule = make_schedule(
-        options.system or system_of(sys.platform), [command, *arguments, *ARGUMENTS], (int(found[1]), int(found[2])), named,
-        os.environ, Path.home(),
-    )  # fmt: skip
-    for file, data in schedule.files.items():
-        if file is None or not options.write:
-            print(f"# {file}" if file else "# a line of your crontab (crontab -e)", file=sys.stderr)
-            sys.stdout.write(data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8"))
-        else:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
-            print(f"wrote {file}")
-    print(f"# turn it on: {schedule.turn_on}", file=sys.stderr)
+    system = options.system or system_of(sys.platform)
+    at = int(found[1]), int(found[2])
+    schedule = make_schedule(system, [command, *arguments, *ARGUMENTS], at, named, os.environ, Path.home())
+    with outcome.collect_outcome(options) as result:
+        result |= {"system": system, "at": options.at, "files": [], "turn_on": schedule.turn_on}
+        for file, data in schedule.files.items():
+            result["files"].append(_show_or_write(file, data, write=options.write))
+        print(f"# turn it on: {schedule.turn_on}", file=sys.stderr)
     return 0
+
+
+def _show_or_write(file: Path | None, data: bytes, *, write: bool) -> dict[str, Any]:
+    """Print a file, or write it where *write* says so; returns what programs are told of it."""
+    text = data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8")
+    is_written = file is not None and write
+    if file is None or not write:
+        print(f"# {file}" if file else "# a line of your crontab (crontab -e)", file=sys.stderr)
+        sys.stdout.write(text)
+    else:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+        print(f"wrote {file}")
+    return {"file": str(file) if file else None, "text": text, "written": is_written}
 
 
 def system_of(platform: str) -> str:

@@ -11,14 +11,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infinite_memory.cli import daemon_requests
+from infinite_memory.cli import daemon_requests, outcome
 from infinite_memory.cli.progress import add_option, show_progress
-from infinite_memory.errors import ConfigError, EmbeddingError, StoreUnavailableError
+from infinite_memory.errors import ConfigError, EmbeddingError, InfiniteMemoryError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from infinite_memory.config import Config
     from infinite_memory.embedding.preparation import Preparation
 
+Json = dict[str, Any]
+
+PARTS = "mongodb", "model", "second_model"
 _VERSION_S = 30.0
 
 
@@ -29,27 +32,40 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         "--model", metavar="NAME", help="another embedding model than the settings name: a name of the hub, or a folder"
     )
     add_option(parser)
+    outcome.add_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Make ready what is missing; 0 when everything is ready."""
     _home, config = daemon_requests.home_and_config(options)
-    return max(_set_up_server(config), _set_up_model(options, config), _set_up_second_model(options, config))
+    with outcome.collect_outcome(options) as result:
+        result["mongodb"] = _set_up_server(config)
+        result["model"] = _set_up_model(options, config)
+        result["second_model"] = _set_up_second_model(options, config)
+        is_ready = all(part is None or part["ready"] for part in (result[name] for name in PARTS))
+        result["status"] = "OK" if is_ready else "ERROR"
+    return 0 if is_ready else 1
 
 
-def _set_up_server(config: Config) -> int:
+def _report_fault(exc: InfiniteMemoryError) -> Json:
+    """Say on standard error what is in the way, and return what programs are told of it."""
+    print(f"infinite-memory: {exc}", file=sys.stderr)
+    return {"ready": False, "error": str(exc), "error_code": exc.code}
+
+
+def _set_up_server(config: Config) -> Json:
     if config.mongodb.uri:
         print("MongoDB: the server that mongodb.uri names is used")
-        return 0
+        return {"ready": True, "binary": None, "version": None}
     from infinite_memory.mongod.binary import find_binary
 
     try:
         binary = find_binary(Path(config.mongodb.binary).expanduser() if config.mongodb.binary else None)
-        print(f"MongoDB: {_server_version(binary)} is ready ({binary})")
+        version = _server_version(binary)
     except StoreUnavailableError as exc:
-        print(f"infinite-memory: {exc}", file=sys.stderr)
-        return 1
-    return 0
+        return _report_fault(exc)
+    print(f"MongoDB: {version} is ready ({binary})")
+    return {"ready": True, "binary": str(binary), "version": version}
 
 
 def _server_version(binary: Path) -> str:
@@ -78,7 +94,7 @@ def _server_version(binary: Path) -> str:
     return done.stdout.splitlines()[0].removeprefix("db version ") if done.stdout else "mongod"
 
 
-def _set_up_model(options: argparse.Namespace, config: Config) -> int:
+def _set_up_model(options: argparse.Namespace, config: Config) -> Json:
     from infinite_memory.embedding.export import model_name
     from infinite_memory.embedding.manifest import get_folder
     from infinite_memory.embedding.preparation import Preparation
@@ -87,35 +103,33 @@ def _set_up_model(options: argparse.Namespace, config: Config) -> int:
     exports = bool(options.model) and Path(options.model).is_dir()  # a folder of weights, or of an exported model
     if (used := None if exports else _find_usable(model, config)) is not None:
         print(f"model: {used} is ready")
-        return 0
+        return {"ready": True, "name": model, "folder": None}
     target = get_folder(model_name(model))
     try:
         _prepare(Preparation(model, target, precision=config.embedding.precision), quiet=options.quiet)
     except EmbeddingError as exc:
-        print(f"infinite-memory: {exc}", file=sys.stderr)
-        return 1
+        return _report_fault(exc)
     print(f"model: {model} is ready ({target})")
     if options.model and options.model != config.embedding.model:
         print(f'to use it: embedding.model = "{target if exports else model}" in the settings')
-    return 0
+    return {"ready": True, "name": model, "folder": str(target)}
 
 
-def _set_up_second_model(options: argparse.Namespace, config: Config) -> int:
-    """Make the second model ready where it is wanted at once; elsewhere the first text that needs it has it made."""
+def _set_up_second_model(options: argparse.Namespace, config: Config) -> Json | None:
+    """Make the second model ready where it is wanted at once; None elsewhere: the first text that needs it has it made."""
     from infinite_memory.embedding.manifest import SECOND_MODEL, get_folder, is_exported
     from infinite_memory.embedding.preparation import Preparation
 
     if config.embedding.second_model != "always":
-        return 0
+        return None
     target = get_folder(SECOND_MODEL)
     try:
         if not is_exported(target):
             _prepare(Preparation(SECOND_MODEL, target), quiet=options.quiet)
     except EmbeddingError as exc:
-        print(f"infinite-memory: {exc}", file=sys.stderr)
-        return 1
+        return _report_fault(exc)
     print(f"second model: {SECOND_MODEL} is ready ({target})")
-    return 0
+    return {"ready": True, "name": SECOND_MODEL, "folder": str(target)}
 
 
 def _find_usable(model: str, config: Config) -> str | None:

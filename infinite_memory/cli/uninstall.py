@@ -15,13 +15,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infinite_memory.cli import schedule
+from infinite_memory.cli import outcome, schedule
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.paths import Home, cache_folder, check_home, find_home
 
 if TYPE_CHECKING:
     from infinite_memory.cli.own_files import Removal
+
+Json = dict[str, Any]
 
 UNCONFIRMED = 2
 CONFIRMATION = "delete my memories"
@@ -39,30 +41,40 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--delete-data", action="store_true", help="delete memories and backups too; asks once more")
     parser.add_argument("--yes", action="store_true", help="with --delete-data: do not ask")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
+    outcome.add_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Undo what can be undone; 0 when nothing of it failed, 2 when deleting the data was not confirmed."""
     home = find_home(os.environ)
-    if options.delete_data and not options.dry_run and not _is_confirmed(options, home):
-        print("infinite-memory uninstall: not confirmed, nothing was removed", file=sys.stderr)
-        return UNCONFIRMED
+    with outcome.collect_outcome(options) as result:
+        result |= {"dry_run": options.dry_run, "removed": [], "stays": [], "elsewhere": [], "problems": []}
+        result |= {"home": str(home.path), "backups": str(home.backups), "remove_program": _removal_command()}
+        if options.delete_data and not options.dry_run and not _is_confirmed(options, home):
+            print("infinite-memory uninstall: not confirmed, nothing was removed", file=sys.stderr)
+            result |= {"status": "ERROR", "error": "not confirmed, nothing was removed"}
+            return UNCONFIRMED
+        return _uninstall(options, home, result)
+
+
+def _uninstall(options: argparse.Namespace, home: Home, result: Json) -> int:
     elsewhere = _find_elsewhere(home)  # by the settings, which go with the home
     problems = [
-        *_remove_units(os.environ, dry_run=options.dry_run),
-        *_disconnect(dry_run=options.dry_run),
-        *_stop_daemon(dry_run=options.dry_run),
-        *_remove_cache(home, dry_run=options.dry_run),
+        *_remove_units(os.environ, result),
+        *_disconnect(result),
+        *_stop_daemon(result),
+        *_remove_cache(home, result),
     ]
     if options.delete_data and not problems:
-        problems += _delete_home(home, dry_run=options.dry_run)
+        problems += _delete_home(home, result)
     else:
         _report_data(home)
     for line in elsewhere:
         print(line)
     for problem in problems:
         print(f"infinite-memory uninstall: {problem}", file=sys.stderr)
-    print(f"the program itself is removed by what installed it: {_removal_command()}")
+    print(f"the program itself is removed by what installed it: {result['remove_program']}")
+    result |= {"status": "ERROR" if problems else "OK", "elsewhere": elsewhere, "problems": problems}
     return 1 if problems else 0
 
 
@@ -76,13 +88,14 @@ def _is_confirmed(options: argparse.Namespace, home: Home) -> bool:
     return input(f'Type "{CONFIRMATION}" to go on: ').strip().casefold() == CONFIRMATION
 
 
-def _remove_units(environ: Mapping[str, str], *, dry_run: bool) -> Iterator[str]:
+def _remove_units(environ: Mapping[str, str], result: Json) -> Iterator[str]:
     """Stop, disable and remove the units of ``docs/`` and `schedule`; yields what failed."""
     import subprocess
 
     for unit, command in _find_units(environ):
-        print(f"{'would remove' if dry_run else 'removed'} {unit}")
-        if dry_run:
+        print(f"{'would remove' if result['dry_run'] else 'removed'} {unit}")
+        if result["dry_run"]:
+            result["removed"].append(str(unit))
             continue
         try:
             subprocess.run(command, capture_output=True, timeout=_UNIT_S, check=False)
@@ -90,6 +103,7 @@ def _remove_units(environ: Mapping[str, str], *, dry_run: bool) -> Iterator[str]
             print(f"infinite-memory uninstall: {command[0]} did not answer: {exc}", file=sys.stderr)
         try:
             unit.unlink(missing_ok=True)
+            result["removed"].append(str(unit))
         except OSError as exc:
             yield f"{unit} cannot be removed: {exc.strerror}"
 
@@ -107,8 +121,10 @@ def _find_units(environ: Mapping[str, str]) -> list[tuple[Path, list[str]]]:
     return [(file, command) for file, command in units if file.is_file()]
 
 
-def _disconnect(*, dry_run: bool) -> Iterator[str]:
+def _disconnect(result: Json) -> Iterator[str]:
     """Take our entry out of every client's configuration; yields what failed."""
+    dry_run = result["dry_run"]
+    result["disconnected"] = []
     from infinite_memory.cli.client_files import CLIENTS
     from infinite_memory.cli.connect import disconnect, remove_claude_plugin
 
@@ -116,21 +132,23 @@ def _disconnect(*, dry_run: bool) -> Iterator[str]:
         try:
             for file in disconnect(client, os.environ, Path.home(), dry_run=dry_run):
                 print(f"{'would take' if dry_run else 'took'} the entry out of {file} ({client})")
+                result["disconnected"].append({"client": client, "file": str(file)})
         except ConfigError as exc:
             yield str(exc)
     try:
         if remove_claude_plugin(os.environ, Path.home(), dry_run=dry_run):
             print(f"{'would take' if dry_run else 'took'} the plugin out of Claude Code")
+            result["disconnected"].append({"client": "claude-code", "file": None})
     except ConfigError as exc:
         yield str(exc)
 
 
-def _stop_daemon(*, dry_run: bool) -> Iterator[str]:
+def _stop_daemon(result: Json) -> Iterator[str]:
     from infinite_memory.cli.daemon import stop_daemon
     from infinite_memory.cli.daemon_requests import ask_daemon
 
     try:
-        if dry_run:
+        if result["dry_run"]:
             if ask_daemon("status"):
                 print("would stop the daemon")
         elif not stop_daemon():
@@ -139,7 +157,7 @@ def _stop_daemon(*, dry_run: bool) -> Iterator[str]:
         yield str(exc)
 
 
-def _remove_cache(home: Home, *, dry_run: bool) -> Iterator[str]:
+def _remove_cache(home: Home, result: Json) -> Iterator[str]:
     """Remove the models, which can be made again; yields what failed."""
     from infinite_memory.cli.own_files import find_cache_parts
 
@@ -152,10 +170,10 @@ def _remove_cache(home: Home, *, dry_run: bool) -> Iterator[str]:
     except OSError as exc:
         yield f"{cache} cannot be read: {exc.strerror}"
         return
-    yield from _remove(removal, "remove", dry_run=dry_run)
+    yield from _remove(removal, "remove", result)
 
 
-def _delete_home(home: Home, *, dry_run: bool) -> Iterator[str]:
+def _delete_home(home: Home, result: Json) -> Iterator[str]:
     """Delete what this program wrote into the home; yields what failed."""
     from infinite_memory.cli.own_files import find_home_parts, is_home
 
@@ -168,13 +186,14 @@ def _delete_home(home: Home, *, dry_run: bool) -> Iterator[str]:
     except OSError as exc:
         yield f"{home.path} is not deleted: {exc.strerror}"
         return
-    yield from _remove(removal, "delete", dry_run=dry_run)
+    yield from _remove(removal, "delete", result)
 
 
-def _remove(removal: Removal, verb: str, *, dry_run: bool) -> Iterator[str]:
+def _remove(removal: Removal, verb: str, result: Json) -> Iterator[str]:
     """Remove what goes, and say what went and what stays; yields what failed."""
     from infinite_memory.cli.own_files import remove
 
+    dry_run = result["dry_run"]
     problems = [] if dry_run else list(remove(removal))
     done = f"would {verb}" if dry_run else f"{verb}d"
     # A folder of our own is named as one; where anything stays each part is.
@@ -182,8 +201,10 @@ def _remove(removal: Removal, verb: str, *, dry_run: bool) -> Iterator[str]:
     for part in parts:
         if dry_run or not os.path.lexists(part):
             print(f"{done} {in_one_line(part)}")
+            result["removed"].append(str(part))
     for other in removal.others:
         print(f"{in_one_line(other)} stays: this program did not make it")
+        result["stays"].append(str(other))
     yield from problems
 
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,18 +86,25 @@ class ClientSessions:
         counts = Counter(_name_client(opened) for opened in self._conversations.values())
         return [name if count == 1 else f"{name} ({count} times)" for name, count in sorted(counts.items())]
 
-    async def serve(self, greeting: dict[str, Any], link: Connection, stop: asyncio.Event) -> None:
-        """Answer a greeting, and then serve its client until it leaves or *stop* is set."""
+    async def serve(
+        self, greeting: dict[str, Any], link: Connection, stop: asyncio.Event, notes: Sequence[str] = ()
+    ) -> None:
+        """Answer a greeting, with *notes* for its client, and then serve it until it leaves or *stop* is set."""
         set_owner(link)
         async with contextlib.AsyncExitStack() as stack:
             try:
-                session, notes = self._session(greeting)
+                session, of_settings = self._session(greeting)
                 open_lines, open_rpc = self._lines(greeting, session), self._contract(greeting, session)
-                notes += await self._companion(greeting, open_rpc, stack)
+                of_address = await self._companion(greeting, open_rpc, stack)
             except ConfigError as exc:
                 await link.write(format_line({"ok": False, "error": str(exc), "error_code": exc.code}))
                 return
-            answer = {"ok": True, "version": __version__, "pid": os.getpid(), "notes": notes}
+            answer = {
+                "ok": True,
+                "version": __version__,
+                "pid": os.getpid(),
+                "notes": [*notes, *of_settings, *of_address],
+            }
             await link.write(format_line(answer | {"line_bytes": session.limits.line_bytes}))
             session.tell, session.progress = link.tell, self._progress(greeting, link)
             limit = session.limits.line_bytes

@@ -1,7 +1,7 @@
 """How a client comes to its home's daemon: it connects and greets, and starts the daemon where there is none.
 
-Of ten clients that start at once one starts the daemon; a daemon of another version is waited for, then met again. Standard
-library only: `serve` is made of this.
+Of ten clients that start at once one starts the daemon; a daemon of another version is waited for, then met again, and so is one that a
+service manager is about to start (`handover`). Standard library only: `serve` is made of this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory import __version__
-from infinite_memory.daemon import ipc
+from infinite_memory.daemon import handover, ipc
 from infinite_memory.errors import ConfigError, DaemonError
 from infinite_memory.paths import check_home, unusable
 from infinite_memory.platform_files import free_bytes, set_file_aside
@@ -31,7 +31,7 @@ _PREFIX = "INFINITE_MEMORY_"
 _PYTHON_VARIABLES = frozenset({"PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS", "PYTHONBREAKPOINT"})
 """Of who starts the daemon; what they name is for that program."""
 
-_SYSTEMD_VARIABLES = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})
+_SYSTEMD_VARIABLES = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "SYSTEMD_EXEC_PID"})
 """Of a service that starts the daemon by chance; the daemon would speak for that service."""
 
 START_S = 40.0  # a daemon that is going may take half a minute to finish
@@ -85,6 +85,9 @@ def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.soc
         if link is None:
             if not start:
                 raise DaemonError("no daemon runs for this home")
+            if handover.is_restart_expected(home):
+                time.sleep(0.05)
+                continue
             _start(home, greeting, deadline)
             continue
         try:

@@ -19,13 +19,13 @@ from typing import Any
 from infinite_memory import __version__
 from infinite_memory.bootstrap import Application, check_index, check_model, prepare_process
 from infinite_memory.config import Config
-from infinite_memory.daemon import ipc
+from infinite_memory.daemon import handover, ipc
 from infinite_memory.daemon.admission import BUFFER_BYTES, Admission, quieten_accept_errors
 from infinite_memory.daemon.client_sessions import ClientSessions, Connection, ProgressLines
 from infinite_memory.daemon.http_port import HttpPort
 from infinite_memory.daemon.process_signals import add_handler
 from infinite_memory.daemon.systemd import Supervisor
-from infinite_memory.errors import DaemonError, InfiniteMemoryError
+from infinite_memory.errors import DaemonError, InfiniteMemoryError, truncated_repr
 from infinite_memory.hooks.events import handle_event, sizes_of
 from infinite_memory.hooks.service import HookService
 from infinite_memory.logging_setup import bound_printed, open_log, reopen_log, show_crashes
@@ -62,6 +62,7 @@ class Daemon:
     sessions: set[asyncio.Task[None]] = field(default_factory=set)
     started_at: float = field(default_factory=time.monotonic)
     last_seen_at: float = field(default_factory=time.monotonic)
+    exit_code: int = 0
     admission: Admission = field(init=False)
     http: HttpPort = field(init=False)
     clients: ClientSessions = field(init=False)
@@ -162,6 +163,8 @@ class Daemon:
             await link.write(format_line({"ok": True, "status": await self.status()}))
             return
         if kind == "stop":
+            self.exit_code = 0  # the user's word counts, also where it was about to come back
+            handover.withdraw_restart(self.home.path)
             self.stop.set()
             await link.write(format_line({"ok": True, "pid": os.getpid()}))
             return
@@ -193,23 +196,40 @@ class Daemon:
             return
         if kind != "session" or not isinstance(greeting.get("version"), str):
             return  # no client of ours, of whatever version
-        foreign = greeting.get("version") != __version__ or greeting.get("protocol") != ipc.PROTOCOL
-        if foreign and not greeting.get("reconnect"):
-            log.info(
-                "a client of version %s asks for its own daemon", greeting.get("version"), extra={"event": "replaced"}
-            )
-            self.stop.set()
+        notes = [] if greeting.get("reconnect") else self._meet_version(greeting)
         if self.stop.is_set():
             await link.write(format_line({"ok": False}))  # the client asks again and meets the next daemon
             return
+        if greeting.get("protocol") != ipc.PROTOCOL and not greeting.get("reconnect"):
+            await link.write(format_line({"ok": False, "error": notes[0], "error_code": DaemonError.code}))
+            return
         self.sessions.add(task)
-        await self.clients.serve(greeting, link, self.stop)
+        await self.clients.serve(greeting, link, self.stop, notes)
+
+    def _meet_version(self, greeting: dict[str, Any]) -> list[str]:
+        """Make room where a client of another version needs another daemon; else return what it is to know.
+
+        A service makes room only where it comes back as another version (`handover`); otherwise it would only end.
+        """
+        if greeting.get("version") == __version__ and greeting.get("protocol") == ipc.PROTOCOL:
+            return []
+        if self.supervisor.restarts:
+            if handover.find_installed_version() == __version__:
+                version = truncated_repr(greeting.get("version"))
+                return [
+                    f"the daemon is a service of version {__version__} and this program is version {version}; "
+                    "upgrade the program that the service runs, then they are the same"
+                ]
+            handover.announce_restart(self.home.path)
+            self.exit_code = handover.RESTART_CODE
+        log.info("a client of version %s asks for its own daemon", greeting.get("version"), extra={"event": "replaced"})
+        self.stop.set()
+        return []
 
     async def _answer_hook(self, greeting: dict[str, Any], link: Connection, task: asyncio.Task[None]) -> None:
         """Answer an assistant's hook; one of another version gets its own daemon, which finds what waits in the spool."""
-        if greeting.get("version") != __version__ or greeting.get("protocol") != ipc.PROTOCOL:
-            self.stop.set()
-        if self.stop.is_set():
+        self._meet_version(greeting)
+        if self.stop.is_set() or greeting.get("protocol") != ipc.PROTOCOL:
             await link.write(format_line({"ok": False}))
             return
         self.sessions.add(task)
@@ -297,6 +317,7 @@ def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
         with ipc.locked(ipc.lock_path(home.path), wait=False) as held:
             if held:
                 ipc.remove_stale_record(home.path)
+                handover.withdraw_restart(home.path)
                 check_model(config)
                 check_index(config)
                 listening, address = ipc.listen(home.path, config.daemon.transport)
@@ -310,8 +331,11 @@ def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
 
 async def _run(config: Config, home: Home, listening: socket.socket, record: dict[str, Any]) -> int:
     async with Supervisor(os.environ) as supervisor, Application(config, home) as app:
-        await Daemon(app, config, home, record, supervisor).serve(listening)
-    return 0
+        daemon = Daemon(app, config, home, record, supervisor)
+        await daemon.serve(listening)
+    if daemon.exit_code:
+        handover.announce_restart(home.path)  # its time counts from now
+    return daemon.exit_code
 
 
 def _pid(home: Home) -> object:

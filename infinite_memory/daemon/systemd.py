@@ -2,7 +2,7 @@
 
 The protocol is a datagram to the Unix socket that ``NOTIFY_SOCKET`` names (sd_notify(3)). Where the variable is not set, nothing is
 sent. The messages come from the event loop itself, so a loop that hangs sends none, and systemd starts the daemon again
-(``WatchdogSec``).
+(``WatchdogSec``). launchd is told nothing; it counts as a service manager too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from typing import Self
 log = logging.getLogger(__name__)
 
 VARIABLES = NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
+EXEC_PID = (
+    "SYSTEMD_EXEC_PID"  # of the process that systemd started itself (systemd.exec(5)); tells a service of Type=simple
+)
+LAUNCHD = "XPC_SERVICE_NAME", "org.infinitememory.daemon"  # the variable of a job's label, and ours in docs/launchd
 PINGS = 3  # in the time after which systemd takes the daemon for hung; sd_watchdog_enabled(3) recommends at least two
 
 
@@ -29,6 +33,12 @@ class Supervisor:
     """
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
+        self.restarts = (
+            bool(environ.get(NOTIFY_SOCKET))
+            or environ.pop(EXEC_PID, "") == str(os.getpid())
+            or environ.get(LAUNCHD[0]) == LAUNCHD[1]
+        )
+        """Whether a service manager runs this process, and starts it again when it ends with a failure."""
         address, interval, pid = (environ.pop(name, "") for name in VARIABLES)
         self._address = "\0" + address[1:] if address.startswith("@") else address
         is_watched = interval.isdigit() and pid in ("", str(os.getpid()))

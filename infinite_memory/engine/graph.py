@@ -67,7 +67,7 @@ class Graph:
         self, scope: str, subject: str, predicate: str, object_: str,
         *, confidence: float = 1.0, provenance: str | None = None,
     ) -> Asserted:  # fmt: skip
-        """Let a triple hold from now on; the same object again only takes over confidence and provenance.
+        """Let a triple hold from now on; the same object again only takes over confidence and, where it is given, provenance.
 
         Raises:
             ScopeNotFoundError: the scope does not exist.

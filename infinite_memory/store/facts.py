@@ -19,7 +19,7 @@ class FactOutcome(enum.Enum):
 
     ASSERTED = "asserted"  # nothing was known of subject and predicate
     REPLACED = "replaced"  # another object held until now
-    CONFIRMED = "confirmed"  # the same object holds already; confidence and provenance were taken over
+    CONFIRMED = "confirmed"  # the same object holds already; confidence was taken over, and a provenance that was given
 
 
 @dataclass(frozen=True, slots=True)

@@ -420,6 +420,16 @@ def test_documents_are_there_and_other_addresses_are_not_found(client: Client) -
     assert [one["uriTemplate"] for one in templates] == ["memory://{id}", "memory://{id}/history"]
 
 
+def test_a_parameter_that_an_address_does_not_have_is_ignored_and_named(client: Client) -> None:
+    made = write(client, "a polecat")
+    for address in ("memory://index", f"memory://{made['id']}", f"memory://{made['id']}/history", "docs://tools-guide"):
+        plain = client.rpc(1, "resources/read", uri=address)["result"]["contents"][0]
+        asked = client.rpc(1, "resources/read", uri=f"{address}?limit=5")["result"]["contents"][0]
+        assert asked["text"] == plain["text"]
+        assert asked["_meta"]["warnings"] == ["limit is not known and was ignored; known: none"]
+        assert "warnings" not in plain.get("_meta", {})
+
+
 def test_unknown_fields_are_named_in_a_warning(client: Client) -> None:
     assert "did you mean title" in write(client, "a marten", tittle="x")["warnings"][0]
 

@@ -52,6 +52,9 @@ def test_the_same_object_changes_only_confidence_and_provenance(place: Place) ->
             [found] = await store.facts.of_subject(scope_id, "auth-service", None)
             assert (found.fact_id, found.valid_from) == (first.fact.fact_id, NOW)
             assert (found.confidence, found.provenance) == (0.4, "heard")
+            kept = await store.facts.put(make_fact(scope_id, at=LATER, confidence=0.9, provenance=None))
+            assert (kept.fact.confidence, kept.fact.provenance) == (0.9, "heard"), "not given means as it is"
+            assert await store.facts.of_subject(scope_id, "auth-service", None) == [kept.fact]
 
     run(scenario())
 

@@ -61,6 +61,7 @@ OURS = {
     "infinite_memory.daemon.stdio_proxy",
     "infinite_memory.errors",
     "infinite_memory.daemon",
+    "infinite_memory.daemon.handover",
     "infinite_memory.daemon.handshake",
     "infinite_memory.paths",
     "infinite_memory.platform_files",

@@ -4,6 +4,8 @@ memory://index          the 50 newest memories, without their content
 memory://{id}           one memory, whole, with its links
 memory://{id}/history   what it said, version by version
 docs://...              documents for agents (`documents`)
+
+None of them has parameters: what stands behind a question mark is ignored, and named in ``_meta.warnings``.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from infinite_memory.contracts.laravel.search import newest
 from infinite_memory.contracts.laravel.serializers import serialize_index_entry, serialize_memory, serialize_versions
 from infinite_memory.contracts.laravel.static_content import DOCUMENTS, document_resources
 from infinite_memory.contracts.laravel.table import UUID_FORM, Caller
-from infinite_memory.contracts.mcp import noted_contents
+from infinite_memory.contracts.mcp import noted_contents, parse_query
 from infinite_memory.contracts.session import ClientSession
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.engine import Engine
@@ -48,11 +50,19 @@ def list_resources() -> list[Json]:
     return [index, *document_resources()]
 
 
+def split_parameters(uri: str) -> tuple[str, tuple[str, ...]]:
+    """Return an address without its parameters, and a warning for each of them."""
+    address, _, query = uri.partition("?")
+    return address, parse_query(query, has_limit=False)[1]
+
+
 def document(uri: str) -> list[Json] | None:
     """Give a document's contents, None when *uri* is no document; needs no engine."""
-    if uri not in DOCUMENTS:
+    address, warnings = split_parameters(uri)
+    if address not in DOCUMENTS:
         return None
-    return [{"uri": uri, "mimeType": "text/markdown", "text": DOCUMENTS[uri][2]}]
+    contents: Json = {"uri": uri, "mimeType": "text/markdown", "text": DOCUMENTS[address][2]}
+    return [contents | ({"_meta": {"warnings": list(warnings)}} if warnings else {})]
 
 
 async def read_resource(engine: Engine, session: ClientSession, uri: str) -> list[Json]:
@@ -64,11 +74,13 @@ async def read_resource(engine: Engine, session: ClientSession, uri: str) -> lis
     """
     caller = Caller.of(session)
     view = make_view(caller.organization, caller.user, None)
-    if uri == INDEX:
-        return _contents(uri, [serialize_index_entry(one) for one in await newest(engine, view, MAX_INDEX_ENTRIES)])
-    name = uri.removeprefix("memory://")
+    address, warnings = split_parameters(uri)
+    if address == INDEX:
+        entries = [serialize_index_entry(one) for one in await newest(engine, view, MAX_INDEX_ENTRIES)]
+        return _contents(uri, entries, warnings)
+    name = address.removeprefix("memory://")
     uuid = _uuid(name.removesuffix(_HISTORY))
-    if name == uri or uuid is None:
+    if name == address or uuid is None:
         raise NotFoundError(truncated_repr(uri))
     memory = await find_visible(engine, view, uuid)
     if memory is None:
@@ -77,8 +89,9 @@ async def read_resource(engine: Engine, session: ClientSession, uri: str) -> lis
         history = await engine.memories.history(memory.memory_id)
         # some of it may have been said while the memory was somebody's own
         visible = [revision for revision in history.revisions if view.allows(revision)]
-        return _contents(uri, serialize_versions(memory, visible, history.older), history.older)
-    return _contents(uri, serialize_memory(memory, links=await _links(engine, memory, view)))
+        older = (f"the first {history.older:,} versions are not shown",) if history.older else ()
+        return _contents(uri, serialize_versions(memory, visible, history.older), older + warnings)
+    return _contents(uri, serialize_memory(memory, links=await _links(engine, memory, view)), warnings)
 
 
 async def _links(engine: Engine, memory: MemoryRecord, view: Visibility) -> list[Json]:
@@ -99,8 +112,7 @@ async def _links(engine: Engine, memory: MemoryRecord, view: Visibility) -> list
     ]
 
 
-def _contents(uri: str, value: Json | list[Json], older: int = 0) -> list[Json]:
-    warnings = (f"the first {older:,} versions are not shown",) if older else ()
+def _contents(uri: str, value: Json | list[Json], warnings: tuple[str, ...]) -> list[Json]:
     return noted_contents([{"uri": uri, "mimeType": _JSON, "text": json.dumps(value, ensure_ascii=False)}], warnings)
 
 

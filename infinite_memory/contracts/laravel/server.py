@@ -13,7 +13,14 @@ from infinite_memory.contracts.fields import Json, ValidationContext
 from infinite_memory.contracts.laravel import search, write  # enter their commands
 from infinite_memory.contracts.laravel.access import find_owners, make_view, to_memory_id
 from infinite_memory.contracts.laravel.errors import failure, parse_all
-from infinite_memory.contracts.laravel.resources import INDEX, TEMPLATES, document, list_resources, read_resource
+from infinite_memory.contracts.laravel.resources import (
+    INDEX,
+    TEMPLATES,
+    document,
+    list_resources,
+    read_resource,
+    split_parameters,
+)
 from infinite_memory.contracts.laravel.spec import SPEC
 from infinite_memory.contracts.laravel.static_content import PROMPTS, list_prompts
 from infinite_memory.contracts.laravel.table import SCOPE, TABLE, Caller, LaravelCall
@@ -71,10 +78,11 @@ class LaravelServer(ContractServer[LaravelCall]):
         return {"description": about, "messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
 
     def get_topic(self, uri: str) -> str | None:
-        if uri == INDEX:
+        address, _ = split_parameters(uri)
+        if address == INDEX:
             return ANYTHING
         try:
-            return to_memory_id(uri.removeprefix("memory://").removesuffix("/history"))
+            return to_memory_id(address.removeprefix("memory://").removesuffix("/history"))
         except ValueError:
             return None
 

@@ -6,12 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from infinite_memory.contracts.memory_server.spec import SPOKEN_VERSIONS
 from infinite_memory.errors import ConfigError
 from infinite_memory.models import MAX_MEMORY_TAGS
 from infinite_memory.settings import LimitsSettings
 
 QUERY_CHARS = 1000
 TAG_CHARS = 100
+MAX_COUNT = 999_999_999
 CONTENT_LEVELS = 64  # as many as the store keeps
 
 
@@ -39,7 +41,7 @@ class MemoryServerLimits:
             _count(environ, "MAX_TAGS_COUNT", defaults.tags, MAX_MEMORY_TAGS),
             min(_count(environ, "SEARCH_DEFAULT_LIMIT", defaults.default_limit), highest),
             highest,
-            environ.get("MCP_PROTOCOL_VERSION") or defaults.protocol_version,
+            _version(environ, defaults.protocol_version),
         )
 
     def settings(self, general: LimitsSettings) -> LimitsSettings:
@@ -49,12 +51,19 @@ class MemoryServerLimits:
         )
 
 
-def _count(environ: Mapping[str, str], name: str, default: int, most: int = 999_999_999) -> int:
+def _version(environ: Mapping[str, str], default: str) -> str:
+    """Return the version that *environ* names, *default* where it names none that is spoken (``spec.check_environ`` says so)."""
+    version = environ.get("MCP_PROTOCOL_VERSION", "").strip()
+    return version if version in SPOKEN_VERSIONS else default
+
+
+def _count(environ: Mapping[str, str], name: str, default: int, most: int = MAX_COUNT) -> int:
     text = environ.get(name, "").strip()
     if not text:
         return default
-    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+    digits = text.lstrip("0")
+    if not digits or not (text.isascii() and text.isdecimal()):
         raise ConfigError(f"environment: {name} = {text!r} is not a whole number of at least 1")
-    if int(text) > most:
-        raise ConfigError(f"environment: {name} = {text!r} is more than {most}")
-    return int(text)
+    if len(digits) > len(str(MAX_COUNT)) or int(digits) > most:
+        raise ConfigError(f"environment: {name} = {text!r} is more than {most:,}")
+    return int(digits)

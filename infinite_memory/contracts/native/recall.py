@@ -237,7 +237,8 @@ async def _elsewhere(call: CommandContext, where: ScopedFilter, found: RecallRes
     everywhere = await call.engine.memories.count(dataclasses.replace(where, scopes=None))
     if everywhere == await call.engine.memories.count(where):
         return ""
-    return f'only {" and ".join(where.scopes)} was searched; "scope": "ALL" looks everywhere'
+    verb = "was" if len(where.scopes) == 1 else "were"
+    return f'only {" and ".join(where.scopes)} {verb} searched; "scope": "ALL" looks everywhere'
 
 
 async def _search_or_list(

@@ -107,7 +107,9 @@ async def _replace(
     newest = await _newest(facts, about, session, accepts)
     held = newest if newest is not None and newest["active"] else None
     if held is not None and held["object"] == fact.object:
-        known = {"confidence": fact.confidence, "provenance": fact.provenance}
+        known: Document = {"confidence": fact.confidence}
+        if fact.provenance is not None:
+            known["provenance"] = fact.provenance
         await facts.update_one({"_id": held["_id"]}, {"$set": known}, session=session)
         return Asserted(from_document(held | known), FactOutcome.CONFIRMED)
     begins_at = floor_to_millisecond(fact.valid_from)

@@ -27,7 +27,11 @@ def test_an_unsure_answer_says_that_other_scopes_were_not_searched(open_memory: 
             await memory.store("The bin is emptied on Fridays")
             found = await memory.ok("retrieve_memory", query="which colour do I like best?")
             assert found["scopes_searched"] == ["Global"]
-            assert '"scope": "ALL"' in found["note"]
+            assert found["note"].startswith('only Global was searched; "scope": "ALL"')
+            await memory.ok("create_memory_scope", scope_name="Work")
+            await memory.ok("set_active_scope", scope="Work")
+            at_work = await memory.ok("retrieve_memory", query="which colour do I like best?")
+            assert at_work["note"].startswith("only Work and Global were searched;")
             sure = await memory.ok("retrieve_memory", query="the bin is emptied on fridays")
             assert "note" not in sure
 

@@ -124,6 +124,19 @@ def test_a_wrong_variable_is_named(value: str) -> None:
         MemoryServerLimits.from_environ({"SEARCH_MAX_LIMIT": value})
 
 
+def test_a_variable_beyond_its_maximum_is_told_so() -> None:
+    for name, value, most in (("SEARCH_MAX_LIMIT", "9" * 10, "999,999,999"), ("MAX_TAGS_COUNT", "2001", "2,000")):
+        with pytest.raises(ConfigError, match=f"{name} = '{value}' is more than {most}"):
+            MemoryServerLimits.from_environ({name: value})
+
+
+@pytest.mark.parametrize(
+    ("value", "version"), [("xx", "2024-11-05"), ("2099-01-01", "2024-11-05"), (" 2025-03-26 ", "2025-03-26")]
+)
+def test_a_version_that_is_not_spoken_leaves_the_documents_default(value: str, version: str) -> None:
+    assert MemoryServerLimits.from_environ({"MCP_PROTOCOL_VERSION": value}).protocol_version == version
+
+
 def test_tags_of_an_address_are_each_taken_once() -> None:
     assert split_tags("a, b,,a") == ("a", "b")
     with pytest.raises(InvalidRequestError):

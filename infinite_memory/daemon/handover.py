@@ -1,0 +1,59 @@
+"""How a daemon that a service manager runs makes room for an upgraded program. Standard library only: the thin client imports this.
+
+A client of another version ends a daemon that clients start, and starts its own. It must not do so to a service: `Restart=on-failure`
+does not bring back what ended with 0, and a client's daemon lacks the unit's environment. So a service ends for such a client only where
+the program on the disk is no longer what it runs, with `RESTART_CODE`, for which it is started again. Clients leave that to the service
+manager while a file in the home says so; it counts while the old daemon finishes and for `RESTART_S` after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from pathlib import Path
+
+from infinite_memory.daemon import ipc
+
+RESTART_CODE = 75  # EX_TEMPFAIL of sysexits.h: try again
+RESTART_S = 15.0  # after this the service does not come: `Restart=no`, or its program is gone
+_VERSION = re.compile(r'^__version__ = "([^"]+)"$', re.MULTILINE)
+
+
+def find_installed_version() -> str | None:
+    """Return the version of the program that lies where this one was loaded from; None where none does any more."""
+    try:
+        text = (Path(__file__).resolve().parents[1] / "__init__.py").read_text("utf-8")
+    except OSError:
+        return None
+    found = _VERSION.search(text)
+    return found[1] if found else None
+
+
+def marker_path(home: Path) -> Path:
+    """The file that says that the service manager starts the next daemon."""
+    return home / "daemon.restarting"
+
+
+def announce_restart(home: Path) -> None:
+    """Say from now on that the service manager starts the next daemon of *home*; where the disk takes no file, nobody is told."""
+    with contextlib.suppress(OSError):
+        flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        os.close(os.open(marker_path(home), flags, 0o600))
+        os.utime(marker_path(home))
+
+
+def withdraw_restart(home: Path) -> None:
+    """Say so no more: a daemon is there."""
+    with contextlib.suppress(OSError):
+        marker_path(home).unlink()
+
+
+def is_restart_expected(home: Path) -> bool:
+    """True while the service manager is about to start the daemon of *home*."""
+    try:
+        age_s = time.time() - marker_path(home).lstat().st_mtime
+    except OSError:
+        return False
+    return 0 <= age_s < RESTART_S or ipc.is_held(ipc.lock_path(home))
