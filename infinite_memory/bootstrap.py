@@ -33,6 +33,7 @@ from infinite_memory.index.text_sync import TextSync
 from infinite_memory.jobs.administration import Administration
 from infinite_memory.jobs.cluster import Presence
 from infinite_memory.jobs.runner import Jobs
+from infinite_memory.malloc_tuning import limit_arenas
 from infinite_memory.mongod.server import LocalMongo
 from infinite_memory.paths import Home
 from infinite_memory.settings import EmbeddingSettings, IndexSettings
@@ -305,8 +306,10 @@ async def _quietly(mongod: LocalMongo) -> None:
 
 
 def prepare_process() -> None:
-    """Make this process fit to hold a memory: enough open files for MongoDB too, and files that only their owner can read."""
+    """Make this process fit to hold a memory: enough open files for MongoDB too, a heap that stays small, and files that only their
+    owner can read."""
     descriptors.raise_limit()
+    limit_arenas()
     if os.name == "posix":
         os.umask(0o077)
 

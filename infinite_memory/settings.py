@@ -29,6 +29,10 @@ SCOPE_NAME = Form(
     "a scope's name of 1 to 256 characters; ALL and null are reserved",
 )
 RATE = Form(re.compile(r"[1-9]\d{0,8}/(second|minute|hour|day)"), "a number of requests and a time, as 100/second")
+PROXIES = Form(
+    re.compile(r"(\s*(unix|127(\.\d{1,3}){3})\s*(,(?=.)|$))*"),
+    "unix (connections over the Unix socket) or addresses of loopback such as 127.0.0.1, commas between; HTTP has no others",
+)
 CLOCK_TIME = Form(re.compile(r"([01]\d|2[0-3]):[0-5]\d"), "a time of day such as 03:00")
 
 
@@ -42,6 +46,11 @@ MILVUS_URI = Form(
     re.compile(r"https?://([^@/?#]*@)?[^@/?#]+(/[^@?#]*)?|[^\x00-\x1f]+\.db", re.IGNORECASE),
     "the address of a Milvus server such as http://host:19530, or the path of a file ending in .db",
 )
+
+
+def split_list(text: str) -> list[str]:
+    """Return the parts of a setting with commas between."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _setting(default: Any, about: str, **checks: Any) -> Any:
@@ -255,6 +264,11 @@ class HttpSettings:
         None, "Port to listen on; without it there is no HTTP; 0: a free one", low=0, high=65535
     )
     origins: str = _setting("", "Origins of web pages that may call, besides loopback; commas between")
+    trusted_proxies: str = _setting(
+        "",
+        "Proxies before the page whose X-Forwarded-Proto and -Host count: unix, 127.0.0.1; commas between",
+        form=PROXIES,
+    )
     session_idle_s: float = _setting(1800.0, "Seconds after which a session that nobody uses ends", low=1.0)
     rate: str | None = _setting("6000/minute", "Most requests of one token, as 100/second; empty: no limit", form=RATE)
     concurrent: int = _setting(
@@ -263,6 +277,11 @@ class HttpSettings:
     connections: int = _setting(
         256, "Connections that may be open; never more than a quarter of the files that the daemon may open", low=8
     )
+
+    @property
+    def named_origins(self) -> list[str]:
+        """The origins one by one."""
+        return split_list(self.origins)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,14 +74,19 @@ class Recall:
         min_confidence: float = 0.0,
         mode: Mode = Mode.HYBRID,
         explain: bool = False,
+        by_word: bool = True,
         counts_use: bool = True,
     ) -> RecallResult:
         """Find the memories that answer *query* best among those that pass *where*.
 
         Texts that are equal after folding case and white space are one match. Fewer than *k* only when fewer pass the
         filter and *min_confidence*; by words alone, when fewer have one of them. A hybrid recall goes by words alone,
-        with a note, while the model is loading or when it failed. With *explain* the parts of each score are returned too;
-        without *counts_use* they do not count as used, for who shows but some of them (`record_use`).
+        with a note, while the model is loading or when it failed.
+
+        Args:
+            explain: Whether to return the parts of each score too.
+            by_word: Whether these tell what each word of the question adds.
+            counts_use: Whether what is found counts as used; not for who shows but some of it (`record_use`).
 
         Raises:
             EmbeddingError: *mode* needs the model and it cannot be used.
@@ -94,7 +99,9 @@ class Recall:
         if counts_use:
             self.record_use(match.memory for match in good)
         explanations = (
-            await explain_candidates(query, search, ranked, [match.memory for match in good]) if explain else {}
+            await explain_candidates(query, search, ranked, [match.memory for match in good], by_word=by_word)
+            if explain
+            else {}
         )
         return RecallResult(
             tuple(await self._searcher.with_windows(good, search)), scopes, get_note(search, ranked), explanations
@@ -244,14 +251,15 @@ class Recall:
 
 
 async def explain_candidates(
-    query: str, search: Search, ranked: Ranked, memories: Sequence[MemoryRecord]
+    query: str, search: Search, ranked: Ranked, memories: Sequence[MemoryRecord], *, by_word: bool = True
 ) -> dict[MemoryId, Explanation]:
-    """Return the parts of the scores of *memories*, which are candidates."""
-    wording = None if search.mode is Mode.SEMANTIC else search.wording
+    """Return the parts of the scores of *memories*, which are candidates; what each word adds with *by_word* alone."""
+    wording = search.wording if by_word and search.mode is not Mode.SEMANTIC else None
 
     def work() -> dict[MemoryId, Explanation]:
-        explainer = Explainer(query, wording, ranked.candidates, get_meaning_share(search))
+        explainer = Explainer(query, wording, ranked.candidates, ranked.scale)
         scores = ranked.rerank_scores
         return {one.memory_id: explainer.explain(one, scores.get(one.memory_id)) for one in memories}
 
-    return await run_at_once_or_in_thread((query, *(one.text[:MAX_CHARS] for one in memories)), work)
+    texts = () if wording is None else (query, *(one.text[:MAX_CHARS] for one in memories))
+    return await run_at_once_or_in_thread(texts, work)

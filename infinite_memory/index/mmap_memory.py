@@ -1,4 +1,4 @@
-"""What of the sidecar's memory goes back to the system: pages of mapped files, and what was freed.
+"""What of the sidecar's memory goes back to the system: pages of mapped files.
 
 A mapped file costs no memory that the system could not take back, but what is read of it counts to the daemon, and the
 system maps 64 KiB to 2 MiB around each address that is read: one recall among a million memories would leave most of
@@ -53,9 +53,3 @@ def enforce_rss_limit(bound: int, arrays: Iterable[Mapped]) -> None:
         if resident_bytes() <= bound:
             return
         one.release_pages()
-
-
-def release_freed() -> None:
-    """Hand what was freed back to the system: glibc keeps 75 MiB of the arrays that a million rows are built from."""
-    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
-        trim(0)

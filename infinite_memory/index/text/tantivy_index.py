@@ -24,13 +24,13 @@ from infinite_memory.errors import SidecarDamagedError, SidecarError, SidecarNot
 from infinite_memory.index.base import ParsedTextQuery, Spelling, TextHit, TextRow
 from infinite_memory.index.filters import Condition, to_conditions, to_predicate
 from infinite_memory.index.id_map import in_id_order, keys_array
-from infinite_memory.index.mmap_memory import release_freed
 from infinite_memory.index.text.documents import ids_at, keys_at, schema, sum_lengths, to_documents
 from infinite_memory.index.text.manifest import Manifest, write_manifest
 from infinite_memory.index.text.queries import Clauses, Queries, Tombstones
 from infinite_memory.index.text.query_parser import QueryParser, WordCounts
 from infinite_memory.index.text.scoring import LengthWeights, Scored, score_passage
 from infinite_memory.index.text.write_buffer import BufferedChanges, BufferedMemory, Passage, WriteBuffer
+from infinite_memory.malloc_tuning import release_freed
 from infinite_memory.models import Filter, MemoryId, ScopeId
 from infinite_memory.text.analyzer import passages, words_about
 from infinite_memory.text.bm25 import inverse_document_frequency

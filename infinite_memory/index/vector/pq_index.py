@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infinite_memory.index.id_map import Slots
-from infinite_memory.index.mmap_memory import release_freed
 from infinite_memory.index.vector.faiss_search import (
     SAMPLE_ROWS,
     CoarseCodes,
@@ -31,6 +30,7 @@ from infinite_memory.index.vector.faiss_search import (
     Quantiser,
     Ranked,
 )
+from infinite_memory.malloc_tuning import release_freed
 
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors

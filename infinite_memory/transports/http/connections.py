@@ -173,6 +173,12 @@ def mark_admitted(scope: Scope, token_id: str) -> None:
         connection.token_id = token_id
 
 
+def is_own_socket(scope: Scope) -> bool:
+    """True if a request came by the Unix socket, which only this user and root can open."""
+    connection = scope.get(_CONNECTION)
+    return connection is not None and connection.token_id == OWN_SOCKET
+
+
 def find_fault(scope: Scope) -> str | None:
     """Name what is wrong with a request's head: too much, or what two readers could understand differently; None when nothing is."""
     names = [name for name, _ in scope["headers"]]

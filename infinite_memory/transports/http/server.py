@@ -77,6 +77,10 @@ MCP, PROOF = "/mcp", "/api/v1/proof"
 CODE_FORM = "/page/login/code"
 LISTEN = b'"subscriptions/listen"'  # a request that is answered when its client, or the daemon, has enough
 CLOSE = {"connection": "close"}
+REFUSED = {
+    403: ("FORBIDDEN", "the web page that asks is of another origin; http.origins names those that may"),
+    421: ("MISDIRECTED", "the Host that is asked for is none of this machine; a proxy asks for 127.0.0.1"),
+}
 RECHECK_S = 5.0  # how often what is long under way shows its token again, which may have been revoked
 STOP_S = 20  # how long requests under way may take once the daemon goes; open streams are ended at once
 CLOSE_S = 60.0  # and the writes among them, which are not cut short
@@ -123,7 +127,7 @@ class HttpServer:
         self.page_sessions = PageSessions()
         self._gate: Authenticator | None = None
         self._requests: ModuleType | None = None
-        self._origins = [one.strip() for one in settings.origins.split(",") if one.strip()]
+        self._origins = settings.named_origins
         self._task: asyncio.Task[None] | None = None
         self._stop: Callable[[], None] = lambda: None
         self._stopping = asyncio.Event()
@@ -204,9 +208,7 @@ class HttpServer:
             await answer(send, 400, error_form("INVALID_REQUEST", fault), CLOSE)
             return
         if (status := self._requests.judge_host(scope, self._origins)) is not None and not _is_code_form(scope, status):
-            code = {403: "FORBIDDEN", 421: "MISDIRECTED"}[status]
-            said = "requests come from this machine and its pages: Host or Origin names another"
-            await answer(send, status, error_form(code, said), CLOSE)
+            await answer(send, status, error_form(*REFUSED[status]), CLOSE)
             return
         path = scope["path"]
         try:

@@ -1,9 +1,9 @@
 """Serves the page: lets requests in by the cookie of a login, guards what changes anything, and gives every answer its headers.
 
 Against other web pages: the host and origin of every request are judged before it comes here (`connections.judge_host`), which allows every
-port of loopback. Here a request that changes anything must come from this very origin, bear its session's CSRF token, and not be
-marked by the browser as another site's; one that only reads and is fetched by a script must come from this origin too. The one exception is
-the form that `infinite-memory open` writes into a file: its one-time code is all that it needs.
+port of loopback. Here a request that changes anything must come from this very origin (behind a proxy the one that `proxies` finds), bear
+its session's CSRF token, and not be marked by the browser as another site's; one that only reads and is fetched by a script must come from
+this origin too. The one exception is the form that `infinite-memory open` writes into a file: its one-time code is all that it needs.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ from infinite_memory.transports.http.page.routing import (
 )  # fmt: skip
 from infinite_memory.transports.http.page.sessions import PageSessions, Session
 from infinite_memory.transports.http.page.uploads import get_folder, store_upload
+from infinite_memory.transports.http.proxies import TrustedProxies
 
 log = logging.getLogger(__name__)
 _ENTERED = views
@@ -95,9 +96,11 @@ class PageApp:
     finishing: Finishing = dataclasses.field(default_factory=Finishing)
     assets: Assets = dataclasses.field(default_factory=Assets)
     templates: Templates = dataclasses.field(init=False)
+    proxies: TrustedProxies = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         self.templates = Templates(self.assets)
+        self.proxies = TrustedProxies(self.services.config.http)
 
     @property
     def cookie_name(self) -> str:
@@ -122,11 +125,12 @@ class PageApp:
         path, method, headers = scope["path"], scope["method"], get_headers(scope)
         if path.startswith(STATIC) and method == "GET":
             return self.assets.answer(path.removeprefix(STATIC), is_named=b"v=" in scope["query_string"])
-        _check_origin(method, path, headers)
+        own = self.proxies.find_origin(scope) or f"http://{headers.get('host', '')}"
+        _check_origin(method, path, headers, own)
         if path == CODE_FORM and method == "POST":
-            return await self._log_in_by_code(await self._read_form(receive))
+            return await self._log_in_by_code(await self._read_form(receive), own)
         if path == LOGIN:
-            return await self._login(scope, receive, headers)
+            return await self._login(scope, receive, headers, own)
         session = self.sessions.find(self._cookie(headers))
         if session is None:
             return self._ask_for_login(scope, headers)
@@ -202,7 +206,7 @@ class PageApp:
 
     # logging in
 
-    async def _login(self, scope: Scope, receive: Receive, headers: dict[str, str]) -> Response:
+    async def _login(self, scope: Scope, receive: Receive, headers: dict[str, str], own: str) -> Response:
         following = _local(_parse(scope["query_string"]).get("next", HOME))
         if scope["method"] != "POST":
             return self._login_page(following)
@@ -216,9 +220,9 @@ class PageApp:
             return self._login_page(following, says, 422)
         mark_admitted(scope, grant.token_id)
         self.sessions.close(self._cookie(headers))
-        return self._logged_in(token, RedirectResponse(following, 303))
+        return self._logged_in(token, RedirectResponse(following, 303), own)
 
-    async def _log_in_by_code(self, form: dict[str, str]) -> Response:
+    async def _log_in_by_code(self, form: dict[str, str], own: str) -> Response:
         """Log in by the form in the file that `infinite-memory open` wrote.
 
         The answer is a page that goes on to the first view, and no redirect: a request that a file began carries no strict cookie.
@@ -227,11 +231,12 @@ class PageApp:
         if token is None:
             says = "the code was used or is too old; say `infinite-memory open` again"
             return self._login_page(HOME, says, 422)
-        return self._logged_in(token, HTMLResponse(self.templates.render("opening.html", path=LOGIN)))
+        return self._logged_in(token, HTMLResponse(self.templates.render("opening.html", path=LOGIN)), own)
 
-    def _logged_in(self, token: str, response: Response) -> Response:
+    def _logged_in(self, token: str, response: Response, own: str) -> Response:
         key, _ = self.sessions.open(token)
-        response.set_cookie(self.cookie_name, key, path="/", httponly=True, samesite="strict")
+        is_secure = own.startswith("https:")
+        response.set_cookie(self.cookie_name, key, path="/", secure=is_secure, httponly=True, samesite="strict")
         return response
 
     def _login_page(self, following: str, says: str | None = None, status: int = 200) -> Response:
@@ -276,13 +281,13 @@ def _find_route(method: str, path: str) -> tuple[PageRoute, dict[str, str]]:
     raise NotFoundError("there is no such page")
 
 
-def _check_origin(method: str, path: str, headers: dict[str, str]) -> None:
-    """Refuse what another web page sends.
+def _check_origin(method: str, path: str, headers: dict[str, str], own: str) -> None:
+    """Refuse what another web page sends; *own* is the page's origin as browsers see it.
 
     Raises:
         ForbiddenError: it comes from another origin, or changes something and names none.
     """
-    site, own = headers.get("sec-fetch-site"), f"http://{headers.get('host', '')}"
+    site = headers.get("sec-fetch-site")
     if path == CODE_FORM:
         return
     if method == "GET":
@@ -290,7 +295,10 @@ def _check_origin(method: str, path: str, headers: dict[str, str]) -> None:
             raise ForbiddenError("this is read by its own page alone")
         return
     if headers.get("origin") != own or site not in (None, "same-origin"):
-        raise ForbiddenError("this is asked for by its own page alone")
+        raise ForbiddenError(
+            "this is asked for by its own page alone; behind a proxy that needs http.origins and http.trusted_proxies "
+            "(docs/guides/teams.md, From another machine)"
+        )
 
 
 def _check_csrf(session: Session, token: str) -> None:
