@@ -189,7 +189,7 @@ class TextSync:
             self.purge_soon()
         for at in range(0, len(missing), BATCH):
             batch = [one for one in missing[at : at + BATCH] if one in located]
-            found = await self._store.fetch({one: located[one] for one in batch})
+            found = await self._store.fetch({one: located[one] for one in batch}, latest=True)
             await self._enter(index, sidecar, [found[one] for one in batch if one in found])
             if index.buffered >= BULK_ROWS:
                 await asyncio.to_thread(index.flush)
