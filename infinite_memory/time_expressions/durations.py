@@ -32,6 +32,8 @@ from infinite_memory.time_expressions.spans import (
 )
 
 _SOME = 4  # how many a plural without a number is taken to be, give or take two
+_HOUR_SIGNS = frozenset({"h", "hr", "hrs", "hs"})
+_GOES_ON = frozenset({":", "/", "-"})
 _QUANTITY = (Tag.NUMBER, Tag.ORDINAL, Tag.SCALE, Tag.HALF, Tag.QUARTER_OF, Tag.MIXED, Tag.VAGUE, Tag.SHARE_UNIT)
 
 
@@ -46,7 +48,9 @@ def ago(reader: Reader, position: int) -> Found | None:
     """Read "two days ago", "vor zwei Tagen", "2 thursdays ago", "a few weeks back"."""
     opened = reader.has(position, Tag.AGO_OPENS)
     start = reader.skip(position, Tag.AGO_OPENS, Tag.ROUGHLY, limit=3) if opened else position
-    read = duration(reader, start)
+    read, written = duration(reader, start), _hours_and_minutes(reader, start, opened=opened)
+    if written and (read is None or written[1] > read[1]):
+        read = written
     if read is None and reader.has(start, Tag.UNIT):
         read = _uncounted(reader, start, opened=opened)
     if either := _either_ago(reader, start, opened=opened):
@@ -73,6 +77,30 @@ def ago(reader: Reader, position: int) -> Found | None:
             )
     span = ago_span(reader.now, reader.instant, parts)
     return Found(span, after) if span else None
+
+
+def _hours_and_minutes(reader: Reader, position: int, *, opened: bool) -> tuple[Duration, int] | None:
+    """Read the length in "1h30 ago", "il y a 1 h 30", "vor 2h15min", "há 2h"; without a word for ago it is a time of the day."""
+    hours, mark = reader.at(position), reader.at(position + 1)
+    if hours.value is None or not 1 <= hours.digits <= 2 or mark.folded not in _HOUR_SIGNS:
+        return None
+    parts, after = [Part(hours.value, Unit.HOUR)], position + 2
+    behind, mark = reader.at(after), reader.at(after + 1)
+    is_marked = mark.get(Tag.UNIT) is Unit.MINUTE or (mark.glued and mark.folded == "m")
+    is_last = is_marked or mark.has(Tag.AGO) or not mark.folded.isalnum()
+    minutes = int(behind.folded) if behind.digits == 2 and (is_marked or not behind.mute) else 60
+    if minutes < 60 and (behind.glued or is_last):
+        after += 2 if is_marked else 1
+        parts += [Part(minutes, Unit.MINUTE)] if minutes else []
+    if reader.has(after, Tag.UNIT) or (not reader.has(after, Tag.AGO) and (not opened or _goes_on(reader, after))):
+        return None
+    return (parts, after) if hours.value or len(parts) > 1 else None
+
+
+def _goes_on(reader: Reader, position: int) -> bool:
+    """True if the number before *position* belongs to what follows: a clock, a month, a range."""
+    sign = reader.at(position)
+    return sign.has(Tag.MONTH, Tag.MERIDIEM) or (sign.glued and sign.folded in _GOES_ON)
 
 
 def _either_ago(reader: Reader, position: int, *, opened: bool) -> Found | None:

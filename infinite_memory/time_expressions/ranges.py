@@ -67,6 +67,29 @@ def from_to(reader: Reader, position: int) -> Found | None:
     return Found(span, reader.skip(last.after, Tag.BETWEEN_CLOSES, limit=1))
 
 
+def within_week(reader: Reader, position: int) -> Found | None:
+    """Read "last week between Tuesday and Thursday": two weekdays, counted in the week that is named before them."""
+    week = reader.day(position)
+    if week is None or not isinstance(week.node, Span) or week.node.grain is not Unit.WEEK:
+        return None
+    index = reader.skip_sign(week.after)
+    if not reader.has(index, Tag.FROM, Tag.BETWEEN) or week.node.start is None:
+        return None
+    first = reader.skip(index + 1, Tag.OF, Tag.THE, limit=2)
+    days = from_to(reader, index) if reader.has(first, Tag.WEEKDAY) else None
+    span = days.node if days else None
+    if days is None or not isinstance(span, Span) or span.start is None or span.end is None:
+        return None
+    others = (reader.at(other) for other in range(first, days.after))
+    if (
+        any(other.digits or other.has(Tag.MONTH, Tag.RELATIVE, Tag.DAY) for other in others)
+        or span.grain is not Unit.DAY
+    ):
+        return None
+    start = shift(week.node.start, Unit.DAY, span.start.weekday())
+    return Found(Span(start, start + (span.end - span.start), Unit.DAY), days.after)
+
+
 def neighbours(reader: Reader, position: int) -> Found | None:
     """Read "yesterday and today", "January and February": two stretches that touch are one."""
     first = reader.period(position)
@@ -151,4 +174,6 @@ def _match(reader: Reader, first: Found, last: Found) -> bool:
             dated = last.node if is_bare(first) else first.node
             return dated.month is not None and dated.day is not None
         return first.node.grain == last.node.grain and (first.strong or last.strong)
+    if isinstance(last.node, Date) and last.node.weekday is not None and reader.has(first.after - 1, Tag.WEEKDAY):
+        return first.strong  # "na semana passada de segunda a quarta": as plain as the weekday before it
     return first.strong and last.strong
