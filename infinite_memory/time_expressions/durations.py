@@ -240,13 +240,29 @@ def before_day(reader: Reader, position: int) -> Found | None:
             span = result.node if isinstance(result.node, Span) else settle(result.node, reader.now)
             if span is None or span.start is None or span.start.tzinfo is not None:
                 return None
+            if not read and unit in (Unit.WEEK, Unit.WEEKEND) and span.grain is Unit.DAY:
+                beside = _week_beside if unit is Unit.WEEK else _weekend_beside
+                return Found(beside(span.start, ahead=ahead), result.after)
             base = _back(span.start, parts, 1 if ahead else -1)
-            if unit is Unit.DAY or len(parts) > 1 or span.grain is Unit.DAY:
+            if unit is Unit.DAY or len(parts) > 1 or (read and span.grain is Unit.DAY):
                 return Found(unit_span(base, Unit.DAY), result.after)
             return Found(unit_span(base, unit), result.after)
     if reader.is_over(index) and not read and not ahead and unit is Unit.DAY:
         return Found(unit_span(reader.now, unit, -1), index)
     return None
+
+
+def _week_beside(day: dt.datetime, *, ahead: bool) -> Span:
+    """Return the seven days beside *day* and the calendar week next to its own: "the week before Christmas" may mean either."""
+    week = unit_span(day, Unit.WEEK, 1 if ahead else -1)
+    return Span(shift(day, Unit.DAY, 1), week.end, Unit.WEEK) if ahead else Span(week.start, day, Unit.WEEK)
+
+
+def _weekend_beside(day: dt.datetime, *, ahead: bool) -> Span:
+    """Return the first weekend that begins after *day*, or the last one that is over before it."""
+    day += dt.timedelta(days=1 if ahead else -2)
+    to_saturday = (5 - day.weekday()) % 7 if ahead else -((day.weekday() - 5) % 7)
+    return unit_span(day + dt.timedelta(days=to_saturday), Unit.WEEKEND)
 
 
 def since(reader: Reader, parts: Duration) -> Span:

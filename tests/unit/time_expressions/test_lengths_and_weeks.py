@@ -169,6 +169,24 @@ def test_one_or_the_other_is_both(text: str, span: tuple[str, str]) -> None:
     assert days(text) == span
 
 
+@pytest.mark.parametrize(
+    ("span", "texts"),
+    [
+        (("12-15", "12-24"), "the week before Christmas|in der Woche vor Weihnachten|la semaine avant Noël|la semana antes de Navidad"
+                             "|a semana antes do Natal"),
+        (("04-06", "04-12"), "the week after Easter|die Woche nach Ostern|la semaine après Pâques|la semana después de Pascua"),
+        (("11-04", "11-15"), "the week after November 3"),
+        (("12-20", "12-21"), "the weekend before Christmas|el fin de semana antes de Navidad"),
+        (("12-27", "12-28"), "the weekend after Christmas|das Wochenende nach Weihnachten"),
+        (("04-12", "04-12"), "a week after Easter|eine Woche nach Ostern"),
+    ],
+)  # fmt: skip
+def test_the_week_beside_a_day_is_no_single_day(span: tuple[str, str], texts: str) -> None:
+    for text in texts.split("|"):
+        assert days(text) == span, text
+
+
 def test_a_portuguese_weekday_is_no_number_of_a_day() -> None:
+    assert days("de segunda a sexta") == ("11-23", "11-27")
     assert days("de segunda a quarta") == ("11-23", "11-25")
     assert days("de terça a sexta") == ("11-24", "11-27")
