@@ -80,21 +80,34 @@ def ago(reader: Reader, position: int) -> Found | None:
 
 
 def _hours_and_minutes(reader: Reader, position: int, *, opened: bool) -> tuple[Duration, int] | None:
-    """Read the length in "1h30 ago", "il y a 1 h 30", "vor 2h15min", "há 2h"; without a word for ago it is a time of the day."""
-    hours, mark = reader.at(position), reader.at(position + 1)
-    if hours.value is None or not 1 <= hours.digits <= 2 or mark.folded not in _HOUR_SIGNS:
+    """Read the length in "1h30 ago", "il y a 1 h 30", "hace una hora y veinte"; without a word for ago it is a time of the day."""
+    count = reader.count(position)
+    if count is None or count[2] or count[0] >= 100:
         return None
-    parts, after = [Part(hours.value, Unit.HOUR)], position + 2
-    behind, mark = reader.at(after), reader.at(after + 1)
-    is_marked = mark.get(Tag.UNIT) is Unit.MINUTE or (mark.glued and mark.folded == "m")
-    is_last = is_marked or mark.has(Tag.AGO) or not mark.folded.isalnum()
-    minutes = int(behind.folded) if behind.digits == 2 and (is_marked or not behind.mute) else 60
-    if minutes < 60 and (behind.glued or is_last):
-        after += 2 if is_marked else 1
-        parts += [Part(minutes, Unit.MINUTE)] if minutes else []
+    hours, mark = count[0], reader.at(count[1])
+    if mark.folded not in _HOUR_SIGNS and mark.get(Tag.UNIT) is not Unit.HOUR:
+        return None
+    minutes, after = _minutes(reader, count[1] + 1)
     if reader.has(after, Tag.UNIT) or (not reader.has(after, Tag.AGO) and (not opened or _goes_on(reader, after))):
         return None
-    return (parts, after) if hours.value or len(parts) > 1 else None
+    parts = [Part(hours, Unit.HOUR)] + ([Part(minutes, Unit.MINUTE)] if minutes else [])
+    return (parts, after) if hours or minutes else None
+
+
+def _minutes(reader: Reader, position: int) -> tuple[int, int]:
+    """Read the minutes behind hours: how many, and the place behind; nought where a number there counts something else."""
+    behind, mark = reader.at(position), reader.at(position + 1)
+    is_marked = mark.get(Tag.UNIT) is Unit.MINUTE or (mark.glued and mark.folded == "m")
+    if behind.glued and behind.digits == 2 and (is_marked or not behind.mute) and int(behind.folded) < 60:
+        return int(behind.folded), position + (2 if is_marked else 1)
+    number = reader.number(reader.skip(position, Tag.AND, limit=1))
+    if number is None or number.ordinal or number.digits == 1 or not 0 < number.value < 60:
+        return 0, position
+    mark = reader.at(number.after)
+    if mark.get(Tag.UNIT) is Unit.MINUTE:
+        return number.value, number.after + 1
+    is_last = mark.has(Tag.AGO) or not mark.folded.isalnum()
+    return (number.value, number.after) if is_last and not _goes_on(reader, number.after) else (0, position)
 
 
 def _goes_on(reader: Reader, position: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
-from infinite_memory.time_expressions.spans import Date, Span, between, shift
+from infinite_memory.time_expressions.spans import Date, Span, between, first_day, shift
 
 
 def around(reader: Reader, position: int) -> Found | None:
@@ -91,12 +91,14 @@ def within_week(reader: Reader, position: int) -> Found | None:
 
 
 def neighbours(reader: Reader, position: int) -> Found | None:
-    """Read "yesterday and today", "January and February": two stretches that touch are one."""
+    """Read "yesterday and today", "January or February", "Monday and Tuesday of last week": two stretches that touch are one."""
     first = reader.period(position)
-    if first is None or not first.strong or not reader.has(first.after, Tag.AND):
+    if first is None or not first.strong or not reader.has(first.after, Tag.AND, Tag.OR):
         return None
-    last = reader.period(first.after + 1)
+    last = reader.period(reader.skip(first.after + 1, Tag.THE, limit=1))
     spans = [reader.settled(result) for result in (first, last) if result and result.strong]
+    if len(spans) == 2 and isinstance(first.node, Date) and last is not None and isinstance(last.node, Span):
+        spans[0] = first_day(first.node, spans[0], spans[1], reader.now)
     if last is None or len(spans) < 2 or any(span is None or not span.start or not span.end for span in spans):
         return None
     early, late = sorted((span for span in spans if span and span.start and span.end), key=lambda span: str(span.start))

@@ -128,6 +128,47 @@ def test_other_weeks_and_ends(text: str, span: tuple[str, str] | None) -> None:
     assert days(text) == span
 
 
+@pytest.mark.parametrize(
+    ("minutes", "texts"),
+    [
+        (80, "an hour twenty ago|1 hour 20 ago|vor einer Stunde zwanzig|il y a une heure vingt|il y a 1 heure 20|hace una hora y veinte"
+             "|há uma hora e vinte"),
+        (135, "two hours 15 ago|vor 2 Stunden 15|il y a deux heures quinze|hace dos horas y quince|há duas horas e quinze"),
+    ],
+)  # fmt: skip
+def test_minutes_are_told_without_their_name(minutes: int, texts: str) -> None:
+    for text in texts.split("|"):
+        found = find_time(text, NOW, UTC)
+        assert found is not None and found.words == text, text
+        assert found.span.start == NOW - dt.timedelta(minutes=minutes + 1), text
+
+
+@pytest.mark.parametrize(("text", "words"), [("il y a une heure deux fois", "il y a une heure"),
+                                             ("vor einer Stunde 20 Leute", "vor einer Stunde")])  # fmt: skip
+def test_another_number_is_no_minutes(text: str, words: str) -> None:
+    found = find_time(text, NOW, UTC)
+    assert found is not None and found.words == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Monday and Tuesday of last week", "Monday or Tuesday last week", "Montag und Dienstag letzter Woche",
+     "Montag oder Dienstag letzter Woche", "lundi ou mardi de la semaine dernière", "lundi et mardi de la semaine dernière",
+     "el lunes y el martes de la semana pasada", "segunda-feira e terça-feira da semana passada"],
+)  # fmt: skip
+def test_two_days_side_by_side_are_both_of_the_week_that_is_named(text: str) -> None:
+    for day in (23, 24, 26, 29):
+        assert days(text, NOW.replace(day=day)) == ("11-16", "11-17"), (text, day)
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [("yesterday or today", ("11-25", "11-26")), ("January or February", ("01-01", "02-28")), ("hier ou aujourd'hui", ("11-25", "11-26"))],
+)  # fmt: skip
+def test_one_or_the_other_is_both(text: str, span: tuple[str, str]) -> None:
+    assert days(text) == span
+
+
 def test_a_portuguese_weekday_is_no_number_of_a_day() -> None:
     assert days("de segunda a quarta") == ("11-23", "11-25")
     assert days("de terça a sexta") == ("11-24", "11-27")
