@@ -183,7 +183,7 @@ def likely_languages(tokens: list[Token]) -> list[str]:
         scores.append((-score, order, code))
     scores.sort()
     if len(scores) > 1 and scores[0][0] == scores[1][0] < 0:
-        scores.sort(key=lambda one: (one[0], -_count_weekdays(folded, one[2]), one[1]))
+        scores.sort(key=lambda score: (score[0], -_count_weekdays(folded, score[2]), score[1]))
     if not scores[0][0]:
         return ["en", "de"]  # no word is known: figures, month first or day first
     best = -scores[0][0]
