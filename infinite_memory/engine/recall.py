@@ -32,7 +32,7 @@ from infinite_memory.engine.usage import UsageCounter
 from infinite_memory.errors import EmbeddingError, InvalidRequestError
 from infinite_memory.index.base import Spelling, call
 from infinite_memory.index.sync import IndexSync
-from infinite_memory.models import Match, MemoryId, MemoryRecord
+from infinite_memory.models import MemoryId, MemoryRecord
 from infinite_memory.store.base import Store
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.text.bm25 import searched_stems
@@ -112,15 +112,16 @@ class Recall:
         if self._uses is not None:
             self._uses.record(memories)
 
-    async def find_closest(self, query: str, where: ScopedFilter, k: int, *, min_confidence: float) -> list[Match]:
-        """Find the *k* best matches, each for itself: texts that are equal are not collapsed. Errors as in `search`.
+    async def find_closest(self, query: str, where: ScopedFilter, k: int, *, min_confidence: float) -> RecallResult:
+        """Find the *k* best matches, each for itself: texts that are equal are not collapsed. Errors, and the note, as in `search`.
 
         Words count as they are spelt: what a word may have been meant for is no reason to take a memory for the one that is meant.
         Confidence is that of the memory alone: what was said just before it, which a recall goes by as well, does not count.
         """
-        _, search = await self._searcher.prepare(query, where, Mode.HYBRID, Spelling.EXACT)
+        scopes, search = await self._searcher.prepare(query, where, Mode.HYBRID, Spelling.EXACT)
         ranked = await self._searcher.find_ranked(query, search, k, alone=True)
-        return [match for match in ranked.matches[:k] if match.confidence >= min_confidence]
+        sure = tuple(match for match in ranked.matches[:k] if match.confidence >= min_confidence)
+        return RecallResult(sure, scopes, get_note(search, ranked))
 
     async def find_standing(
         self, memory_id: MemoryId, query: str, where: ScopedFilter, k: int, *, min_confidence: float, mode: Mode

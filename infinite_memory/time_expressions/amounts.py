@@ -128,7 +128,7 @@ def _share(reader: Reader, position: int) -> tuple[Duration, int] | None:
 
 def amount(reader: Reader, position: int) -> Amount | None:
     """Read how many, with fractions: "two and a half", "2.5", "1½", "2 1/2", "anderthalb", "half a", "three quarters of an"."""
-    for rule in (_decimal, _mixed, _half, _quarters):
+    for rule in (_decimal, _mixed, _half, _quarters, _parts_of):
         if read := rule(reader, position):
             return read
     count = reader.count(position)
@@ -210,6 +210,34 @@ def _quarters(reader: Reader, position: int) -> Amount | None:
     index = reader.skip(reader.skip(index + 1, Tag.OF, limit=1), Tag.VAGUE, limit=1)
     unit = reader.at(index).get(Tag.UNIT)
     return Amount(Fraction(many, 4), index) if unit is not None and unit in _SMALLER else None
+
+
+def _parts_of(reader: Reader, position: int) -> Amount | None:
+    """Read "two thirds of a", "un tercio de", "三分之二", "3分の2"; a unit must follow."""
+    count = reader.count(position)
+    if count is None:
+        return None
+    many, index = count[0], count[1]
+    index = index + 1 if reader.is_dash(index) else index
+    if not reader.has(index, Tag.PARTS_OF):
+        return None
+    below: int = reader.at(index).get(Tag.PARTS_OF)
+    if reader.language.scriptless:
+        above = reader.number(index + 1)
+        if above is None:
+            return None
+        below, many, index = many, above.value, reader.skip(above.after, Tag.COUNTER, Tag.OF, limit=2)
+    else:
+        linked = reader.skip(index + 1, Tag.OF, limit=1)
+        if linked == index + 1 and reader.has(index, Tag.ORDINAL):
+            return None  # "a third week"
+        index = reader.skip(linked, Tag.VAGUE, limit=1)
+    unit = reader.at(index).get(Tag.UNIT)
+    if unit not in _SMALLER or not 0 < many < below <= _MAX_DENOMINATOR:
+        return None
+    if not reader.language.scriptless and reader.has(index + 1, Tag.RELATIVE):
+        return None  # "dos tercios de la semana pasada" is a part of a stretch, no length
+    return Amount(Fraction(many, below), index)
 
 
 def fraction_behind(reader: Reader, unit: Unit, position: int) -> tuple[Part, int] | None:

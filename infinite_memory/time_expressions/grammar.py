@@ -14,7 +14,7 @@ from infinite_memory.time_expressions.open_ranges import beyond, open_end, open_
 from infinite_memory.time_expressions.ordinals import nth_behind
 from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.periods import DATE_RULES
-from infinite_memory.time_expressions.ranges import around, from_to, neighbours
+from infinite_memory.time_expressions.ranges import around, from_to, neighbours, within_week
 from infinite_memory.time_expressions.relative import RELATIVE_RULES
 
 _SUPPORT = (Tag.IN, Tag.ON, Tag.SINCE, Tag.FROM, Tag.BEFORE, Tag.AFTER, Tag.UNTIL, Tag.BETWEEN, Tag.AROUND, Tag.OF)
@@ -72,7 +72,7 @@ class Grammar(Reader):
     def range(self, position: int) -> Found | None:
         """Read the longest time at *position*: a range, an open range, or a single stretch."""
         best: Found | None = None
-        for rule in (from_to, neighbours, beyond, open_start, open_end, around, rest, single):
+        for rule in (from_to, within_week, neighbours, beyond, open_start, open_end, around, rest, single):
             result = rule(self, position)
             if result and (best is None or result.after > best.after):
                 best = result

@@ -45,6 +45,7 @@ TABLE = Language(
         Unit.CENTURY: "siglo|siglos",
     },
     shares={(15, Unit.MINUTE): "cuarto de hora|cuartos de hora"},
+    fractions={3: "tercio|tercios", 5: "quinto|quintos"},
     cardinals=(
         "cero",
         "uno|un|una",

@@ -49,6 +49,7 @@ TABLE = Language(
         (30, Unit.MINUTE): "demi-heure|demi-heures|demie heure",
         (12, Unit.HOUR): "demi-journée|demi-journées",
     },
+    fractions={3: "tiers", 5: "cinquième|cinquièmes"},
     cardinals=(
         "zéro",
         "un|une",

@@ -45,6 +45,7 @@ TABLE = Language(
         Unit.CENTURY: "século|séculos",
     },
     shares={(15, Unit.MINUTE): "quarto de hora|quartos de hora"},
+    fractions={3: "terço|terços", 5: "quinto|quintos"},
     cardinals=(
         "zero",
         "um|uma",

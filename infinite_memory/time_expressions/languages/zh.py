@@ -30,6 +30,7 @@ TABLE = Language(
         Unit.CENTURY: "世纪|世紀",
     },
     shares={(15, Unit.MINUTE): "刻钟|刻鐘"},
+    fractions={0: "分之"},
     cardinals=("零|〇", "一", "二|两|兩", "三", "四", "五", "六", "七", "八", "九"),
     hundred="百",
     thousand="千",
