@@ -8,12 +8,15 @@ hour", "a year and a half", "2.5 days") the stretch is as wide as that fraction,
 from __future__ import annotations
 
 import datetime as dt
+from fractions import Fraction
 
 from infinite_memory.time_expressions.amounts import (
     MAX_COUNT,
+    Amount,
     Duration,
     Part,
     amount,
+    approximate,
     duration,
     fraction_behind,
     in_units,
@@ -119,17 +122,24 @@ def _goes_on(reader: Reader, position: int) -> bool:
 def _either_ago(reader: Reader, position: int, *, opened: bool) -> Found | None:
     """Read "between 3 and 5 days ago", "two or three weeks ago"."""
     index = reader.skip(position, Tag.BETWEEN, Tag.FROM, limit=1)
+    if either := approximate(reader, index):
+        return _between_ago(reader, Fraction(either[0]), Amount(Fraction(either[1]), either[2]), opened=opened)
     first = amount(reader, index)
     if first is None or not (reader.has(first.after, Tag.AND, Tag.OR, Tag.TO) or reader.is_dash(first.after)):
         return None
     second = amount(reader, first.after + 1)
     if second is None or not reader.has(second.after, Tag.UNIT) or (first.value >= 1 and second.value < 1):
         return None  # "two and a half days"
+    return _between_ago(reader, first.value, second, opened=opened)
+
+
+def _between_ago(reader: Reader, first: Fraction, second: Amount, *, opened: bool) -> Found | None:
+    """Return the stretch between two amounts of the unit behind the second of them, if they are told to be ago."""
     closed = reader.has(second.after + 1, Tag.AGO)
-    if not (opened or closed) or max(first.value, second.value) > MAX_COUNT:
+    if not (opened or closed) or max(first, second.value) > MAX_COUNT:
         return None
     unit: Unit = reader.at(second.after).get(Tag.UNIT)
-    ends = [in_units(value, unit) for value in sorted((first.value, second.value), reverse=True)]
+    ends = [in_units(value, unit) for value in sorted((first, second.value), reverse=True)]
     early, late = (ago_span(reader.now, reader.instant, parts) if parts else None for parts in ends)
     after = second.after + 2 if closed else second.after + 1
     return Found(Span(early.start, late.end, unit), after) if early and late else None
