@@ -8,12 +8,15 @@ hour", "a year and a half", "2.5 days") the stretch is as wide as that fraction,
 from __future__ import annotations
 
 import datetime as dt
+from fractions import Fraction
 
 from infinite_memory.time_expressions.amounts import (
     MAX_COUNT,
+    Amount,
     Duration,
     Part,
     amount,
+    approximate,
     duration,
     fraction_behind,
     in_units,
@@ -119,17 +122,24 @@ def _goes_on(reader: Reader, position: int) -> bool:
 def _either_ago(reader: Reader, position: int, *, opened: bool) -> Found | None:
     """Read "between 3 and 5 days ago", "two or three weeks ago"."""
     index = reader.skip(position, Tag.BETWEEN, Tag.FROM, limit=1)
+    if either := approximate(reader, index):
+        return _between_ago(reader, Fraction(either[0]), Amount(Fraction(either[1]), either[2]), opened=opened)
     first = amount(reader, index)
     if first is None or not (reader.has(first.after, Tag.AND, Tag.OR, Tag.TO) or reader.is_dash(first.after)):
         return None
     second = amount(reader, first.after + 1)
     if second is None or not reader.has(second.after, Tag.UNIT) or (first.value >= 1 and second.value < 1):
         return None  # "two and a half days"
+    return _between_ago(reader, first.value, second, opened=opened)
+
+
+def _between_ago(reader: Reader, first: Fraction, second: Amount, *, opened: bool) -> Found | None:
+    """Return the stretch between two amounts of the unit behind the second of them, if they are told to be ago."""
     closed = reader.has(second.after + 1, Tag.AGO)
-    if not (opened or closed) or max(first.value, second.value) > MAX_COUNT:
+    if not (opened or closed) or max(first, second.value) > MAX_COUNT:
         return None
     unit: Unit = reader.at(second.after).get(Tag.UNIT)
-    ends = [in_units(value, unit) for value in sorted((first.value, second.value), reverse=True)]
+    ends = [in_units(value, unit) for value in sorted((first, second.value), reverse=True)]
     early, late = (ago_span(reader.now, reader.instant, parts) if parts else None for parts in ends)
     after = second.after + 2 if closed else second.after + 1
     return Found(Span(early.start, late.end, unit), after) if early and late else None
@@ -240,13 +250,29 @@ def before_day(reader: Reader, position: int) -> Found | None:
             span = result.node if isinstance(result.node, Span) else settle(result.node, reader.now)
             if span is None or span.start is None or span.start.tzinfo is not None:
                 return None
+            if not read and unit in (Unit.WEEK, Unit.WEEKEND) and span.grain is Unit.DAY:
+                beside = _week_beside if unit is Unit.WEEK else _weekend_beside
+                return Found(beside(span.start, ahead=ahead), result.after)
             base = _back(span.start, parts, 1 if ahead else -1)
-            if unit is Unit.DAY or len(parts) > 1 or span.grain is Unit.DAY:
+            if unit is Unit.DAY or len(parts) > 1 or (read and span.grain is Unit.DAY):
                 return Found(unit_span(base, Unit.DAY), result.after)
             return Found(unit_span(base, unit), result.after)
     if reader.is_over(index) and not read and not ahead and unit is Unit.DAY:
         return Found(unit_span(reader.now, unit, -1), index)
     return None
+
+
+def _week_beside(day: dt.datetime, *, ahead: bool) -> Span:
+    """Return the seven days beside *day* and the calendar week next to its own: "the week before Christmas" may mean either."""
+    week = unit_span(day, Unit.WEEK, 1 if ahead else -1)
+    return Span(shift(day, Unit.DAY, 1), week.end, Unit.WEEK) if ahead else Span(week.start, day, Unit.WEEK)
+
+
+def _weekend_beside(day: dt.datetime, *, ahead: bool) -> Span:
+    """Return the first weekend that begins after *day*, or the last one that is over before it."""
+    day += dt.timedelta(days=1 if ahead else -2)
+    to_saturday = (5 - day.weekday()) % 7 if ahead else -((day.weekday() - 5) % 7)
+    return unit_span(day + dt.timedelta(days=to_saturday), Unit.WEEKEND)
 
 
 def since(reader: Reader, parts: Duration) -> Span:

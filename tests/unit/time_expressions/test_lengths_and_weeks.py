@@ -169,6 +169,44 @@ def test_one_or_the_other_is_both(text: str, span: tuple[str, str]) -> None:
     assert days(text) == span
 
 
+@pytest.mark.parametrize(
+    ("span", "texts"),
+    [
+        (("12-15", "12-24"), "the week before Christmas|in der Woche vor Weihnachten|la semaine avant Noël|la semana antes de Navidad"
+                             "|a semana antes do Natal"),
+        (("04-06", "04-12"), "the week after Easter|die Woche nach Ostern|la semaine après Pâques|la semana después de Pascua"),
+        (("11-04", "11-15"), "the week after November 3"),
+        (("12-20", "12-21"), "the weekend before Christmas|el fin de semana antes de Navidad"),
+        (("12-27", "12-28"), "the weekend after Christmas|das Wochenende nach Weihnachten"),
+        (("04-12", "04-12"), "a week after Easter|eine Woche nach Ostern"),
+    ],
+)  # fmt: skip
+def test_the_week_beside_a_day_is_no_single_day(span: tuple[str, str], texts: str) -> None:
+    for text in texts.split("|"):
+        assert days(text) == span, text
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("两三天前", ("11-23", "11-24")), ("三四天前", ("11-22", "11-23")), ("两三周前", ("11-02", "11-15")),
+        ("两三个月前", ("08-01", "09-30")), ("十二三天前", ("11-13", "11-14")), ("五六个星期前", ("10-12", "10-25")),
+        ("二三日前", ("11-23", "11-24")), ("二、三日前", ("11-23", "11-24")), ("2、3日前", ("11-23", "11-24")),
+        ("最近两三天", ("11-23", "11-26")), ("23天前", ("11-03", "11-03")), ("三十四天前", ("10-23", "10-23")),
+    ],
+)  # fmt: skip
+def test_two_numbers_in_a_row_are_the_one_or_the_other(text: str, span: tuple[str, str]) -> None:
+    assert days(text) == span
+
+
+def test_years_too() -> None:
+    for text, first, last in (("五六年前", 2020, 2021), ("三四十年前", 1986, 1996), ("二零二三年", 2023, 2023)):
+        found = find_time(text, NOW, UTC)
+        assert found is not None and found.words == text and found.span.start and found.span.end, text
+        assert (found.span.start.year, found.span.end.year - 1) == (first, last), text
+
+
 def test_a_portuguese_weekday_is_no_number_of_a_day() -> None:
+    assert days("de segunda a sexta") == ("11-23", "11-27")
     assert days("de segunda a quarta") == ("11-23", "11-25")
     assert days("de terça a sexta") == ("11-24", "11-27")
