@@ -146,6 +146,9 @@ async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> 
                     await database[schema.META].delete_many(_travelling_values())
                 await add_missing(database, step["from"], schema.META)
         elif step["do"] == "pour":
+            await moves.touch_scopes(
+                database, [ObjectId(step[end].removeprefix(schema.PREFIX)) for end in ("from", "to")]
+            )
             await _pour(database, step["from"], step["to"], step["mark"])
         elif step["do"] == "take_out_removed":
             await take_out_removed(database, step["mark"], step["to"], polled=polled)
