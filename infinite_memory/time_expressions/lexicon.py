@@ -80,10 +80,9 @@ class Tag(enum.Enum):
     PAST_HOUR = enum.auto()
     HALF = enum.auto()
     OR_EQUAL = enum.auto()  # after "later than": the named end is inside
+    HALF_OF = enum.auto()  # behind an ordinal: "the second half of"
     QUARTER_OF = enum.auto()  # the fourth part of what follows
-    PARTS_OF = (
-        enum.auto()
-    )  # denominator: "thirds", "drittel"; between its number and the other one in Chinese and Japanese
+    PARTS_OF = enum.auto()  # denominator: "thirds", "drittel"; 0 for "分之", which stands between the two numbers
     MIXED = enum.auto()  # Fraction: "anderthalb"
     SHARE_UNIT = enum.auto()  # (count, Unit): "quarter of an hour"
     ISO_WEEK = enum.auto()  # (year or None, week, weekday or None): "2026-W45"

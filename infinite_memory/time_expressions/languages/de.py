@@ -136,6 +136,7 @@ TABLE = Language(
         Tag.HOUR_MARK: "uhr",
         Tag.PAST_HOUR: "nach",
         Tag.HALF: "halb|halbe|halben|halber|halbes|halbem",
+        Tag.HALF_OF: "hälfte",
         Tag.QUARTER_OF: "viertel",
         Tag.EVE: "vorabend",
         Tag.AROUND: "um|rund um|gegen",

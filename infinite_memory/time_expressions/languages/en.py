@@ -140,6 +140,7 @@ TABLE = Language(
         Tag.PAST_HOUR: "past|after",
         Tag.HALF: "half",
         Tag.OR_EQUAL: "or equal to|or equal",
+        Tag.HALF_OF: "half",
         Tag.QUARTER_OF: "quarter|quarters",
         Tag.EVE: "eve",
         Tag.AROUND: "around|near|circa",

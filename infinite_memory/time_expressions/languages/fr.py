@@ -123,6 +123,7 @@ TABLE = Language(
         Tag.NOW: "maintenant|aujourd'hui|présent|ce jour",
         Tag.HOUR_MARK: "h|heures|heure",
         Tag.HALF: "demi|demie|demis|demies",
+        Tag.HALF_OF: "moitié",
         Tag.QUARTER_OF: "quart|quarts",
         Tag.EVE: "veille|réveillon",
         Tag.AROUND: "vers|autour de|aux environs de|autour du",

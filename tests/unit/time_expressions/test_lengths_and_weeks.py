@@ -199,6 +199,43 @@ def test_two_numbers_in_a_row_are_the_one_or_the_other(text: str, span: tuple[st
     assert days(text) == span
 
 
+@pytest.mark.parametrize(
+    ("span", "texts"),
+    [
+        (("10-01", "10-15"), "the first half of October|in der ersten Hälfte des letzten Monats|la première moitié d'octobre"
+                             "|la primera mitad de octubre|a primeira metade de outubro|十月上半月|10月前半|10月の前半"),
+        (("10-16", "10-31"), "in the second half of October|the second half of last month|la seconde moitié du mois dernier"
+                             "|la segunda mitad del mes pasado|na segunda metade do mês passado|上个月下半月|10月後半|先月の後半"),
+        (("11-16", "11-19"), "the first half of last week|in der ersten Hälfte der letzten Woche|先週の前半"),
+        (("11-19", "11-22"), "the second half of last week|先週の後半"),
+        (("07-01", "12-31"), "the second half of the year|昨年の後半"),
+    ],
+)  # fmt: skip
+def test_halves_of_a_period(span: tuple[str, str], texts: str) -> None:
+    for text in texts.split("|"):
+        assert days(text) == span, text
+
+
+def test_a_half_of_something_else_is_no_time() -> None:
+    for text in ("the second half of the match", "la segunda mitad del partido", "die zweite Hälfte der Torte"):
+        assert find_time(text, NOW, UTC) is None, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "at the beginning of past week",
+        "early last 2 weeks",
+        "the end of the last 2 weeks",
+        "最近两周底",
+        "ここ2週間半ば",
+    ],
+)
+def test_the_edge_of_a_stretch_that_ends_now_is_no_fault(text: str) -> None:
+    found = find_time(text, NOW, UTC)
+    assert found is not None and found.span.end == NOW
+
+
 def test_years_too() -> None:
     for text, first, last in (("五六年前", 2020, 2021), ("三四十年前", 1986, 1996), ("二零二三年", 2023, 2023)):
         found = find_time(text, NOW, UTC)
