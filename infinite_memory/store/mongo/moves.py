@@ -114,7 +114,7 @@ async def wait_for_merge(connection: Connection, scope_keys: Sequence[ObjectId])
             if not await is_merging(database, scope_keys):
                 return
         if time.monotonic() > give_up_at:
-            raise StoreError("one of the two scopes is merged at this moment; nothing was moved, try again")
+            raise StoreError("the scope is merged with another at this moment, which takes long; look again in a while")
         await asyncio.sleep(LOOK_AGAIN_S)
 
 
