@@ -253,6 +253,7 @@ def between(first: Date | Span, last: Date | Span, now: dt.datetime) -> Span | N
     else:
         start = first if isinstance(first, Span) else settle(first, now)
         floor = start.start if start else None
+        floor = now if floor is not None and floor.tzinfo is not None else floor  # counted from now, in hours
         end = last if isinstance(last, Span) else settle(last, now, floor=floor)
         if isinstance(first, Date):
             start = first_day(first, start, end, now)

@@ -236,6 +236,16 @@ def test_the_edge_of_a_stretch_that_ends_now_is_no_fault(text: str) -> None:
     assert found is not None and found.span.end == NOW
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["from now until Christmas", "between now and Christmas", "von jetzt bis Weihnachten", "de maintenant à Noël"],
+)
+def test_a_date_may_end_what_begins_now(text: str) -> None:
+    found = find_time(text, NOW, UTC)
+    assert found is not None and found.words == text
+    assert (found.span.start, found.span.end) == (NOW, dt.datetime(2026, 12, 26, tzinfo=dt.UTC))
+
+
 def test_years_too() -> None:
     for text, first, last in (("五六年前", 2020, 2021), ("三四十年前", 1986, 1996), ("二零二三年", 2023, 2023)):
         found = find_time(text, NOW, UTC)
