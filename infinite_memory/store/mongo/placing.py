@@ -64,9 +64,10 @@ async def place_scope(database: Database, step: Step, *, polled: bool) -> None:
     # What lies in a collection without a scope is ours, from before an interruption, or has lost the scope's document.
     is_free = step["is_new"] and await database[schema.SCOPES].find_one({"_id": key}, {"_id": 1}) is None
     if is_free:
-        if await find_home(database, document) is None:
-            await rename(database, staged[0], own, polled=polled, replaces=False)
-        staged.append(own)
+        is_renamed = await find_home(database, document) is None and await rename(
+            database, staged[0], own, polled=polled, replaces=False
+        )
+        staged = [own] if is_renamed else [*staged, own]
     while True:
         home = await _find_or_make(database, document, is_free=is_free)
         if step["alone"] and home != key:
@@ -105,15 +106,18 @@ async def _fill(database: Database, staged: list[str], home: ObjectId, *, polled
             await add_missing(database, source, target)
 
 
-async def rename(database: Database, source: str, target: str, *, polled: bool, replaces: bool = True) -> None:
-    """Rename a staged collection; nothing where that was done before, or where it would replace one and must not."""
+async def rename(database: Database, source: str, target: str, *, polled: bool, replaces: bool = True) -> bool:
+    """Rename a staged collection, if that was not done before; False where it would replace one and must not."""
     if polled and MEMORIES.fullmatch(target):
         await database[source].update_many({}, schema.CHANGED_NOW)
     try:
         await database[source].rename(target, dropTarget=replaces)
     except OperationFailure as exc:
-        if exc.code != _NAMESPACE_NOT_FOUND and (replaces or exc.code != _NAMESPACE_EXISTS):
+        if exc.code == _NAMESPACE_EXISTS and not replaces:
+            return False
+        if exc.code != _NAMESPACE_NOT_FOUND:
             raise
+    return True
 
 
 async def add_missing(database: Database, source: str, target: str) -> None:
