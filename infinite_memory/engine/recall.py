@@ -147,12 +147,19 @@ class Recall:
                 obstacle = Standing(Reason.FILTER, failed, is_embedded=memory.embedding is not None)
         beside = [] if obstacle is not None else [memory_id]
         matches, ranked = await self._searcher.find_answers(query, search, k, beside=beside)
-        good = [match for match in matches if match.confidence >= min_confidence]
+        if memory is not None and obstacle is None:
+            explanation = (await explain_candidates(query, search, ranked, [memory])).get(memory_id)
+            standing = _judge_standing(memory, search, matches, ranked, explanation, min_confidence)
+        else:
+            standing = obstacle or Standing(Reason.UNKNOWN)
+        is_extra = standing.reason in (Reason.NOT_EMBEDDED, Reason.NO_WORD)  # a candidate only for it was asked about
+        good = [
+            match
+            for match in matches
+            if match.confidence >= min_confidence and not (is_extra and match.memory.memory_id == memory_id)
+        ]
         result = await self._make_result(query, scopes, search, ranked, good, explain=explain, counts_use=counts_use)
-        if memory is None or obstacle is not None:
-            return result, obstacle or Standing(Reason.UNKNOWN)
-        explanation = (await explain_candidates(query, search, ranked, [memory])).get(memory_id)
-        return result, _judge_standing(memory, search, matches, ranked, explanation, min_confidence)
+        return result, standing
 
     def _find_obstacle(self, memory: MemoryRecord | None, scope_id: ScopeId | None) -> Standing | None:
         """Return what keeps a memory out of every search; None where nothing does."""
