@@ -40,6 +40,17 @@ def open_regular(file: Path, *, follow_links: bool = True) -> BinaryIO:
         raise
 
 
+def read_regular_text(file: Path) -> str:
+    """Read a regular file's text in UTF-8, with or without a mark of the byte order; links are followed.
+
+    Raises:
+        OSError: as `open_regular`.
+        UnicodeDecodeError: it is no UTF-8.
+    """
+    with open_regular(file) as opened:
+        return opened.read().decode("utf-8-sig")
+
+
 def lock_file(descriptor: int, *, wait: bool) -> bool:
     """Take an exclusive lock on an open file, which closing it gives back; False where another has it and *wait* is not set."""
     try:

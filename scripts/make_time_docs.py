@@ -55,8 +55,9 @@ The rules by which words of time become a range, and where the tables of phrases
   that does not exist (31 June) is no time, and neither is a date of another calendar, save Thai, Lao and Khmer dates with the name of
   the month in the Buddhist era (12 พฤศจิกายน 2569 is in 2026).
 - **How wide.** N days ago is that day; N weeks, months or years ago the calendar week, month or year that holds it. N hours or
-  minutes ago is the moment with one hour or minute on either side. A fraction (half an hour, a year and a half, 2.5 days) is as
-  wide as the fraction, with the moment in its middle: half an hour ago is from 45 to 15 minutes ago. In languages without a table
+  minutes ago is the moment with one hour or minute on either side. A fraction (half an hour, two thirds of a year, 2.5 days) is as
+  wide as the fraction, with the moment in its middle: half an hour ago is from 45 to 15 minutes ago. The week before or after a
+  day is the seven days beside it and the calendar week next to its own, for it may mean either. In languages without a table
   a count with a half ("před hodinou a půl") is an error, and not the whole hours.
 - Replies tell what was read: `time_frame.words` are the words as they stood in the text, and `note` names what looks like a time
   and was not read, a second time in the text too. What begins or ends at a time in a language without a table ("sinds gisteren") is
@@ -67,7 +68,7 @@ The rules by which words of time become a range, and where the tables of phrases
 - "Since we last spoke" starts at the last conversation in the memory.
 - Quarters are calendar quarters; terms of four months (cuatrimestre, quadrimestre, Tertial) begin in January, May and September;
   seasons are whole months of the northern year (spring is March to May).
-- The beginning, middle and end of a period are its thirds: in days, or in months from a quarter up.
+- The beginning, middle and end of a period are its thirds, in days, or in months from a quarter up; "the first half" is a half of it.
 - "Last September" is that of last year, as "last Christmas" is the latest one that has begun.
 - Where there is no time in the text, nothing is guessed: the answer is an error that shows examples.
 """

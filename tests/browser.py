@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
-from tests.processes import Installation
+from tests.processes import PATIENCE_S, Installation
 
 HELP = "no Chromium was found: apt-get install chromium, or name one in INFINITE_MEMORY_TEST_CHROMIUM"
 AXE = Path(__file__).parent / "data" / "vendor" / "axe.min.js"
@@ -26,7 +26,8 @@ window.__violations = [];
 document.addEventListener("securitypolicyviolation", (event) => window.__violations.push(
   `${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
 """
-expect.set_options(timeout=15_000)
+PATIENCE_MS = 1000 * PATIENCE_S
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def find_chromium() -> str:
@@ -57,6 +58,7 @@ class Window:
 
     def __init__(self, context: BrowserContext, url: str) -> None:
         self.context, self.url = context, url
+        context.set_default_timeout(PATIENCE_MS)
         self.page: Page = context.new_page()
         self.faults: list[str] = []
         self.page.add_init_script(WATCH)

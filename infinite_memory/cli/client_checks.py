@@ -16,6 +16,7 @@ from infinite_memory.cli.client_files import CLIENTS, Target, find_target
 from infinite_memory.cli.client_hooks import NAME
 from infinite_memory.cli.config_edit import find_entry
 from infinite_memory.cli.hook_checks import Found
+from infinite_memory.platform_files import read_regular_text
 
 
 def check_clients(environ: Mapping[str, str], user: Path, found: Found) -> None:
@@ -29,7 +30,7 @@ def check_clients(environ: Mapping[str, str], user: Path, found: Found) -> None:
 def _check(client: str, target: Target, found: Found) -> bool:
     """Say how one client stands; True if it has an entry, or a file that is not understood."""
     try:
-        entry = find_entry(target.file.read_bytes().decode("utf-8-sig"), target.key, NAME, is_toml=target.is_toml)
+        entry = find_entry(read_regular_text(target.file), target.key, NAME, is_toml=target.is_toml)
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as exc:

@@ -30,6 +30,7 @@ from infinite_memory.cli.config_edit import (
     set_toml_table,
 )
 from infinite_memory.errors import ConfigError
+from infinite_memory.platform_files import read_regular_text
 
 Json = dict[str, Any]
 
@@ -313,7 +314,7 @@ def _edited(target: Target, text: str, entry: Json | None) -> str:
 
 def _read(file: Path) -> str | None:
     try:
-        return file.read_bytes().decode("utf-8-sig")
+        return read_regular_text(file)
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as exc:

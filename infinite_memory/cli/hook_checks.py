@@ -20,6 +20,7 @@ from infinite_memory.cli.config_edit import find_entry, read_json
 from infinite_memory.hooks.clients import EVENTS
 from infinite_memory.hooks.control import ON, read_control
 from infinite_memory.hooks.files import CLAUDE_CODE, CODEX, GEMINI, last_events, waiting
+from infinite_memory.platform_files import read_regular_text
 
 Found = Callable[[str, str | None, str], None]
 """Takes the name of a check, what is wrong or None, and what is said where nothing is."""
@@ -167,6 +168,6 @@ def _read_json(file: Path) -> dict[str, Any]:
         ValueError: it holds no object.
     """
     try:
-        return read_json(file.read_text("utf-8-sig"))
+        return read_json(read_regular_text(file))
     except FileNotFoundError:
         return {}

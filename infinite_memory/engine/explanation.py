@@ -35,12 +35,15 @@ class Explanation:
 
 
 class Explainer:
-    """Explains candidates of one search; *candidates* are all of them, in their order."""
+    """Explains candidates of one search; *candidates* are all of them, in their order, with their *scale*.
+
+    Where no *wording* is given, nothing is told of single words: to divide the words' part takes as long as a search.
+    """
 
     def __init__(
-        self, query: str, wording: ParsedTextQuery | None, candidates: Sequence[Candidate], meaning_share: float
+        self, query: str, wording: ParsedTextQuery | None, candidates: Sequence[Candidate], scale: Scale
     ) -> None:
-        self._scale = Scale.of(candidates, meaning_share)
+        self._scale = scale
         self._ranks = {candidate.memory_id: (rank, candidate) for rank, candidate in enumerate(candidates, 1)}
         self._terms = wording.terms if wording is not None else ()
         words = tokenize(query) if self._terms else []
@@ -56,7 +59,7 @@ class Explainer:
 
     def _by_word(self, text: str, total: float) -> dict[str, float]:
         """Divide the words' part by what each word weighs by BM25 in the text; empty where none of them stands in what is looked at."""
-        if not total:
+        if not total or not self._terms:
             return {}
         counts = Counter(stem_words(tokenize(text[:MAX_CHARS])))
         weights: dict[str, float] = {}

@@ -70,7 +70,11 @@ class Forget:
         if agreed is not None:
             agreed.check_scopes(*([removed] if removed is not None else []))
         async with self._closed(removed if agreed is not None and mode is ForgetMode.HARD else None):
-            located = await self._located(sidecar, target, scope, mode)
+            partial: str | None = None
+            if target.query is not None:
+                located, partial = await self._nearest(sidecar, target, scope)
+            else:
+                located = await self._located(sidecar, target, scope, mode)
             doubles: Located = {}
             if removed is None and mode is ForgetMode.HARD:
                 doubles = await find_doubles(self._access, self._store, located)
@@ -81,11 +85,11 @@ class Forget:
             if target.query is not None or dry_run or agreed is not None:
                 texts, located = await self._texts(located)
             if dry_run:
-                return ForgetResult(tuple(located), texts, removed, UNCHANGED, frozenset(doubles))
+                return ForgetResult(tuple(located), texts, removed, _joined(UNCHANGED, partial), frozenset(doubles))
             if agreed is not None:
                 await agreed.check_memories(located, texts)
             if removed is None:
-                return await self._forget_located(located, texts, mode, doubles)
+                return await self._forget_located(located, texts, mode, doubles, partial)
             with self._quotations.under_way():
                 quoting = await self._quotations.remove_of_scope(removed.scope_id, hard=mode is ForgetMode.HARD)
                 await self._forget_scope(removed, mode)
@@ -129,12 +133,13 @@ class Forget:
         if target.scope is not None:
             self._access.check_scope(target.scope)
         located: Located = {}
+        partial: str | None = None
         if target.query is not None:
             scopes: Sequence[Scope | None] = (
                 [None] if target.scope is None else await self._access.existing_scopes([target.scope])
             )
             for scope in scopes:
-                near = await self._nearest(sidecar, target, scope)
+                near, partial = await self._nearest(sidecar, target, scope)
                 located = {
                     one: memory.scope_id for one, memory in (await self._access.fetch(near, deleted=None)).items()
                 }
@@ -152,10 +157,10 @@ class Forget:
         if dry_run or target.query is not None or agreed is not None:
             texts, located = await self._texts(located)
         if dry_run:
-            return ForgetResult(tuple(located), texts, None, UNCHANGED, frozenset(doubles))
+            return ForgetResult(tuple(located), texts, None, _joined(UNCHANGED, partial), frozenset(doubles))
         if agreed is not None:
             await agreed.check_memories(located, texts)
-        return await self._forget_located(located, texts, mode, doubles)
+        return await self._forget_located(located, texts, mode, doubles, partial)
 
     async def _seen_one(self, target: ForgetTarget, mode: ForgetMode) -> Located:
         """Find the memory that *target* names by its id, where the target's other parts fit it."""
@@ -170,13 +175,13 @@ class Forget:
         return located if target.tag is None or tag_key(target.tag) in memory.tag_keys else {}
 
     async def _forget_located(
-        self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode, doubles: Located
+        self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode, doubles: Located, partial: str | None
     ) -> ForgetResult:
         now = floor_to_millisecond(self._clock())
         gone = await self._forget_with_quotations(located, mode, now)
         note = None if gone else "nothing matches the target; nothing was changed"
         hidden_at = now if mode is ForgetMode.SOFT else None
-        return ForgetResult(tuple(gone), texts, None, note, doubles.keys() & set(gone), hidden_at)
+        return ForgetResult(tuple(gone), texts, None, _joined(note, partial), doubles.keys() & set(gone), hidden_at)
 
     async def one(self, memory_id: MemoryId, scope: str) -> None:
         """Hide one memory of a scope; one that is hidden already stays so.
@@ -253,9 +258,7 @@ class Forget:
     async def _located(
         self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None, mode: ForgetMode
     ) -> Located:
-        """Find the memories that every given part of *target* names; hard forgetting also takes hidden ones."""
-        if target.query is not None:
-            return await self._nearest(sidecar, target, scope)
+        """Find the memories that id, scope and tag of *target* name; hard forgetting also takes hidden ones."""
         if target.memory_id is not None:
             return await self._one(sidecar, target, scope, mode)
         scope_ids = frozenset({scope.scope_id}) if scope else None
@@ -288,7 +291,10 @@ class Forget:
                 return {}
         return located
 
-    async def _nearest(self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None) -> Located:
+    async def _nearest(
+        self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None
+    ) -> tuple[Located, str | None]:
+        """Find the memories that say what *target* asks for; also returns what could not be compared, and why."""
         assert target.query is not None
         rest = Filter(
             tag_keys=frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset(),
@@ -296,7 +302,9 @@ class Forget:
         )
         where = ScopedFilter((scope.name,) if scope else None, rest)
         near = await self._recall.find_closest(target.query, where, target.limit, min_confidence=target.min_confidence)
-        return await call(sidecar, lambda: sidecar.locate([match.memory.memory_id for match in near]))
+        return await call(
+            sidecar, lambda: sidecar.locate([match.memory.memory_id for match in near.matches])
+        ), near.note
 
     async def _forget_with_quotations(
         self, located: Located, mode: ForgetMode, now: dt.datetime, read: Mapping[MemoryId, int] | None = None
@@ -338,6 +346,11 @@ class Forget:
 _CURSOR = re.compile(r"(\d{1,15})-([0-9a-f]{24})")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+def _joined(*notes: str | None) -> str | None:
+    """Return the notes that there are as one; None without any."""
+    return "; ".join(note for note in notes if note) or None
 
 
 def _format_cursor(memory: MemoryRecord) -> str:

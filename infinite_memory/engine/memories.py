@@ -30,6 +30,7 @@ from infinite_memory.errors import (
     MemoryChangedError,
     MemoryNotFoundError,
     NotFoundError,
+    ScopeNotFoundError,
     StoreError,
 )
 from infinite_memory.index.base import call
@@ -42,6 +43,7 @@ from infinite_memory.store.scope_cache import ScopeCache
 
 # What is wrong with one memory, not with the store.
 _REFUSALS = (InvalidRequestError, AlreadyExistsError, NotFoundError)
+SCOPE_TRIES = 3  # of a store whose scope is merged or removed at this moment
 WRITE_TRIES = 20  # of a memory that others change at the same moment; each time one of them has succeeded
 
 
@@ -76,8 +78,15 @@ class Memories:
         await self._index.connected()  # the index may still be loading: it learns of what is written meanwhile
         create = self._access.creates(wanted=create_scope)
         names = dict.fromkeys(one.scope for one in new)
-        scopes = {name: await self._scopes.get_open(name, create=create) for name in names}
-        return await self._keep(await self._records.make_all(new, scopes))
+        for tries_left in reversed(range(SCOPE_TRIES)):
+            scopes = {name: await self._scopes.get_open(name, create=create) for name in names}
+            try:
+                return await self._keep(await self._records.make_all(new, scopes))
+            except ScopeNotFoundError:  # one of them was merged or removed at this moment, and nothing was stored
+                if not tries_left:
+                    raise
+                await self._scopes.refresh()
+        raise AssertionError("unreachable")
 
     async def store_each(
         self, new: Sequence[NewMemory], *, create_scope: bool = True
@@ -131,7 +140,7 @@ class Memories:
                 full = await self._store.fetch({memory_id: old.scope_id}, vectors=True)
                 new = dataclasses.replace(new, embedding=full[memory_id].embedding if memory_id in full else None)
             record, pending = await self._records.update(old, new)
-            is_edited = new.text != old.text
+            is_edited, former = new.text != old.text, self._scopes.find_by_id(old.scope_id)
             quoting: Sequence[MemoryRecord] = ()
             try:
                 with self._quotations.under_way():
@@ -143,7 +152,7 @@ class Memories:
             finally:
                 self._quotations.report(quoting)
             await self._index.on_written([stored])
-            return StoreResult(stored, self._scope_of(stored), pending)
+            return StoreResult(stored, await self._scope_of(stored, former), pending)
         raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
 
     async def move(self, memory_id: MemoryId, scope: str) -> Moved:
@@ -367,8 +376,10 @@ class Memories:
                 results.append(exc)
         return results
 
-    def _scope_of(self, memory: MemoryRecord) -> Scope:
-        scope = self._scopes.find_by_id(memory.scope_id)
-        if scope is None:
-            raise MemoryNotFoundError(memory.memory_id)  # its scope was removed at this moment
+    async def _scope_of(self, memory: MemoryRecord, former: Scope | None) -> Scope:
+        """Return the scope of a memory that was changed: *former*, where it was before, if that was merged or removed at this moment."""
+        if self._scopes.find_by_id(memory.scope_id) is None:
+            await self._scopes.refresh()
+        if (scope := self._scopes.find_by_id(memory.scope_id) or former) is None:
+            raise MemoryNotFoundError(memory.memory_id)
         return scope

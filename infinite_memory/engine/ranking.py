@@ -75,7 +75,12 @@ class Scale:
 
     @classmethod
     def of(cls, candidates: Sequence[Candidate], meaning_share: float) -> Scale:
-        """Take the measure of *candidates*; they may stand in any order."""
+        """Take the measure of *candidates*; they may stand in any order.
+
+        Args:
+            candidates: All of a search.
+            meaning_share: 1 for meaning alone, 0 for words alone.
+        """
         best_cosine = max((one.cosine for one in candidates if one.cosine is not None), default=0.0)
         best_words = max(candidates, key=lambda one: one.words, default=None)
         words_unit = 0.0
@@ -127,15 +132,9 @@ def discounted(cosine: float, windows: int) -> float:
     return cosine - min(MAX_DISCOUNT, WINDOW_DISCOUNT * math.log(max(1, windows)))
 
 
-def rank(candidates: Iterable[Candidate], meaning_share: float) -> list[tuple[Candidate, float]]:
-    """Order candidates by falling score, equal ones by newer id first.
-
-    Args:
-        meaning_share: 1 for meaning alone, 0 for words alone.
-    """
-    known = list(candidates)
-    scale = Scale.of(known, meaning_share)
-    scored = [(candidate, scale.score(candidate)) for candidate in known]
+def rank(candidates: Iterable[Candidate], scale: Scale) -> list[tuple[Candidate, float]]:
+    """Order candidates by falling score, equal ones by newer id first; *scale* is theirs."""
+    scored = [(candidate, scale.score(candidate)) for candidate in candidates]
     scored.sort(key=lambda pair: pair[0].memory_id, reverse=True)
     scored.sort(key=lambda pair: -pair[1])
     return scored

@@ -74,14 +74,19 @@ class Recall:
         min_confidence: float = 0.0,
         mode: Mode = Mode.HYBRID,
         explain: bool = False,
+        by_word: bool = True,
         counts_use: bool = True,
     ) -> RecallResult:
         """Find the memories that answer *query* best among those that pass *where*.
 
         Texts that are equal after folding case and white space are one match. Fewer than *k* only when fewer pass the
         filter and *min_confidence*; by words alone, when fewer have one of them. A hybrid recall goes by words alone,
-        with a note, while the model is loading or when it failed. With *explain* the parts of each score are returned too;
-        without *counts_use* they do not count as used, for who shows but some of them (`record_use`).
+        with a note, while the model is loading or when it failed.
+
+        Args:
+            explain: Whether to return the parts of each score too.
+            by_word: Whether these tell what each word of the question adds.
+            counts_use: Whether what is found counts as used; not for who shows but some of it (`record_use`).
 
         Raises:
             EmbeddingError: *mode* needs the model and it cannot be used.
@@ -91,17 +96,21 @@ class Recall:
         scopes, search = await self._searcher.prepare(query, where, mode)
         matches, ranked = await self._searcher.find_answers(query, search, k)
         good = [match for match in matches if match.confidence >= min_confidence]
-        return await self._make_result(query, scopes, search, ranked, good, explain=explain, counts_use=counts_use)
+        return await self._make_result(
+            query, scopes, search, ranked, good, explain=explain, by_word=by_word, counts_use=counts_use
+        )
 
     async def _make_result(
         self, query: str, scopes: tuple[Scope, ...], search: Search, ranked: Ranked, good: Sequence[Match], *,
-        explain: bool, counts_use: bool,
+        explain: bool, by_word: bool = True, counts_use: bool,
     ) -> RecallResult:  # fmt: skip
         """Return what is sure enough of a search, as its caller is shown it."""
         if counts_use:
             self.record_use(match.memory for match in good)
         explanations = (
-            await explain_candidates(query, search, ranked, [match.memory for match in good]) if explain else {}
+            await explain_candidates(query, search, ranked, [match.memory for match in good], by_word=by_word)
+            if explain
+            else {}
         )
         return RecallResult(
             tuple(await self._searcher.with_windows(good, search)), scopes, get_note(search, ranked), explanations
@@ -112,15 +121,16 @@ class Recall:
         if self._uses is not None:
             self._uses.record(memories)
 
-    async def find_closest(self, query: str, where: ScopedFilter, k: int, *, min_confidence: float) -> list[Match]:
-        """Find the *k* best matches, each for itself: texts that are equal are not collapsed. Errors as in `search`.
+    async def find_closest(self, query: str, where: ScopedFilter, k: int, *, min_confidence: float) -> RecallResult:
+        """Find the *k* best matches, each for itself: texts that are equal are not collapsed. Errors, and the note, as in `search`.
 
         Words count as they are spelt: what a word may have been meant for is no reason to take a memory for the one that is meant.
         Confidence is that of the memory alone: what was said just before it, which a recall goes by as well, does not count.
         """
-        _, search = await self._searcher.prepare(query, where, Mode.HYBRID, Spelling.EXACT)
+        scopes, search = await self._searcher.prepare(query, where, Mode.HYBRID, Spelling.EXACT)
         ranked = await self._searcher.find_ranked(query, search, k, alone=True)
-        return [match for match in ranked.matches[:k] if match.confidence >= min_confidence]
+        sure = tuple(match for match in ranked.matches[:k] if match.confidence >= min_confidence)
+        return RecallResult(sure, scopes, get_note(search, ranked))
 
     async def find_standing(
         self,
@@ -286,14 +296,15 @@ def _judge_standing(
 
 
 async def explain_candidates(
-    query: str, search: Search, ranked: Ranked, memories: Sequence[MemoryRecord]
+    query: str, search: Search, ranked: Ranked, memories: Sequence[MemoryRecord], *, by_word: bool = True
 ) -> dict[MemoryId, Explanation]:
-    """Return the parts of the scores of *memories*, which are candidates."""
-    wording = None if search.mode is Mode.SEMANTIC else search.wording
+    """Return the parts of the scores of *memories*, which are candidates; what each word adds with *by_word* alone."""
+    wording = search.wording if by_word and search.mode is not Mode.SEMANTIC else None
 
     def work() -> dict[MemoryId, Explanation]:
-        explainer = Explainer(query, wording, ranked.candidates, get_meaning_share(search))
+        explainer = Explainer(query, wording, ranked.candidates, ranked.scale)
         scores = ranked.rerank_scores
         return {one.memory_id: explainer.explain(one, scores.get(one.memory_id)) for one in memories}
 
-    return await run_at_once_or_in_thread((query, *(one.text[:MAX_CHARS] for one in memories)), work)
+    texts = () if wording is None else (query, *(one.text[:MAX_CHARS] for one in memories))
+    return await run_at_once_or_in_thread(texts, work)

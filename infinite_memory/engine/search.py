@@ -19,7 +19,7 @@ from infinite_memory.engine.access import Access
 from infinite_memory.engine.candidates import Sources, gather
 from infinite_memory.engine.confidence import SAME_TEXT, confidence_in, trust_in
 from infinite_memory.engine.entity_mentions import EntityIndex, EntityNames
-from infinite_memory.engine.ranking import MEANING_SHARE, SECOND_MEANING_SHARE, Candidate, rank
+from infinite_memory.engine.ranking import MEANING_SHARE, SECOND_MEANING_SHARE, Candidate, Scale, rank
 from infinite_memory.engine.snippets import best_window
 from infinite_memory.engine.types import Mode, ScopedFilter
 from infinite_memory.errors import EmbeddingError, SidecarNotReadyError
@@ -67,14 +67,17 @@ class Search(Sources):
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The best of a search, read; every candidate in order, and every memory read. ``exhausted`` where there are no more candidates,
-    ``is_full`` where the texts that were read fill a reply, and those after them were not read.
+    """The best of a search, read; every candidate in order, with their scale, and every memory read.
+
+    ``exhausted`` where there are no more candidates, ``is_full`` where the texts that were read fill a reply, and those after them were
+    not read.
 
     ``note`` tells why the re-ranker that is set was not used, ``rerank_scores`` what it gave.
     """
 
     matches: list[Match]
     candidates: list[Candidate]
+    scale: Scale
     memories: dict[MemoryId, MemoryRecord]
     exhausted: bool
     note: str | None = None
@@ -201,8 +204,8 @@ class Searcher:
             lambda: gather(search, pool, beside),
             at_once=pool <= FEW_CANDIDATES and len(query) <= LONG_QUERY_CHARS,
         )
-        share = get_meaning_share(search)
-        ordered = [one for one, _ in rank(candidates, share)]
+        scale = Scale.of(candidates, get_meaning_share(search))
+        ordered = [one for one, _ in rank(candidates, scale)]
         reranker = None if alone or search.mode not in (Mode.HYBRID, Mode.SEMANTIC) else self._reranker
         best = ordered[: wanted if reranker is None else max(wanted, RERANKED)]
         ids = list(dict.fromkeys([*beside, *(one.memory_id for one in best)]))
@@ -227,7 +230,7 @@ class Searcher:
             lowest = min(lowest, confidence)
             matches.append(Match(found[one.memory_id], lowest, windows=one.windows))
         is_all = exhausted and len(ordered) <= wanted and looked_at == len(ids)
-        return Ranked(matches, ordered, found, is_all, note, rerank_scores, is_full=looked_at < len(ids))
+        return Ranked(matches, ordered, scale, found, is_all, note, rerank_scores, is_full=looked_at < len(ids))
 
     async def with_windows(self, matches: Sequence[Match], search: Search) -> list[Match]:
         """Add to long memories which stretch of them matched; only those are read with their vectors."""

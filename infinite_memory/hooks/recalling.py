@@ -13,7 +13,7 @@ import asyncio
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
@@ -82,7 +82,7 @@ async def recall_for_prompt(
         return ""
     where = ScopedFilter(asking.scopes, lenient=True)
     prompt = without_surrogates(prompt)
-    found = await engine.recall.search(prompt, where, CANDIDATES, explain=True, counts_use=False)
+    found = await engine.recall.search(prompt, where, CANDIDATES, explain=True, by_word=False, counts_use=False)
     digests = [match.memory for match in found.matches if match.memory.type == DIGEST]
     alone = await find_in_place_of_turns(engine, digests, asking.purged_before)
     new = [
@@ -96,10 +96,10 @@ async def recall_for_prompt(
     matches = [match for match, sure in judged if sure >= min_confidence][:SHOWN]
     lines: list[Line] = []
     shown = {MemoryId(one) for one in recalled.memory_ids}
-    for match in matches:
+    exchanges = await asyncio.gather(*(_exchange_of(engine, match.memory, following) for match in matches))
+    for match, exchange in zip(matches, exchanges, strict=True):
         if match.memory.memory_id in shown:
             continue
-        exchange = await _exchange_of(engine, match.memory)
         if len(exchange) == 1 and match.memory.type == TURN and asks(match.memory):
             continue  # a question that nobody answered is no answer to a prompt, however like it
         memories = [one for one in exchange if one is match.memory or one.memory_id not in shown]
@@ -164,12 +164,18 @@ async def _find_beside(engine: Engine, memory: MemoryRecord, *, is_after: bool) 
     return next(iter((await engine.memories.list_page(where, 1, newest_first=not is_after)).memories), None)
 
 
-async def _exchange_of(engine: Engine, memory: MemoryRecord) -> tuple[MemoryRecord, ...]:
-    """Return a turn with the one that answers it, or that it answers; alone what has none, or is no turn."""
+async def _exchange_of(
+    engine: Engine, memory: MemoryRecord, following: Mapping[MemoryId, MemoryRecord]
+) -> tuple[MemoryRecord, ...]:
+    """Return a turn with the one that answers it, or that it answers; alone what has none, or is no turn.
+
+    *following* has what was said after some memories, as far as it was read.
+    """
     if memory.conversation_id is None or memory.type != TURN:
         return (memory,)
     is_answered = memory.speaker == USER or asks(memory)
-    other = await _find_beside(engine, memory, is_after=is_answered)
+    other = following.get(memory.memory_id) if is_answered else None
+    other = other or await _find_beside(engine, memory, is_after=is_answered)
     if other is None or other.speaker not in {USER, ASSISTANT} - {memory.speaker}:
         return (memory,)
     return (memory, other) if is_answered else (other, memory)

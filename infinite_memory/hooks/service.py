@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from infinite_memory.config import Config
 from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
 from infinite_memory.hooks.capture import Capture
@@ -105,8 +106,9 @@ class HookService:
             self._direct.append(dict(message))
         if message.get("event") == "SessionStart" and isinstance(cwd := message.get("cwd"), str):
             self._begun.add(cwd)
-        self.drain(catch_up=message.get("event") == "SessionStart")
+        is_start = message.get("event") == "SessionStart"
         if what != "recall":
+            self.drain(catch_up=is_start)
             return {"ok": True}
         try:
             async with asyncio.timeout(ANSWER_S):
@@ -118,12 +120,17 @@ class HookService:
         except Exception as exc:
             log.exception("a recall for a hook failed", extra={"event": "hook_failed"})
             record_event(self._home, _client(message), "recall", type(exc).__name__)
+        finally:
+            self.drain(catch_up=is_start)  # not beside the answer, for which a turn waits
         return {"ok": True}
 
     async def _recall(self, message: Mapping[str, Any]) -> str:
         event, session_id, cwd = (str(message.get(name) or "") for name in ("event", "session_id", "cwd"))
-        config = await asyncio.to_thread(self._settings.read, message)
-        project = await asyncio.to_thread(find_project, cwd) if os.path.isabs(cwd) else None  # noqa: PTH117
+
+        def read() -> tuple[Config, Project | None]:
+            return self._settings.read(message), find_project(cwd) if os.path.isabs(cwd) else None  # noqa: PTH117
+
+        config, project = await asyncio.to_thread(read)
         if project is None or not project.recalls or read_control(self._home).state == OFF:
             return ""
         engine = await self._engine()

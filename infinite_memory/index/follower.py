@@ -191,7 +191,7 @@ class StoreFollower:
             log.info("the change feed cannot be resumed, comparing instead: %s", exc, extra={"event": "feed_lost"})
             token = await self._store.change_token()
             await self.compare(sidecar)
-            self._words.compare(sidecar)
+            await self._words.compare(sidecar)
             self._save_policy.changed()
             await self._follow(sidecar, token)
 

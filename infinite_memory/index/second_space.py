@@ -294,7 +294,7 @@ class SecondSpace:
             StoreError: the store cannot be read.
         """
         located = await call(sidecar, lambda: sidecar.locate(wanted))
-        found = await self._store.fetch(located)
+        found = await self._store.fetch(located, latest=True)
         memories = list(found.values())
         texts = [embedded_text(memory) for memory in memories]
         await self._first.ready()  # or nobody could tell what it reads

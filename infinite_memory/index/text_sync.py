@@ -122,10 +122,14 @@ class TextSync:
         finally:
             self._next = None
 
-    def compare(self, sidecar: VectorIndex) -> None:
-        """Bring an index that was opened early level with *sidecar* by comparing, in the background: the feed does not reach back."""
+    async def compare(self, sidecar: VectorIndex) -> None:
+        """Bring an index that was opened early level with *sidecar* by comparing: the feed does not reach back.
+
+        Waits for it a little; of a large index it goes on in the background.
+        """
         if self._index is not None and self._early and (self._opening is None or self._opening.done()):
             self._opening = asyncio.create_task(self._compare_quietly(self._index, sidecar), name="comparing the words")
+            await asyncio.wait({self._opening}, timeout=OPEN_WAIT_S)
 
     async def _compare_quietly(self, index: TextIndex, sidecar: VectorIndex) -> None:
         try:
@@ -189,7 +193,7 @@ class TextSync:
             self.purge_soon()
         for at in range(0, len(missing), BATCH):
             batch = [one for one in missing[at : at + BATCH] if one in located]
-            found = await self._store.fetch({one: located[one] for one in batch})
+            found = await self._store.fetch({one: located[one] for one in batch}, latest=True)
             await self._enter(index, sidecar, [found[one] for one in batch if one in found])
             if index.buffered >= BULK_ROWS:
                 await asyncio.to_thread(index.flush)

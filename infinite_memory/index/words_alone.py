@@ -80,7 +80,7 @@ class WordsAlone:
         await self._enter(offline, written | await self._store.locate(removed) if removed else written, removed)
 
     async def _enter(self, offline: OfflineIndex, located: Located, removed: set[MemoryId]) -> None:
-        found = await self._store.fetch(located)
+        found = await self._store.fetch(located, latest=True)
         news = [one for one in found.values() if not self._words.is_current(one.memory_id, one.revision)]
         if news:
             await self._words.on_upserted(OfflineIndex(offline.reason, news), news)

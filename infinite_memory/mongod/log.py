@@ -62,13 +62,22 @@ class MongodLog:
                     return f"{entry.get('msg')} {detail}".strip()[:500]
                 if entry.get("id") == _LOG_OPENED:
                     break
-        said = [line for line in _tail(self.printed) if line.strip()]
+        said = [line for line in _tail(self.printed) if line.strip() and not _is_routine(line)]
         return said[-1][:500] if said else f"it did not say why; see {self.file}"
 
 
 def has_space(data: Path) -> bool:
     """True if there is some space left on the disk of a data folder."""
     return free_bytes(data) >= _LITTLE_BYTES
+
+
+def _is_routine(line: str) -> bool:
+    """True if a line is an entry of a log that tells of nothing wrong: mongod prints the first ones of each start."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(entry, dict) and entry.get("s") not in ("F", "E")
 
 
 def _tail(file: Path) -> list[str]:

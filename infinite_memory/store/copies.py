@@ -114,8 +114,12 @@ class Restore(Protocol):
     async def commit(self) -> Restored:
         """Put everything into place; to be called inside `Copies.exclusive`.
 
+        Scopes may have changed since: what was to go into one that has gone, or whose name is taken, goes into the one that has the
+        name by now, or into one that is made anew.
+
         Raises:
             BackupError: not everything was staged.
+            ScopeExistsError: the one scope's name was taken meanwhile; nothing was changed.
         """
 
     async def abort(self) -> None:

@@ -253,6 +253,7 @@ _MAX_PID = (1 << 31) - 1
 _STEPS: Mapping[str, Mapping[str, Test]] = {
     "rename": {"from": is_text, "to": is_text},
     "merge": {"from": is_text, "to": is_text},
+    "place": {"prefix": is_text, "scope": is_object_id, "is_new": is_bool, "alone": is_bool},
     "values": {"from": is_text, "replace": is_bool},
     "pour": {"from": is_text, "to": is_text, "mark": is_object_id},
     "take_out_removed": {"to": is_object_id, "mark": is_object_id},

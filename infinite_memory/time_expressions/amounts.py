@@ -17,6 +17,7 @@ MAX_COUNT = 100_000
 _MAX_PARTS = 6  # of a duration: years, months, weeks, days, hours, minutes
 _MAX_DECIMALS = 2  # "1.500 days" may be a thousand and a half, or one and a half
 _MAX_DENOMINATOR = 10
+_TEN = 10
 
 _SMALLER: dict[Unit, tuple[tuple[int, Unit], ...]] = {
     Unit.MINUTE: ((60, Unit.SECOND),),
@@ -128,7 +129,9 @@ def _share(reader: Reader, position: int) -> tuple[Duration, int] | None:
 
 def amount(reader: Reader, position: int) -> Amount | None:
     """Read how many, with fractions: "two and a half", "2.5", "1½", "2 1/2", "anderthalb", "half a", "three quarters of an"."""
-    for rule in (_decimal, _mixed, _half, _quarters):
+    if either := approximate(reader, position):
+        return Amount(Fraction(either[1]), either[2])
+    for rule in (_decimal, _mixed, _half, _quarters, _parts_of):
         if read := rule(reader, position):
             return read
     count = reader.count(position)
@@ -146,6 +149,33 @@ def amount(reader: Reader, position: int) -> Amount | None:
         if behind and reader.has(behind.after, Tag.UNIT, Tag.TO, Tag.OR):
             return Amount(value + behind.value, behind.after)
     return Amount(Fraction(value), after, vague)
+
+
+def approximate(reader: Reader, position: int) -> tuple[int, int, int] | None:
+    """Read "两三", "三四十", "十二三", "2、3": two numbers in a row are the one or the other; both, and the place of their unit."""
+    if not reader.language.scriptless:
+        return None
+    has_ten = reader.at(position).get(Tag.SCALE) == _TEN
+    first = position + 1 if has_ten else position
+    second = reader.skip_sign(first + 1)
+    low, high, after = _one_digit(reader, first), _one_digit(reader, second), second + 1
+    if not low or not high or high != low + 1 or not reader.at(second).glued or _one_digit(reader, after) is not None:
+        return None
+    if not has_ten and reader.at(position).glued and reader.has(position - 1, Tag.NUMBER, Tag.SCALE):
+        return None  # the end of a longer number
+    tens: int | None = None if has_ten else reader.at(after).get(Tag.SCALE)
+    if tens is not None:
+        low, high, after = low * tens, high * tens, after + 1
+    elif has_ten:
+        low, high = low + _TEN, high + _TEN
+    after = reader.skip(after, Tag.COUNTER, limit=1)
+    return (low, high, after) if reader.has(after, Tag.UNIT) else None
+
+
+def _one_digit(reader: Reader, position: int) -> int | None:
+    lexeme = reader.at(position)
+    value: int | None = lexeme.value if lexeme.digits == 1 else lexeme.get(Tag.NUMBER)
+    return value if value is not None and value < _TEN else None
 
 
 def _decimal(reader: Reader, position: int) -> Amount | None:
@@ -210,6 +240,34 @@ def _quarters(reader: Reader, position: int) -> Amount | None:
     index = reader.skip(reader.skip(index + 1, Tag.OF, limit=1), Tag.VAGUE, limit=1)
     unit = reader.at(index).get(Tag.UNIT)
     return Amount(Fraction(many, 4), index) if unit is not None and unit in _SMALLER else None
+
+
+def _parts_of(reader: Reader, position: int) -> Amount | None:
+    """Read "two thirds of a", "un tercio de", "三分之二", "3分の2"; a unit must follow."""
+    count = reader.count(position)
+    if count is None:
+        return None
+    many, index = count[0], count[1]
+    index = index + 1 if reader.is_dash(index) else index
+    if not reader.has(index, Tag.PARTS_OF):
+        return None
+    below: int = reader.at(index).get(Tag.PARTS_OF)
+    if reader.language.scriptless:
+        above = reader.number(index + 1)
+        if above is None:
+            return None
+        below, many, index = many, above.value, reader.skip(above.after, Tag.COUNTER, Tag.OF, limit=2)
+    else:
+        linked = reader.skip(index + 1, Tag.OF, limit=1)
+        if linked == index + 1 and reader.has(index, Tag.ORDINAL):
+            return None  # "a third week"
+        index = reader.skip(linked, Tag.VAGUE, limit=1)
+    unit = reader.at(index).get(Tag.UNIT)
+    if unit not in _SMALLER or not 0 < many < below <= _MAX_DENOMINATOR:
+        return None
+    if not reader.language.scriptless and reader.has(index + 1, Tag.RELATIVE):
+        return None  # "dos tercios de la semana pasada" is a part of a stretch, no length
+    return Amount(Fraction(many, below), index)
 
 
 def fraction_behind(reader: Reader, unit: Unit, position: int) -> tuple[Part, int] | None:

@@ -287,7 +287,7 @@ def weekday_date(reader: Reader, position: int) -> Found | None:
     result = longest(reader, index, (numeric_date, month_and_day, day_and_month))
     if result and isinstance(result.node, Date) and result.node.day is not None:
         return replace(result, strong=True)
-    day = reader.number(index)
+    day = None if reader.has(index, Tag.WEEKDAY) else reader.number(index)  # "de segunda a quarta" has no fourth
     if day and 1 <= day.value <= 31 and day.digits <= 2 and not _is_clock_number(reader, day.after):
         if day.ordinal or (day.digits and reader.at(index - 1).has(Tag.WEEKDAY)) or reader.lone:
             after = day.after + 1 if reader.at(day.after).get(Tag.UNIT) is Unit.DAY else day.after

@@ -8,12 +8,15 @@ hour", "a year and a half", "2.5 days") the stretch is as wide as that fraction,
 from __future__ import annotations
 
 import datetime as dt
+from fractions import Fraction
 
 from infinite_memory.time_expressions.amounts import (
     MAX_COUNT,
+    Amount,
     Duration,
     Part,
     amount,
+    approximate,
     duration,
     fraction_behind,
     in_units,
@@ -32,6 +35,8 @@ from infinite_memory.time_expressions.spans import (
 )
 
 _SOME = 4  # how many a plural without a number is taken to be, give or take two
+_HOUR_SIGNS = frozenset({"h", "hr", "hrs", "hs"})
+_GOES_ON = frozenset({":", "/", "-"})
 _QUANTITY = (Tag.NUMBER, Tag.ORDINAL, Tag.SCALE, Tag.HALF, Tag.QUARTER_OF, Tag.MIXED, Tag.VAGUE, Tag.SHARE_UNIT)
 
 
@@ -46,7 +51,9 @@ def ago(reader: Reader, position: int) -> Found | None:
     """Read "two days ago", "vor zwei Tagen", "2 thursdays ago", "a few weeks back"."""
     opened = reader.has(position, Tag.AGO_OPENS)
     start = reader.skip(position, Tag.AGO_OPENS, Tag.ROUGHLY, limit=3) if opened else position
-    read = duration(reader, start)
+    read, written = duration(reader, start), _hours_and_minutes(reader, start, opened=opened)
+    if written and (read is None or written[1] > read[1]):
+        read = written
     if read is None and reader.has(start, Tag.UNIT):
         read = _uncounted(reader, start, opened=opened)
     if either := _either_ago(reader, start, opened=opened):
@@ -75,20 +82,64 @@ def ago(reader: Reader, position: int) -> Found | None:
     return Found(span, after) if span else None
 
 
+def _hours_and_minutes(reader: Reader, position: int, *, opened: bool) -> tuple[Duration, int] | None:
+    """Read the length in "1h30 ago", "il y a 1 h 30", "hace una hora y veinte"; without a word for ago it is a time of the day."""
+    count = reader.count(position)
+    if count is None or count[2] or count[0] >= 100:
+        return None
+    hours, mark = count[0], reader.at(count[1])
+    if mark.folded not in _HOUR_SIGNS and mark.get(Tag.UNIT) is not Unit.HOUR:
+        return None
+    minutes, after = _minutes(reader, count[1] + 1)
+    if reader.has(after, Tag.UNIT) or (not reader.has(after, Tag.AGO) and (not opened or _goes_on(reader, after))):
+        return None
+    parts = [Part(hours, Unit.HOUR)] + ([Part(minutes, Unit.MINUTE)] if minutes else [])
+    return (parts, after) if hours or minutes else None
+
+
+def _minutes(reader: Reader, position: int) -> tuple[int, int]:
+    """Read the minutes behind hours: how many, and the place behind; nought where a number there counts something else."""
+    behind, mark = reader.at(position), reader.at(position + 1)
+    is_marked = mark.get(Tag.UNIT) is Unit.MINUTE or (mark.glued and mark.folded == "m")
+    if behind.glued and behind.digits == 2 and (is_marked or not behind.mute) and int(behind.folded) < 60:
+        return int(behind.folded), position + (2 if is_marked else 1)
+    number = reader.number(reader.skip(position, Tag.AND, limit=1))
+    if number is None or number.ordinal or number.digits == 1 or not 0 < number.value < 60:
+        return 0, position
+    mark = reader.at(number.after)
+    if mark.get(Tag.UNIT) is Unit.MINUTE:
+        return number.value, number.after + 1
+    is_last = mark.has(Tag.AGO) or not mark.folded.isalnum()
+    return (number.value, number.after) if is_last and not _goes_on(reader, number.after) else (0, position)
+
+
+def _goes_on(reader: Reader, position: int) -> bool:
+    """True if the number before *position* belongs to what follows: a clock, a month, a range."""
+    sign = reader.at(position)
+    return sign.has(Tag.MONTH, Tag.MERIDIEM) or (sign.glued and sign.folded in _GOES_ON)
+
+
 def _either_ago(reader: Reader, position: int, *, opened: bool) -> Found | None:
     """Read "between 3 and 5 days ago", "two or three weeks ago"."""
     index = reader.skip(position, Tag.BETWEEN, Tag.FROM, limit=1)
+    if either := approximate(reader, index):
+        return _between_ago(reader, Fraction(either[0]), Amount(Fraction(either[1]), either[2]), opened=opened)
     first = amount(reader, index)
     if first is None or not (reader.has(first.after, Tag.AND, Tag.OR, Tag.TO) or reader.is_dash(first.after)):
         return None
     second = amount(reader, first.after + 1)
     if second is None or not reader.has(second.after, Tag.UNIT) or (first.value >= 1 and second.value < 1):
         return None  # "two and a half days"
+    return _between_ago(reader, first.value, second, opened=opened)
+
+
+def _between_ago(reader: Reader, first: Fraction, second: Amount, *, opened: bool) -> Found | None:
+    """Return the stretch between two amounts of the unit behind the second of them, if they are told to be ago."""
     closed = reader.has(second.after + 1, Tag.AGO)
-    if not (opened or closed) or max(first.value, second.value) > MAX_COUNT:
+    if not (opened or closed) or max(first, second.value) > MAX_COUNT:
         return None
     unit: Unit = reader.at(second.after).get(Tag.UNIT)
-    ends = [in_units(value, unit) for value in sorted((first.value, second.value), reverse=True)]
+    ends = [in_units(value, unit) for value in sorted((first, second.value), reverse=True)]
     early, late = (ago_span(reader.now, reader.instant, parts) if parts else None for parts in ends)
     after = second.after + 2 if closed else second.after + 1
     return Found(Span(early.start, late.end, unit), after) if early and late else None
@@ -199,13 +250,29 @@ def before_day(reader: Reader, position: int) -> Found | None:
             span = result.node if isinstance(result.node, Span) else settle(result.node, reader.now)
             if span is None or span.start is None or span.start.tzinfo is not None:
                 return None
+            if not read and unit in (Unit.WEEK, Unit.WEEKEND) and span.grain is Unit.DAY:
+                beside = _week_beside if unit is Unit.WEEK else _weekend_beside
+                return Found(beside(span.start, ahead=ahead), result.after)
             base = _back(span.start, parts, 1 if ahead else -1)
-            if unit is Unit.DAY or len(parts) > 1 or span.grain is Unit.DAY:
+            if unit is Unit.DAY or len(parts) > 1 or (read and span.grain is Unit.DAY):
                 return Found(unit_span(base, Unit.DAY), result.after)
             return Found(unit_span(base, unit), result.after)
     if reader.is_over(index) and not read and not ahead and unit is Unit.DAY:
         return Found(unit_span(reader.now, unit, -1), index)
     return None
+
+
+def _week_beside(day: dt.datetime, *, ahead: bool) -> Span:
+    """Return the seven days beside *day* and the calendar week next to its own: "the week before Christmas" may mean either."""
+    week = unit_span(day, Unit.WEEK, 1 if ahead else -1)
+    return Span(shift(day, Unit.DAY, 1), week.end, Unit.WEEK) if ahead else Span(week.start, day, Unit.WEEK)
+
+
+def _weekend_beside(day: dt.datetime, *, ahead: bool) -> Span:
+    """Return the first weekend that begins after *day*, or the last one that is over before it."""
+    day += dt.timedelta(days=1 if ahead else -2)
+    to_saturday = (5 - day.weekday()) % 7 if ahead else -((day.weekday() - 5) % 7)
+    return unit_span(day + dt.timedelta(days=to_saturday), Unit.WEEKEND)
 
 
 def since(reader: Reader, parts: Duration) -> Span:

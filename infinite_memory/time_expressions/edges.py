@@ -6,6 +6,7 @@ from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.spans import Span, settle, shift, unit_span
 
+_WHOLE_UNITS = (Unit.WEEK, Unit.MONTH, Unit.QUARTER, Unit.YEAR, Unit.DECADE)  # "the end of the week" is of this one
 _EDGE_SHARE = 3  # the beginning of a period is its first third, the end its last
 
 
@@ -24,14 +25,43 @@ def edge(reader: Reader, position: int) -> Found | None:
         reader.depth += 1
         result = reader.day(behind)
         reader.depth -= 1
-    if result is None and unit in (Unit.WEEK, Unit.MONTH, Unit.QUARTER, Unit.YEAR, Unit.DECADE) and behind > index + 1:
+    if result is None and unit in _WHOLE_UNITS and behind > index + 1:
         result = Found(unit_span(reader.now, unit), the + 1)
     if result is None:
         return None
     span = result.node if isinstance(result.node, Span) else settle(result.node, reader.now)
-    if span is None or span.start is None or span.end is None or span.start.tzinfo or span.grain < Unit.WEEK:
+    if (
+        span is None
+        or span.start is None
+        or span.end is None
+        or span.start.tzinfo
+        or span.end.tzinfo
+        or span.grain < Unit.WEEK
+    ):
         return None
     return Found(edge_span(span, which), result.after, result.strong or behind > index + 1)
+
+
+def half(reader: Reader, position: int) -> Found | None:
+    """Read "the first half of October", "la segunda mitad del mes pasado", "der zweiten Hälfte der letzten Woche"."""
+    if not any(reader.has(position + step, Tag.HALF_OF) for step in (1, 2, 3)):
+        return None
+    number = reader.number(reader.skip(position, Tag.THE, limit=1))
+    if number is None or not number.ordinal or number.value not in (1, 2):
+        return None
+    if not reader.has(number.after, Tag.HALF_OF) or not reader.has(number.after + 1, Tag.OF):
+        return None
+    behind = reader.skip(number.after + 1, Tag.OF, limit=1)
+    the = reader.skip(behind, Tag.THE, limit=1)
+    unit = reader.at(the).get(Tag.UNIT)
+    result = reader.day(behind) or reader.day(the)
+    if result is None and unit in _WHOLE_UNITS:
+        result = Found(unit_span(reader.now, unit), the + 1)
+    span = reader.settled(result) if result else None
+    if result is None or span is None or span.start is None or span.end is None or span.start.tzinfo or span.end.tzinfo:
+        return None
+    which = "first_half" if number.value == 1 else "second_half"
+    return Found(edge_span(span, which), result.after) if span.grain >= Unit.WEEK else None
 
 
 def rest(reader: Reader, position: int) -> Found | None:
@@ -67,9 +97,11 @@ def rest(reader: Reader, position: int) -> Found | None:
 
 
 def edge_span(span: Span, which: str) -> Span:
-    """Cut the start, middle or end third out of *span*, in whole days, or whole months from a quarter up."""
+    """Cut the start, middle or end third, or a half, out of *span*, in whole days, or whole months from a quarter up."""
     assert span.start is not None and span.end is not None
     months = (span.end.year - span.start.year) * 12 + span.end.month - span.start.month
+    if which in ("first_half", "second_half"):
+        return _half_span(span, which)
     if months >= _EDGE_SHARE:
         unit, count = Unit.MONTH, months
     else:
@@ -79,3 +111,16 @@ def edge_span(span: Span, which: str) -> Span:
     last = shift(span.start, unit, count - third)
     ends = {"start": (span.start, first), "middle": (first, last), "end": (last, span.end)}
     return Span(*ends[which], unit)
+
+
+def _half_span(span: Span, which: str) -> Span:
+    """Cut a half out of *span*, in whole months where they are even, else in whole days; Thursday is in both halves of a week."""
+    assert span.start is not None and span.end is not None
+    months = (span.end.year - span.start.year) * 12 + span.end.month - span.start.month
+    whole = span.start.day == span.end.day == 1 and months >= 2 and months % 2 == 0
+    unit, count = (Unit.MONTH, months) if whole else (Unit.DAY, (span.end - span.start).days)
+    if which == "first_half":
+        return Span(
+            span.start, shift(span.start, unit, (count + 1) // 2 if span.grain is Unit.WEEK else count // 2), unit
+        )
+    return Span(shift(span.start, unit, count // 2), span.end, unit)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from infinite_memory.time_expressions.clocks import clock_then_day, narrow, part_of_day
 from infinite_memory.time_expressions.dates import longest
-from infinite_memory.time_expressions.edges import edge, edge_span, rest
+from infinite_memory.time_expressions.edges import edge, edge_span, half, rest
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.open_ranges import beyond, open_end, open_start, single
 from infinite_memory.time_expressions.ordinals import nth_behind
 from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.periods import DATE_RULES
-from infinite_memory.time_expressions.ranges import around, from_to, neighbours
+from infinite_memory.time_expressions.ranges import around, from_to, neighbours, within_week
 from infinite_memory.time_expressions.relative import RELATIVE_RULES
 
 _SUPPORT = (Tag.IN, Tag.ON, Tag.SINCE, Tag.FROM, Tag.BEFORE, Tag.AFTER, Tag.UNTIL, Tag.BETWEEN, Tag.AROUND, Tag.OF)
@@ -41,16 +41,26 @@ class Grammar(Reader):
             dated = counted
         if dated and self.language.scriptless:
             dated = self._edge_behind(nth_behind(self, dated))
-        edged = edge(self, position)
+        edged = half(self, position) or edge(self, position)
         return edged if edged and (dated is None or edged.after > dated.after) else dated
 
     def _edge_behind(self, result: Found) -> Found:
-        """Cut a period by the word behind it: "今月下旬"."""
+        """Cut a period by the word behind it: "今月下旬", "先月の後半"."""
         index = self.skip(result.after, Tag.OF, limit=1)
-        span = self.settled(result) if self.has(index, Tag.EDGE) else None
-        if span is None or span.start is None or span.end is None or span.start.tzinfo or span.grain < Unit.WEEK:
+        which, after = self.at(index).get(Tag.EDGE), index + 1
+        if which is None and self.has(after, Tag.HALF) and self.has(index, Tag.BEFORE_CLOSES, Tag.AFTER_CLOSES):
+            which, after = "first_half" if self.has(index, Tag.BEFORE_CLOSES) else "second_half", after + 1
+        span = self.settled(result) if which is not None and not self.has(after, Tag.UNIT) else None
+        if (
+            span is None
+            or span.start is None
+            or span.end is None
+            or span.start.tzinfo
+            or span.end.tzinfo
+            or span.grain < Unit.WEEK
+        ):
             return result
-        return Found(edge_span(span, self.at(index).get(Tag.EDGE)), index + 1)
+        return Found(edge_span(span, which), after)
 
     def period(self, position: int) -> Found | None:
         """Read a stretch at *position*, narrowed by a time of the day if there is one."""
@@ -72,7 +82,7 @@ class Grammar(Reader):
     def range(self, position: int) -> Found | None:
         """Read the longest time at *position*: a range, an open range, or a single stretch."""
         best: Found | None = None
-        for rule in (from_to, neighbours, beyond, open_start, open_end, around, rest, single):
+        for rule in (from_to, within_week, neighbours, beyond, open_start, open_end, around, rest, single):
             result = rule(self, position)
             if result and (best is None or result.after > best.after):
                 best = result

@@ -80,7 +80,9 @@ class Tag(enum.Enum):
     PAST_HOUR = enum.auto()
     HALF = enum.auto()
     OR_EQUAL = enum.auto()  # after "later than": the named end is inside
+    HALF_OF = enum.auto()  # behind an ordinal: "the second half of"
     QUARTER_OF = enum.auto()  # the fourth part of what follows
+    PARTS_OF = enum.auto()  # denominator: "thirds", "drittel"; 0 for "分之", which stands between the two numbers
     MIXED = enum.auto()  # Fraction: "anderthalb"
     SHARE_UNIT = enum.auto()  # (count, Unit): "quarter of an hour"
     ISO_WEEK = enum.auto()  # (year or None, week, weekday or None): "2026-W45"
@@ -126,6 +128,7 @@ class Language:
     weekdays: tuple[str, ...]
     units: dict[Unit, str]
     shares: dict[tuple[int, Unit], str] = field(default_factory=dict)  # words for parts of a unit
+    fractions: dict[int, str] = field(default_factory=dict)  # denominator: "third|thirds"; 0 for "分之"
     mixed: dict[tuple[int, int], str] = field(default_factory=dict)  # (numerator, denominator): "anderthalb"
     cardinals: tuple[str, ...] = ()  # from nought on
     tens: tuple[str, ...] = ()  # from twenty on
@@ -228,6 +231,7 @@ def _entries(language: Language) -> Iterator[tuple[str, Tag, Any]]:
         (language.eras, Tag.ERA),
         (language.years, Tag.YEAR_WORD),
         (language.shares, Tag.SHARE_UNIT),
+        (language.fractions, Tag.PARTS_OF),
     )
     for words_of, tag in by_value:
         for value, words in words_of.items():

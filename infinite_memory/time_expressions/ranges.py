@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
-from infinite_memory.time_expressions.spans import Date, Span, between, shift
+from infinite_memory.time_expressions.spans import Date, Span, between, first_day, shift
 
 
 def around(reader: Reader, position: int) -> Found | None:
@@ -67,13 +67,38 @@ def from_to(reader: Reader, position: int) -> Found | None:
     return Found(span, reader.skip(last.after, Tag.BETWEEN_CLOSES, limit=1))
 
 
-def neighbours(reader: Reader, position: int) -> Found | None:
-    """Read "yesterday and today", "January and February": two stretches that touch are one."""
-    first = reader.period(position)
-    if first is None or not first.strong or not reader.has(first.after, Tag.AND):
+def within_week(reader: Reader, position: int) -> Found | None:
+    """Read "last week between Tuesday and Thursday": two weekdays, counted in the week that is named before them."""
+    week = reader.day(position)
+    if week is None or not isinstance(week.node, Span) or week.node.grain is not Unit.WEEK:
         return None
-    last = reader.period(first.after + 1)
+    index = reader.skip_sign(week.after)
+    if not reader.has(index, Tag.FROM, Tag.BETWEEN) or week.node.start is None:
+        return None
+    first = reader.skip(index + 1, Tag.OF, Tag.THE, limit=2)
+    days = from_to(reader, index) if reader.has(first, Tag.WEEKDAY) else None
+    span = days.node if days else None
+    if days is None or not isinstance(span, Span) or span.start is None or span.end is None:
+        return None
+    others = (reader.at(other) for other in range(first, days.after))
+    if (
+        any(other.digits or other.has(Tag.MONTH, Tag.RELATIVE, Tag.DAY) for other in others)
+        or span.grain is not Unit.DAY
+    ):
+        return None
+    start = shift(week.node.start, Unit.DAY, span.start.weekday())
+    return Found(Span(start, start + (span.end - span.start), Unit.DAY), days.after)
+
+
+def neighbours(reader: Reader, position: int) -> Found | None:
+    """Read "yesterday and today", "January or February", "Monday and Tuesday of last week": two stretches that touch are one."""
+    first = reader.period(position)
+    if first is None or not first.strong or not reader.has(first.after, Tag.AND, Tag.OR):
+        return None
+    last = reader.period(reader.skip(first.after + 1, Tag.THE, limit=1))
     spans = [reader.settled(result) for result in (first, last) if result and result.strong]
+    if len(spans) == 2 and isinstance(first.node, Date) and last is not None and isinstance(last.node, Span):
+        spans[0] = first_day(first.node, spans[0], spans[1], reader.now)
     if last is None or len(spans) < 2 or any(span is None or not span.start or not span.end for span in spans):
         return None
     early, late = sorted((span for span in spans if span and span.start and span.end), key=lambda span: str(span.start))
@@ -151,4 +176,6 @@ def _match(reader: Reader, first: Found, last: Found) -> bool:
             dated = last.node if is_bare(first) else first.node
             return dated.month is not None and dated.day is not None
         return first.node.grain == last.node.grain and (first.strong or last.strong)
+    if isinstance(last.node, Date) and last.node.weekday is not None and reader.has(first.after - 1, Tag.WEEKDAY):
+        return first.strong  # "na semana passada de segunda a quarta": as plain as the weekday before it
     return first.strong and last.strong

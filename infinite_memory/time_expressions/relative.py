@@ -136,7 +136,8 @@ def _relative_weekday(reader: Reader, position: int, back: int, index: int, afte
     del position
     weekday: int = reader.at(index).get(Tag.WEEKDAY)
     after = index + 1 if after is None else after
-    day = reader.number(reader.skip(after, Tag.THE, limit=1))
+    numbered = reader.skip(after, Tag.THE, limit=1)
+    day = None if reader.has(numbered, Tag.WEEKDAY) else reader.number(numbered)
     if day and 1 <= day.value <= 31 and day.digits <= 2 and (day.ordinal or reader.has(after, Tag.WEEKDAY) is False):
         behind = reader.skip(day.after, Tag.OF, limit=1)
         if reader.has(behind, Tag.MONTH):

@@ -182,12 +182,20 @@ def likely_languages(tokens: list[Token]) -> list[str]:
         )
         scores.append((-score, order, code))
     scores.sort()
+    if len(scores) > 1 and scores[0][0] == scores[1][0] < 0:
+        scores.sort(key=lambda score: (score[0], -_count_weekdays(folded, score[2]), score[1]))
     if not scores[0][0]:
         return ["en", "de"]  # no word is known: figures, month first or day first
     best = -scores[0][0]
     likely = [code for score, _, code in scores if -score >= best * _LIKELY]
     is_prose = best * _PROSE >= tokens[-1].end
     return likely if is_prose else likely[:_MAX_GUESSES]
+
+
+def _count_weekdays(folded: list[str], code: str) -> int:
+    """Count the names of weekdays: "de segunda a sexta" is Monday to Friday in Portuguese, and hardly days of a month in Spanish."""
+    existing = lexicon(code)
+    return sum(Tag.WEEKDAY in existing.match(folded, index)[1] for index in range(len(folded)))
 
 
 def _find(lexemes: list[Lexeme], code: str, now: dt.datetime, zone: ZoneInfo) -> _Hit | None:

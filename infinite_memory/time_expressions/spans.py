@@ -253,7 +253,10 @@ def between(first: Date | Span, last: Date | Span, now: dt.datetime) -> Span | N
     else:
         start = first if isinstance(first, Span) else settle(first, now)
         floor = start.start if start else None
+        floor = now if floor is not None and floor.tzinfo is not None else floor  # counted from now, in hours
         end = last if isinstance(last, Span) else settle(last, now, floor=floor)
+        if isinstance(first, Date):
+            start = first_day(first, start, end, now)
     if start is None or end is None or start.start is None:
         return None
     weekdays = start.grain is Unit.DAY and end.grain is Unit.DAY and isinstance(first, Span) and isinstance(last, Span)
@@ -265,6 +268,20 @@ def between(first: Date | Span, last: Date | Span, now: dt.datetime) -> Span | N
     if start.start.tzinfo is None and end.end is not None and end.end.tzinfo is None and start.start >= end.end:
         return None
     return Span(start.start, end.end, end.grain)
+
+
+def first_day(first: Date, start: Span | None, end: Span | None, now: dt.datetime) -> Span | None:
+    """Return *start*, or the weekday before *end* that *first* means: "Monday to Wednesday of last week" begins in that week."""
+    if first.weekday is None or end is None or not _is_day_before(end, start):
+        return start
+    return settle(first, now, ceiling=end.start)
+
+
+def _is_day_before(day: Span | None, start: Span | None) -> bool:
+    """True if *day* is a calendar day that ends before *start* begins."""
+    if day is None or start is None or day.end is None or start.start is None or day.grain is not Unit.DAY:
+        return False
+    return day.end.tzinfo is None and start.start.tzinfo is None and day.end <= start.start
 
 
 def _lend(first: Date | Span, last: Date | Span) -> tuple[Date | Span, Date | Span]:

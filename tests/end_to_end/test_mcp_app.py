@@ -16,7 +16,7 @@ from playwright.sync_api import FrameLocator, Page, expect
 
 from infinite_memory.contracts.mcp import APP_EXTENSION, APP_TYPE
 from infinite_memory.contracts.native.resources import APP_TOOLS, APP_URI
-from tests.browser import launched
+from tests.browser import PATIENCE_MS, launched
 from tests.processes import Client, Installation, need_parts
 
 Json = dict[str, Any]
@@ -119,6 +119,7 @@ def host(tmp_path: Path, shown: Client, call: Json) -> Iterator[Page]:
     try:
         with launched() as browser:
             page = browser.new_page()
+            page.set_default_timeout(PATIENCE_MS)
             page.expose_function("relay", lambda method, params: shown.rpc(next(numbers), method, **params))
             page.goto(f"http://127.0.0.1:{server.server_port}/host.html")
             [content] = shown.rpc(next(numbers), "resources/read", uri=APP_URI)["result"]["contents"]

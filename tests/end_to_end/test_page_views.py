@@ -206,7 +206,7 @@ def test_a_daemon_that_dies_is_said_and_found_again_and_nothing_typed_is_lost(tm
             home.environ["INFINITE_MEMORY_HTTP__PORT"] = port
             assert home.command("daemon", "start").returncode == 0
             until(lambda: home.status()["http"]["url"].endswith(port), "the same port answers")
-            expect(page.locator("#connection")).to_contain_text("Your login has ended", timeout=30_000)
+            expect(page.locator("#connection")).to_contain_text("Your login has ended")
             second = opened.context.new_page()
             second.goto(url + "page/login")
             second.get_by_label("Token, or a code").fill(get_login(home)[1])

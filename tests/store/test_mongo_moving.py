@@ -8,12 +8,12 @@ import dataclasses
 import pytest
 from pymongo import MongoClient
 
-from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.errors import InfiniteMemoryError, MemoryChangedError
 from infinite_memory.models import MemoryId
 from infinite_memory.store.copies import RestoreMode, RestorePlan
+from infinite_memory.store.mongo import moves, schema
 from infinite_memory.store.mongo import restore_steps as staging
-from infinite_memory.store.mongo import schema
-from tests.mongo_server import run
+from tests.mongo_server import fresh_database, run, shared_mongo
 
 from .conftest import NOW, Place, global_scope, make_memory
 
@@ -78,6 +78,52 @@ def test_whatever_is_acknowledged_while_scopes_merge_is_there_afterwards(place: 
             located = await one.locate(acknowledged)
             assert set(located) == set(acknowledged)
             assert set(located.values()) == {target.scope_id}
+
+    run(test())
+
+
+@pytest.mark.parametrize("moves_first", [False, True])
+def test_what_another_daemon_moves_out_of_a_scope_that_is_merged_is_in_one_place(
+    monkeypatch: pytest.MonkeyPatch, moves_first: bool
+) -> None:
+    """The move comes after the first copying, or the merge in the middle of the move; one waits for the other."""
+    place = Place(shared_mongo().uri, fresh_database(), "pymongo")
+
+    async def test() -> None:
+        async with place.open() as one, place.open() as other:
+            target = await global_scope(one)
+            source, third = await one.create_scope("Source", "", NOW), await one.create_scope("Third", "", NOW)
+            memory = make_memory(source, "tea")
+            await one.insert([memory])
+            beside: list[asyncio.Task[None]] = []
+            module, name = (moves, "_take_along") if moves_first else (staging, "_pour")
+            carried_out = getattr(module, name)
+
+            async def merge() -> None:
+                await one.copies.merge_scopes(source.scope_id, target.scope_id)
+                await one.drop_scope(source.scope_id)
+
+            async def and_the_other_begins(*ends: object, **options: object) -> None:
+                await carried_out(*ends, **options)
+                if not beside:
+                    begins = merge() if moves_first else other.move(memory, third.scope_id)
+                    beside.append(asyncio.create_task(begins))
+                    await asyncio.wait(beside, timeout=0.3)
+
+            monkeypatch.setattr(module, name, and_the_other_begins)
+            if moves_first:
+                await other.move(memory, third.scope_id)
+                await beside[0]
+            else:
+                await merge()
+                with pytest.raises(MemoryChangedError):
+                    await beside[0]
+            async with one._connection.operation() as database:
+                held = {
+                    scope.name: await database[schema.collection_name(scope.scope_id)].count_documents({})
+                    for scope in await one.list_scopes()
+                }
+            assert held == ({"Global": 0, "Third": 1} if moves_first else {"Global": 1, "Third": 0})
 
     run(test())
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.browser import launched
+from tests.browser import PATIENCE_MS, launched
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MAX_WORDS = 1500
@@ -168,6 +168,7 @@ def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:
 def test_the_sites_search_works_from_a_folder_and_asks_no_other_host(site: Path) -> None:
     with launched() as browser:
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE_MS)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         page.goto((site / "index.html").as_uri())

@@ -32,7 +32,7 @@ class Passage:
     def has(self, phrase: Phrase) -> bool:
         """True if the words of *phrase* stand in a row in the text."""
         wanted, first = list(phrase.words), phrase.words[0]
-        return any(
+        return first in self.words and any(
             word == first and list(self.words[at : at + len(wanted)]) == wanted for at, word in enumerate(self.words)
         )
 

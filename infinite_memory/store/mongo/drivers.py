@@ -4,15 +4,23 @@ Both are typed as PyMongo's, whose names and signatures Motor shares. Where they
 knows it and nothing else does.
 
 Why both: Motor, which runs PyMongo in threads, reached its end of life in May 2026; PyMongo Async is its successor.
+
+Why PyMongo's waiting is replaced before Python 3.12: there `asyncio.wait_for` runs what it waits for in a task of its own, which is left
+behind where the waiting is cancelled just after its time was over. PyMongo 4.20 waits so for a server, holding a lock: of 6,000
+operations that were cancelled while no server answered, five ended with "Lock is not acquired", and the lock was held for ever, so
+that no operation of the client ended any more, whatever its time limit. From 3.12 on nothing is changed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import pymongo.lock
 from pymongo import AsyncMongoClient
 
 from infinite_memory.errors import ConfigError
@@ -23,10 +31,21 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.collection import AsyncCollection
     from pymongo.asynchronous.database import AsyncDatabase
 
+T = TypeVar("T")
 Document = dict[str, Any]
 Client = AsyncMongoClient[Document]
 
 DRIVERS = ("pymongo", "motor")
+
+
+async def _wait_for(waited: Awaitable[T], timeout: float | None) -> T:
+    """Wait as `asyncio.wait_for` does from Python 3.12 on: in the task that waits, which so holds again what it held before."""
+    async with asyncio.timeout(timeout):
+        return await waited
+
+
+if sys.version_info < (3, 12):
+    vars(pymongo.lock)["wait_for"] = _wait_for
 
 
 def make_client(driver: str, uri: str, options: Mapping[str, Any]) -> Client:

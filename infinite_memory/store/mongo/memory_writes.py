@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from bson import ObjectId
 from pymongo.errors import BulkWriteError
 
-from infinite_memory.errors import InfiniteMemoryError, MemoryChangedError, MemoryNotFoundError, ScopeArchivedError
+from infinite_memory.errors import (
+    InfiniteMemoryError,
+    MemoryChangedError,
+    MemoryNotFoundError,
+    ScopeArchivedError,
+    ScopeNotFoundError,
+)
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, ScopeId, floor_to_millisecond
 from infinite_memory.store.base import Located
 from infinite_memory.store.mongo import change_feed as changes
@@ -23,7 +29,7 @@ from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import Document, in_transaction
 from infinite_memory.store.mongo.memory_reads import WITHOUT_VECTORS, MemoryReader, batches, get_collection
 from infinite_memory.store.mongo.merge_journal import note_removed
-from infinite_memory.store.mongo.moves import touch_open_scope
+from infinite_memory.store.mongo.moves import touch_open_scope, wait_for_merge
 from infinite_memory.store.mongo.scopes import Scopes
 
 if TYPE_CHECKING:
@@ -63,14 +69,32 @@ class MemoryWriter:
         except ScopeArchivedError:
             await self.remove({memory.memory_id: memory.scope_id for memory in memories})
             raise
+        except ScopeNotFoundError:
+            located = await self._locate_merged(memories)
+            if len(located) < len(memories):
+                await self.remove(located)
+                raise
 
     async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
         after = dataclasses.replace(memory, revision=memory.revision + 1)
         async with self._connection.operation() as database:
             await compare_and_swap(database, memory, mapping.to_document(after), revise=revise)
-        # A scope that was merged into another at this moment may have been copied before.
-        await self._scopes.check({memory.scope_id})
+        try:
+            await self._scopes.check({memory.scope_id})
+        except ScopeNotFoundError as exc:  # merged into another at this moment, it may have been copied before
+            located = await self._locate_merged([memory])
+            found = (await self._reader.fetch(located, deleted=None, vectors=True)).get(memory.memory_id)
+            if found is None:
+                raise MemoryNotFoundError(memory.memory_id) from exc
+            if (found.text, found.updated_at) != (memory.text, memory.updated_at):
+                raise MemoryChangedError(memory.memory_id) from exc
+            return found
         return after
+
+    async def _locate_merged(self, memories: Sequence[MemoryRecord]) -> Located:
+        """Return where memories are whose scope has gone: those that were in it when it was merged into another."""
+        await wait_for_merge(self._connection, [mapping.object_id(one.scope_id) for one in memories])
+        return await self._reader.locate([one.memory_id for one in memories])
 
     async def remove_versions(self, memory_id: MemoryId, revisions: Collection[int]) -> None:
         async with self._connection.operation() as database:

@@ -13,8 +13,8 @@ Why with the time of creation: a memory that is stored again under the same id m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from bson import ObjectId
 from pymongo import UpdateOne
@@ -24,6 +24,9 @@ from infinite_memory.store.mongo.change_feed import write_tombstones
 from infinite_memory.store.mongo.client import Database
 from infinite_memory.store.mongo.drivers import Document
 from infinite_memory.store.mongo.snapshot import STAGED
+
+if TYPE_CHECKING:
+    from pymongo.asynchronous.client_session import AsyncClientSession
 
 JOURNAL = "restore."
 
@@ -70,6 +73,16 @@ async def find_merging(database: Database) -> set[str]:
     """Return the names of the collections that are merged into others at this moment."""
     journals = await database[schema.META].find({**_JOURNALS, "steps.do": "pour"}, {"steps": 1}).to_list(None)
     return {step["from"] for journal in journals for step in journal["steps"] if step["do"] == "pour"}
+
+
+async def is_merging(
+    database: Database, scope_keys: Collection[ObjectId], session: AsyncClientSession | None = None
+) -> bool:
+    """True if one of some scopes is merged into another at this moment, or another into it."""
+    names = {"$in": [schema.collection_name(key) for key in scope_keys]}
+    pours = {"do": "pour", "$or": [{"from": names}, {"to": names}]}
+    merging = {**_JOURNALS, "steps": {"$elemMatch": pours}}
+    return await database[schema.META].find_one(merging, {"_id": 1}, session=session) is not None
 
 
 async def is_receiving_memories(database: Database, scope_key: ObjectId) -> bool:

@@ -9,17 +9,26 @@ is taken although the scope it came from has no memory of it any more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import asyncio
+import time
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bson import ObjectId
 
-from infinite_memory.errors import MemoryChangedError, MemoryNotFoundError, ScopeArchivedError, ScopeNotFoundError
+from infinite_memory.errors import (
+    MemoryChangedError,
+    MemoryNotFoundError,
+    ScopeArchivedError,
+    ScopeNotFoundError,
+    StoreError,
+)
 from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.mongo import mapping, schema
 from infinite_memory.store.mongo.change_feed import write_tombstones
-from infinite_memory.store.mongo.client import Database
+from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import Document, in_transaction
+from infinite_memory.store.mongo.merge_journal import is_merging
 
 if TYPE_CHECKING:
     from pymongo.asynchronous.client_session import AsyncClientSession
@@ -27,6 +36,11 @@ if TYPE_CHECKING:
 Step = dict[str, Any]
 
 _FEW = 10  # memories of the same text
+LOOK_AGAIN_S = 0.1
+
+
+class MergingError(MemoryChangedError):
+    """A memory's scope, or the one that it was to move into, is merged at this moment: it may be in another place afterwards."""
 
 
 def make_step(memory: MemoryRecord, target: ScopeId) -> Step:
@@ -79,6 +93,31 @@ async def touch_open_scope(database: Database, target: ScopeId, session: AsyncCl
     _check_open(scope, target)
 
 
+async def touch_scopes(
+    database: Database, scope_keys: Sequence[ObjectId], session: AsyncClientSession | None = None
+) -> bool:
+    """Write to scopes, so that of a merge and a move, which both do, one waits for the other; False if none of them is there."""
+    touched = {"_id": {"$in": scope_keys}, "dropping": {"$ne": True}}
+    mark = {"$set": {"moved": ObjectId()}}
+    return (await database[schema.SCOPES].update_many(touched, mark, session=session)).matched_count > 0
+
+
+async def wait_for_merge(connection: Connection, scope_keys: Sequence[ObjectId]) -> None:
+    """Wait while another process merges one of some scopes.
+
+    Raises:
+        StoreError: it takes longer than an operation may.
+    """
+    give_up_at = time.monotonic() + connection.timeout_s
+    while True:
+        async with connection.operation() as database:
+            if not await is_merging(database, scope_keys):
+                return
+        if time.monotonic() > give_up_at:
+            raise StoreError("the scope is merged with another at this moment, which takes long; look again in a while")
+        await asyncio.sleep(LOOK_AGAIN_S)
+
+
 def _check_open(scope: Document | None, target: ScopeId) -> None:
     if scope is None:
         raise ScopeNotFoundError(target)
@@ -96,12 +135,16 @@ async def check_moved(database: Database, memory: MemoryRecord, target: ScopeId)
 
 
 async def move_in_transaction(database: Database, memory: MemoryRecord, target: ScopeId) -> None:
-    """Move in one transaction; raises as `check_movable`."""
+    """Move in one transaction; raises as `check_movable`, and `MergingError` while one of the scopes is merged."""
     step = make_step(memory, target)
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
 
     async def work(session: AsyncClientSession) -> None:
         document = await check_movable(database, memory, target, session)
+        # As the first is written to, a merge of it that begins now waits for this transaction, or lets it begin anew.
+        is_there = await touch_scopes(database, [step["from"]], session)
+        if not is_there or await is_merging(database, [step["from"], step["to"]], session):
+            raise MergingError(memory.memory_id)
         await _keep_version(database, step, document, session)
         await _take_along(database, step, session)
         # In this order, which is also that of the change feed: an index takes it out of the one place, then into the other.

@@ -6,11 +6,11 @@ a revision above the one it replaces, so that nobody takes the old form for the 
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import bson
@@ -29,12 +29,15 @@ from infinite_memory.store.mongo.driver_errors import translate
 from infinite_memory.store.mongo.links import from_document as link_from_document
 from infinite_memory.store.mongo.links import link_key
 from infinite_memory.store.mongo.merge_journal import JOURNAL
+from infinite_memory.store.mongo.placing import find_home, make_step
 from infinite_memory.store.mongo.restore_steps import Step, clear, put_into_place, this_machine, utc_now
 from infinite_memory.store.mongo.snapshot import (
     MEMORIES,
     PLAIN_NAME,
     STAGED,
+    batches,
     decoded,
+    id_of,
     split,
     value_travels,
 )
@@ -46,8 +49,6 @@ _TELL_S = 20.0  # a restore under way says so this often
 _UNSURE = WriteConcern(w=1, j=False)
 """For what is staged: a later durable write to the same server makes all that was written before it durable."""
 
-_BATCH_BYTES = 8 << 20
-_ID_FIRST = b"\x07_id\x00"
 _KEPT_NAMES = frozenset({schema.META, schema.TOMBSTONES, schema.TOKENS})
 
 Document = dict[str, Any]
@@ -61,6 +62,7 @@ class RestoreJob(Restore):
         self._id = ObjectId()
         self._existing: dict[ObjectId, tuple[int, Any]] = {}
         self._scopes_there: list[Document] = []
+        self._targets: dict[ObjectId, Document] = {}  # id, name and folded name of each scope that the backup's go into
         self._scope_of: dict[str, ObjectId] = {}  # the backup's scope -> the one it goes into
         self._new_scopes: set[ObjectId] = set()
         self._new_names: set[str] = set()
@@ -74,6 +76,10 @@ class RestoreJob(Restore):
     @property
     def _only(self) -> bool:
         return self._plan.only_scope is not None
+
+    @property
+    def _replaces(self) -> bool:
+        return self._plan.mode is RestoreMode.REPLACE and not self._only
 
     async def begin(self) -> None:
         """Look at what is there, and open the journal."""
@@ -135,18 +141,24 @@ class RestoreJob(Restore):
                 scope |= {"_id": ObjectId(), "name": name, "name_key": fold(name), "archived_at": None}
             elif self._plan.mode is RestoreMode.MERGE:
                 if scope["_id"] in there or scope["name_key"] in by_name:
-                    self._scope_of[key] = scope["_id"] if scope["_id"] in there else by_name[scope["name_key"]]
+                    target = scope["_id"] if scope["_id"] in there else by_name[scope["name_key"]]
+                    self._scope_of[key] = target
+                    if target not in self._targets:  # staged all the same: the target may be removed meanwhile
+                        self._targets[target] = {**scope, "_id": target}
+                        kept.append(self._targets[target])
                     continue
             self._scope_of[key] = scope["_id"]
             self._new_scopes.add(scope["_id"])
             self._new_names.add(scope["name_key"])
+            self._targets[scope["_id"]] = scope
             kept.append(scope)
         self._connection.check_room(len(self._scopes_there) + len(self._new_scopes))
         await self._stage(schema.SCOPES, [bson.encode(scope) for scope in kept])
         if self._plan.dry_run:
             return
-        async with self._connection.operation(factor=1 + len(kept)) as database:
-            for scope in kept:
+        new = [scope for scope in kept if scope["_id"] in self._new_scopes]
+        async with self._connection.operation(factor=1 + len(new)) as database:
+            for scope in new:
                 name = self._staged_name(schema.collection_name(scope["_id"]))
                 await schema.create_memory_collection(database[name], polled=self._polled)
 
@@ -158,7 +170,7 @@ class RestoreJob(Restore):
             raise BackupError(f"the backup holds memories of a scope {scope_key} that it does not name")
         kept = []
         for raw in split(data):
-            memory_id = _id_of(raw)
+            memory_id = id_of(raw)
             known = self._existing.get(memory_id)
             if self._only:
                 document = bson.decode(raw)
@@ -232,13 +244,12 @@ class RestoreJob(Restore):
     async def commit(self) -> Restored:
         if self._only and not self._new_scopes:
             raise ScopeNotFoundError(self._plan.only_scope or "")
-        if self._plan.mode is RestoreMode.REPLACE and not self._only and not self._new_scopes:
+        if self._replaces and not self._new_scopes:
             raise BackupError("the backup holds no scope")
         for chunk in self._links:
             await self._take_belonging(chunk)
         memories = sum(count for name, count in self._staged.items() if MEMORIES.fullmatch(name))
-        replaces = self._plan.mode is RestoreMode.REPLACE and not self._only
-        removed = len(self._existing) - self._replaced if replaces else 0
+        removed = len(self._existing) - self._replaced if self._replaces else 0
         done = Restored(
             len(self._new_scopes), memories, self._skipped, self._scopes_gone(), self._replaced, max(removed, 0)
         )
@@ -247,6 +258,8 @@ class RestoreJob(Restore):
         async with self._connection.operation(factor=60) as database:
             await self._tell(database)
             await self._check_staged(database)
+            if not self._replaces:
+                done = dataclasses.replace(done, scopes=await self._look_again(database))
             steps = await self._steps(database)
         await put_into_place(self._connection, self._id, steps, polled=self._polled)
         return done
@@ -275,7 +288,7 @@ class RestoreJob(Restore):
         if self._plan.dry_run:
             self._staged[name] += len(raws)
             return
-        for batch in _batches(raws):
+        for batch in batches(raws):
             async with self._connection.operation(factor=12) as database:
                 found = [RawBSONDocument(raw) for raw in batch]
                 staged = database.get_collection(self._staged_name(name), write_concern=_UNSURE)
@@ -300,29 +313,49 @@ class RestoreJob(Restore):
             if (found := await database[self._staged_name(name)].count_documents({})) != wanted:
                 raise BackupError(f"{found:,} of {wanted:,} documents of {name} were staged; nothing was changed")
 
+    async def _look_again(self, database: Database) -> int:
+        """Look what has become of the scopes since `begin`; gives how many will be made.
+
+        Raises:
+            ScopeExistsError: the name of the one scope is taken by now.
+        """
+        homeless = [key for key, scope in self._targets.items() if await find_home(database, scope) is None]
+        if self._only and not homeless:
+            raise ScopeExistsError(self._plan.as_scope or self._plan.only_scope or "")
+        for key in homeless:
+            if not self._is_filled(
+                key
+            ):  # it was removed and lacked nothing: what belonged to it does not come back alone
+                for shared in schema.BELONGING:
+                    await database[self._staged_name(shared)].delete_many({"scope_id": key})
+        return sum(map(self._is_filled, homeless))
+
+    def _is_filled(self, key: ObjectId) -> bool:
+        """Tell whether there is a scope to be made, or memories to be added to it."""
+        return key in self._new_scopes or self._staged[schema.collection_name(key)] > 0
+
     async def _steps(self, database: Database) -> list[Step]:
         """List what is to be done, each step such that doing it again changes nothing."""
         prefix = self._staged_name("")
         present = await database.list_collection_names()
         staged = [name.removeprefix(prefix) for name in present if name.startswith(prefix)]
         steps: list[Step] = []
-        replaces = self._plan.mode is RestoreMode.REPLACE and not self._only
-        # A collection may have lost its scope's document to another program: what is in it is not replaced by the way.
-        new = {schema.collection_name(scope_id) for scope_id in self._new_scopes} - set(present)
+        if not self._replaces:
+            filled = [key for key in self._targets if self._is_filled(key)]
+            steps += [make_step(prefix, key, is_new=key in self._new_scopes, alone=self._only) for key in filled]
+            staged = [name for name in staged if name != schema.SCOPES and not MEMORIES.fullmatch(name)]
         for name in sorted(staged):
             if name == schema.META:
-                steps.append({"do": "values", "from": prefix + name, "replace": replaces})
-            elif replaces or name in new:
-                steps.append({"do": "rename", "from": prefix + name, "to": name})
+                steps.append({"do": "values", "from": prefix + name, "replace": self._replaces})
             else:
-                steps.append({"do": "merge", "from": prefix + name, "to": name})
-        if replaces:
+                steps.append({"do": "rename" if self._replaces else "merge", "from": prefix + name, "to": name})
+        if self._replaces:
             steps.append({"do": "mend_meta"})
             for name in sorted(present):
                 ours = MEMORIES.fullmatch(name) or _is_plain(name)
                 if ours and name not in _KEPT_NAMES and name not in staged:
                     steps.append({"do": "drop", "name": name})
-        if replaces or self._plan.schema_version < schema.SCHEMA_VERSION:
+        if self._replaces or self._plan.schema_version < schema.SCHEMA_VERSION:
             steps.append({"do": "schema", "version": self._plan.schema_version})
         return steps
 
@@ -337,16 +370,6 @@ async def begin_restore(connection: Connection, plan: RestorePlan, *, polled: bo
 def _is_plain(name: str) -> bool:
     """Tell whether a collection can be one that all scopes share."""
     return PLAIN_NAME.fullmatch(name) is not None and not name.startswith((STAGED, schema.PREFIX))
-
-
-def _id_of(raw: bytes) -> ObjectId:
-    """Read a memory's id, which MongoDB stores as the first field."""
-    if raw[4:9] == _ID_FIRST:
-        return ObjectId(raw[9:21])
-    found = bson.decode(raw)["_id"]
-    if not isinstance(found, ObjectId):
-        raise TypeError("a memory's id is no ObjectId")
-    return found
 
 
 def _is_digest(memory: Document) -> bool:
@@ -365,16 +388,3 @@ def _risen(raw: bytes, known: tuple[int, Any]) -> bytes:
         document["changed"] = Timestamp(0, 0)  # the server puts its own there
         return bson.encode(document)
     return raw
-
-
-def _batches(raws: list[bytes]) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    size = 0
-    for raw in raws:
-        batch.append(raw)
-        size += len(raw)
-        if size >= _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

@@ -20,15 +20,16 @@ from typing import Any
 
 import psutil
 from bson import ObjectId
-from pymongo.errors import DuplicateKeyError, OperationFailure
 
+from infinite_memory.errors import ScopeExistsError
 from infinite_memory.store.copies import retry_while_away
 from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind, check_document
 from infinite_memory.store.mongo import moves, schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import aggregate
 from infinite_memory.store.mongo.merge_journal import JOURNAL, take_out_removed
-from infinite_memory.store.mongo.snapshot import LOCAL_PREFIXES, LOCAL_VALUES, MEMORIES, STAGED
+from infinite_memory.store.mongo.placing import add_missing, place_scope, rename
+from infinite_memory.store.mongo.snapshot import LOCAL_PREFIXES, LOCAL_VALUES, STAGED
 from infinite_memory.store.set_aside import SetAside
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,6 @@ log = logging.getLogger(__name__)
 ABANDONED = dt.timedelta(minutes=10)
 """A restore that said nothing for so long has died, wherever it ran; its collections go."""
 
-_NAMESPACE_NOT_FOUND, _DUPLICATE_KEY = 26, 11000  # MongoDB's error codes
 _STAGED_NAME = re.compile(rf"{STAGED}([0-9a-f]{{24}})_(.+)")
 
 Document = dict[str, Any]
@@ -52,6 +52,7 @@ async def put_into_place(connection: Connection, restore_id: ObjectId, steps: li
 
     Raises:
         StoreUnavailableError: it did not come back; whoever connects next carries them out.
+        ScopeExistsError: another process took the name of the one scope that was to be added; nothing was changed.
     """
     key, written = f"{JOURNAL}{restore_id}", False
 
@@ -64,7 +65,11 @@ async def put_into_place(connection: Connection, restore_id: ObjectId, steps: li
                 journal = {"state": "committing", "at": utc_now(), "steps": steps}
                 written = True  # also where the server went away before it said so; the next attempt looks
                 await meta.update_one({"_id": key}, {"$set": journal}, upsert=True)
-                await _carry_out(database, steps, polled=polled)
+                try:
+                    await _carry_out(database, steps, polled=polled)
+                except ScopeExistsError:
+                    await clear(database, restore_id)
+                    raise
             await schema.create_shared_indexes(database, polled=polled)  # those renamed into place have none
             await clear(database, restore_id)
 
@@ -80,7 +85,10 @@ async def finish_interrupted(database: Database, set_aside: SetAside, *, polled:
         if journal["state"] == "committing":
             log.warning("finishing an interrupted restore", extra={"event": "restore_finished"})
             if not journal.get("closed"):
-                await _carry_out(database, journal["steps"], polled=polled)
+                try:
+                    await _carry_out(database, journal["steps"], polled=polled)
+                except ScopeExistsError as exc:
+                    log.warning("the interrupted restore changed nothing: %s", exc, extra={"event": "restore_refused"})
             await clear(database, restore_id)
         elif _is_abandoned(journal):
             log.info("removing what an abandoned restore had staged", extra={"event": "restore_abandoned"})
@@ -127,15 +135,20 @@ async def is_restoring(database: Database) -> bool:
 async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> None:
     for step in steps:
         if step["do"] == "rename":
-            await _rename(database, step["from"], step["to"], polled=polled)
+            await rename(database, step["from"], step["to"], polled=polled)
         elif step["do"] == "merge":
-            await _merge(database, step["from"], step["to"])
+            await add_missing(database, step["from"], step["to"])
+        elif step["do"] == "place":
+            await place_scope(database, step, polled=polled)
         elif step["do"] == "values":
             if await database.list_collection_names(filter={"name": step["from"]}):  # else they were put there before
                 if step["replace"]:
                     await database[schema.META].delete_many(_travelling_values())
-                await _merge(database, step["from"], schema.META)
+                await add_missing(database, step["from"], schema.META)
         elif step["do"] == "pour":
+            await moves.touch_scopes(
+                database, [ObjectId(step[end].removeprefix(schema.PREFIX)) for end in ("from", "to")]
+            )
             await _pour(database, step["from"], step["to"], step["mark"])
         elif step["do"] == "take_out_removed":
             await take_out_removed(database, step["mark"], step["to"], polled=polled)
@@ -163,16 +176,6 @@ async def _remove_unsound_meta(database: Database) -> None:
     unsound = [entry["_id"] async for entry in meta.find() if check_document(DocumentKind.META, entry)]
     for key in unsound:
         await meta.delete_one({"_id": key})
-
-
-async def _rename(database: Database, source: str, target: str, *, polled: bool) -> None:
-    if polled and MEMORIES.fullmatch(target):
-        await database[source].update_many({}, schema.CHANGED_NOW)
-    try:
-        await database[source].rename(target, dropTarget=True)
-    except OperationFailure as exc:
-        if exc.code != _NAMESPACE_NOT_FOUND:  # it was renamed before an interruption
-            raise
 
 
 async def merge_scopes(connection: Connection, source: ObjectId, target: ObjectId, *, polled: bool) -> int:
@@ -205,25 +208,6 @@ async def _pour(database: Database, source: str, target: str, mark: ObjectId) ->
     await aggregate(database[source], [moved, into])
     settled = {"$unset": {"moved": ""}, **schema.CHANGED_NOW}
     await database[target].update_many({"moved": mark}, settled)
-
-
-async def _merge(database: Database, source: str, target: str) -> None:
-    into = {"$merge": {"into": target, "on": "_id", "whenMatched": "keepExisting", "whenNotMatched": "insert"}}
-    try:
-        await aggregate(database[source], [into])
-    except OperationFailure as exc:
-        if exc.code != _DUPLICATE_KEY:
-            raise
-        await _merge_one_by_one(database, source, target)
-
-
-async def _merge_one_by_one(database: Database, source: str, target: str) -> None:
-    """Insert what another unique index lets in; what it refuses is there already."""
-    async for document in database[source].find():
-        try:
-            await database[target].insert_one(document)
-        except DuplicateKeyError:
-            continue
 
 
 async def clear(database: Database, restore_id: ObjectId) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import struct
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 _PAGE = 1000  # documents read at a time
 _CHUNK_BYTES = 4 << 20  # of documents in a part of a backup, which is compressed and checked as one
+_BATCH_BYTES = 8 << 20  # of documents written at a time
 _LENGTH = struct.Struct("<i")
+_ID_FIRST = b"\x07_id\x00"
 
 STAGED = "staged_"
 """Begins the names of collections that a restore has not yet put into place."""
@@ -253,6 +255,34 @@ def split(data: bytes) -> list[bytes]:
         length = _LENGTH.unpack_from(data, at)[0]
         found.append(data[at : at + length])
         at += length
+    return found
+
+
+def batches(raws: list[bytes]) -> Iterator[list[bytes]]:
+    """Give documents in lists of a few MiB."""
+    batch: list[bytes] = []
+    size = 0
+    for raw in raws:
+        batch.append(raw)
+        size += len(raw)
+        if size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def id_of(raw: bytes) -> ObjectId:
+    """Read a memory's id, which MongoDB stores as the first field.
+
+    Raises:
+        TypeError: it is no id of ours.
+    """
+    if raw[4:9] == _ID_FIRST:
+        return ObjectId(raw[9:21])
+    found = bson.decode(raw)["_id"]
+    if not isinstance(found, ObjectId):
+        raise TypeError("a memory's id is no ObjectId")
     return found
 
 

@@ -5,6 +5,7 @@ A write is acknowledged by a majority and journalled before a method returns; re
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -232,10 +233,17 @@ class MongoStore(Store):
         return await self._writer.write_batch(new, changed)
 
     async def move(self, memory: MemoryRecord, target: ScopeId) -> None:
+        ends = [mapping.object_id(memory.scope_id), mapping.object_id(target)]
         if not self._is_polled:
-            async with self._connection.operation(factor=2) as database:
-                await moves.move_in_transaction(database, memory, target)
+            try:
+                async with self._connection.operation(factor=2) as database:
+                    await moves.move_in_transaction(database, memory, target)
+            except moves.MergingError:
+                await asyncio.sleep(moves.LOOK_AGAIN_S)  # the emptied scope is removed a moment after the merge
+                await moves.wait_for_merge(self._connection, ends)
+                raise
             return
+        await moves.wait_for_merge(self._connection, ends)
         async with self._connection.exclusive():
             async with self._connection.operation() as database:
                 await moves.check_movable(database, memory, target)

@@ -53,6 +53,7 @@ TABLE = Language(
         (45, Unit.MINUTE): "dreiviertelstunde|dreiviertelstunden",
     },
     mixed={(3, 2): "anderthalb|anderthalbe|anderthalben", (3, 4): "dreiviertel"},
+    fractions={3: "drittel|dritteln|drittels", 5: "fünftel|fünfteln|fünftels"},
     cardinals=(
         "null",
         "eins|ein",
@@ -100,7 +101,7 @@ TABLE = Language(
     ordinal_tens=("zwanzigste|zwanzigsten", "dreißigste|dreißigsten"),
     hundred="hundert",
     thousand="tausend",
-    vague={1: "ein|eine|einem|einer|einen", 3: "paar|ein paar|einigen|einige|wenigen", 4: "mehreren|mehrere"},
+    vague={1: "ein|eine|einem|einer|einen|eines", 3: "paar|ein paar|einigen|einige|wenigen", 4: "mehreren|mehrere"},
     days={0: "heute", -1: "gestern", -2: "vorgestern", 1: "morgen", 2: "übermorgen"},
     relatives={
         -1: "letzte|letzten|letzter|letztes|letztem|vergangene|vergangenen|vergangener|vergangenes|vergangenem"
@@ -135,6 +136,7 @@ TABLE = Language(
         Tag.HOUR_MARK: "uhr",
         Tag.PAST_HOUR: "nach",
         Tag.HALF: "halb|halbe|halben|halber|halbes|halbem",
+        Tag.HALF_OF: "hälfte",
         Tag.QUARTER_OF: "viertel",
         Tag.EVE: "vorabend",
         Tag.AROUND: "um|rund um|gegen",

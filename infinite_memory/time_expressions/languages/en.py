@@ -47,6 +47,7 @@ TABLE = Language(
         (15, Unit.MINUTE): "quarter hour|quarter hours|quarter-hour|quarter of an hour|quarters of an hour",
         (30, Unit.MINUTE): "half hour|half hours|half-hour|half-hours",
     },
+    fractions={3: "third|thirds", 5: "fifth|fifths"},
     cardinals=(
         "zero",
         "one",
@@ -139,6 +140,7 @@ TABLE = Language(
         Tag.PAST_HOUR: "past|after",
         Tag.HALF: "half",
         Tag.OR_EQUAL: "or equal to|or equal",
+        Tag.HALF_OF: "half",
         Tag.QUARTER_OF: "quarter|quarters",
         Tag.EVE: "eve",
         Tag.AROUND: "around|near|circa",

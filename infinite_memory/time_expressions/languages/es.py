@@ -45,6 +45,7 @@ TABLE = Language(
         Unit.CENTURY: "siglo|siglos",
     },
     shares={(15, Unit.MINUTE): "cuarto de hora|cuartos de hora"},
+    fractions={3: "tercio|tercios", 5: "quinto|quintos"},
     cardinals=(
         "cero",
         "uno|un|una",
@@ -137,6 +138,7 @@ TABLE = Language(
         Tag.NOW: "ahora|hoy|la fecha|el presente",
         Tag.HOUR_MARK: "horas|h|en punto",
         Tag.HALF: "medio|media|medios|medias",
+        Tag.HALF_OF: "mitad",
         Tag.QUARTER_OF: "cuarto|cuartos",
         Tag.EVE: "víspera",
         Tag.AROUND: "alrededor de|hacia|cerca de|en torno a",

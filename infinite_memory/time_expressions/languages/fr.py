@@ -49,6 +49,7 @@ TABLE = Language(
         (30, Unit.MINUTE): "demi-heure|demi-heures|demie heure",
         (12, Unit.HOUR): "demi-journée|demi-journées",
     },
+    fractions={3: "tiers", 5: "cinquième|cinquièmes"},
     cardinals=(
         "zéro",
         "un|une",
@@ -122,6 +123,7 @@ TABLE = Language(
         Tag.NOW: "maintenant|aujourd'hui|présent|ce jour",
         Tag.HOUR_MARK: "h|heures|heure",
         Tag.HALF: "demi|demie|demis|demies",
+        Tag.HALF_OF: "moitié",
         Tag.QUARTER_OF: "quart|quarts",
         Tag.EVE: "veille|réveillon",
         Tag.AROUND: "vers|autour de|aux environs de|autour du",

@@ -28,6 +28,7 @@ TABLE = Language(
         Unit.YEAR: "年|年間|年度",
         Unit.CENTURY: "世紀",
     },
+    fractions={0: "分の"},
     cardinals=("零|〇|ゼロ", "一", "二", "三", "四", "五", "六", "七", "八", "九"),
     hundred="百",
     thousand="千",

@@ -45,6 +45,7 @@ TABLE = Language(
         Unit.CENTURY: "século|séculos",
     },
     shares={(15, Unit.MINUTE): "quarto de hora|quartos de hora"},
+    fractions={3: "terço|terços", 5: "quinto|quintos"},
     cardinals=(
         "zero",
         "um|uma",
@@ -126,6 +127,7 @@ TABLE = Language(
         Tag.NOW: "agora|hoje|presente|a data",
         Tag.HOUR_MARK: "horas|h|hora|em ponto",
         Tag.HALF: "meio|meia|meios|meias",
+        Tag.HALF_OF: "metade",
         Tag.QUARTER_OF: "quarto|quartos",
         Tag.EVE: "véspera",
         Tag.AROUND: "por volta de|por volta do|em torno de|perto de|perto do",

@@ -30,6 +30,7 @@ TABLE = Language(
         Unit.CENTURY: "世纪|世紀",
     },
     shares={(15, Unit.MINUTE): "刻钟|刻鐘"},
+    fractions={0: "分之"},
     cardinals=("零|〇", "一", "二|两|兩", "三", "四", "五", "六", "七", "八", "九"),
     hundred="百",
     thousand="千",
@@ -103,6 +104,8 @@ TABLE = Language(
     edges={
         "start": "初|年初|月初|开始的时候|上旬",
         "middle": "中旬|月中|年中",
+        "first_half": "上半月|前半月",
+        "second_half": "下半月|后半月|後半月",
         "end": "底|末|月底|年底|下旬|月末|年末",
     },
     seasons={3: "春天|春季|春", 6: "夏天|夏季|夏", 9: "秋天|秋季|秋", 12: "冬天|冬季|冬"},

@@ -10,8 +10,11 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from infinite_memory.engine.types import Mode, ScopedFilter
+from infinite_memory.errors import FeedLostError
+from infinite_memory.index.base import TextIndex, VectorIndex
 from infinite_memory.index.text_sync import TextSync
 from infinite_memory.models import IndexBatch
+from infinite_memory.store.base import Change
 from infinite_memory.store.mongo.store import MongoStore
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
@@ -135,5 +138,41 @@ def test_who_asks_before_the_words_are_there_waits_for_them_and_not_for_the_rebu
             await index.sidecar()
             assert index.partial is None
             assert await found(memory, "the ferry") == (["The ferry to the island leaves at noon."], None)
+
+    run(work())
+
+
+def test_words_are_level_before_the_index_is_open_where_the_feed_does_not_reach_back(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_changes, real_level, lost = MongoStore.changes, TextSync._level, [True]
+
+    async def cut_changes(store: MongoStore, after: bytes) -> AsyncGenerator[Change | None, None]:
+        if lost:
+            lost.clear()
+            raise FeedLostError("the operation log is too short")
+        async for change in real_changes(store, after):
+            yield change
+
+    async def slow_level(feed: TextSync, index: TextIndex, sidecar: VectorIndex) -> None:
+        await asyncio.sleep(0.3)
+        await real_level(feed, index, sidecar)
+
+    async def work() -> None:
+        shared = {"mongodb.database": fresh_database()}
+        async with open_memory("one", shared) as memory:
+            await memory.store("The ferry to the island leaves at noon.")
+            sidecars = memory.app.home.sidecars
+        for generation in sidecars.glob("generation-*"):
+            shutil.rmtree(generation)
+        async with open_memory("two", shared) as memory:
+            await memory.store("The ferry to the mainland leaves at dusk.")
+        monkeypatch.setattr(MongoStore, "changes", cut_changes)
+        monkeypatch.setattr(TextSync, "_level", slow_level)
+        async with open_memory("one", shared) as memory:
+            await memory.services.index.sidecar()
+            texts, note = await found(memory, "ferry", Mode.TEXT)
+            assert not lost
+            assert (len(texts), note) == (2, None)
 
     run(work())

@@ -67,6 +67,10 @@ def test_a_recall_while_the_model_loads_goes_by_words_and_says_so(mongo_uri: str
             assert "found by words alone: the embedding model is still loading" in found["note"]
             refused = await memory.ask("retrieve_memory", query="tomatoes", mode="semantic")
             assert refused["error_code"] == "EMBEDDING_ERROR"
+            for flags in ({"dry_run": True}, {}):
+                kept = await memory.ok("delete_memory", target={"query": "what Rosa likes to have near her"}, **flags)
+                assert kept["deleted_count"] == 0
+                assert "found by words alone: the embedding model is still loading" in kept["note"], flags
             assert isinstance(memory.app, HeldUpApp)
             memory.app.let_go.set()
             await memory.services.embeddings.ready(60)

@@ -13,6 +13,7 @@ from infinite_memory.bootstrap import Application, new_session
 from infinite_memory.config import load_config
 from infinite_memory.embedding.factory import MissingEmbedder
 from infinite_memory.embedding.manifest import SECOND_MODEL
+from infinite_memory.models import MemoryId
 from infinite_memory.paths import Home
 from tests.mongo_server import fresh_database, run
 from tests.processes import need_second_model
@@ -133,6 +134,28 @@ def test_a_lost_second_index_is_made_again(open_memory: Open, tmp_path: Path) ->
             await memory.ok("retrieve_memory", query="什么时候去看牙医？")
             await settled(memory)
             assert await first_found(memory, "什么时候去看牙医？", mode="semantic") == GERMAN
+
+    run(work())
+
+
+def test_the_second_space_keeps_what_a_new_primary_does_not_tell_yet(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open
+) -> None:
+    need_second_model()
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            stored = MemoryId(await memory.store(GERMAN))
+            await settled(memory)
+            second, fetch = memory.services.index.second, memory.services.store.fetch
+
+            async def late_fetch(*arguments: Any, latest: bool = False, **options: Any) -> Any:
+                return await fetch(*arguments, latest=latest, **options) if latest else {}
+
+            monkeypatch.setattr(memory.services.store, "fetch", late_fetch)
+            assert second._index is not None
+            await second._read_again(second._index, await memory.services.index.sidecar(), [stored])
+            assert second.count() == 1
 
     run(work())
 

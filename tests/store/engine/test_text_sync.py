@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.models import MemoryId
+from infinite_memory.store.base import Located
 from scripts.soak_checks import ids_in
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
@@ -211,3 +213,46 @@ def test_words_that_the_feed_had_not_told_when_a_rebuild_began_are_told_after_it
                 await asyncio.sleep(0.02)
 
     run(work(), 10)
+
+
+def make_late(monkeypatch: pytest.MonkeyPatch, memory: Memory, untold: str) -> None:
+    """Let the store read as at a primary that was just elected: *untold* is there only for who asks for the latest."""
+    fetch = memory.services.store.fetch
+
+    async def late_fetch(located: Located, *, latest: bool = False, **options: Any) -> Any:
+        found = await fetch(located, latest=latest, **options)
+        return {one: record for one, record in found.items() if latest or one != untold}
+
+    monkeypatch.setattr(memory.services.store, "fetch", late_fetch)
+
+
+def test_a_new_generation_has_the_words_that_a_new_primary_does_not_tell_yet(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("The rope is long.")
+            stored = MemoryId(await memory.store("The anchor is heavy."))
+            index = memory.services.index
+            make_late(monkeypatch, memory, stored)
+            await index._words.rebuild(await index.sidecar())
+            assert index.words is not None
+            assert index.words.is_current(stored, 1)
+
+    run(work())
+
+
+def test_words_that_follow_the_store_alone_keep_what_a_new_primary_does_not_tell_yet(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            stored = MemoryId(await memory.store("The anchor is heavy."))
+            index = memory.services.index
+            located = dict((await index.sidecar()).locate([stored]))
+            make_late(monkeypatch, memory, stored)
+            await index._follower.words_alone._enter(OfflineIndex("the index is away"), located, set())
+            assert index.words is not None
+            assert index.words.is_current(stored, 1)
+
+    run(work())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infinite_memory.errors import ScopeNotFoundError
+from infinite_memory.errors import MemoryChangedError
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.mongo import restore_steps
 from infinite_memory.store.mongo.store import MongoStore
@@ -145,7 +145,7 @@ def test_an_edit_that_comes_after_the_last_copy_is_not_acknowledged(
 
             async def edit(number: int) -> None:
                 if number == STEPS:
-                    with pytest.raises(ScopeNotFoundError):
+                    with pytest.raises(MemoryChangedError):
                         await other.replace(dataclasses.replace(memory, text="after"), revise=True)
 
             await merge(one, source.scope_id, target.scope_id, edit, monkeypatch)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from infinite_memory.cli import scopes as command
 from infinite_memory.store.mongo import restore_steps
 from tests.mongo_server import run
-from tests.store.lifecycle.conftest import Json, Open
+from tests.store.lifecycle.conftest import Json, Memory, Open
 
 
 def test_a_scope_gets_another_name_and_keeps_what_is_in_it(open_memory: Open) -> None:
@@ -96,6 +96,66 @@ def test_a_merge_that_dies_is_finished_at_the_next_start(
             assert (await memory.ok("get_memory_stats"))["stats"]["scopes"] == {"Global": 0, "New": 6}
 
     run(work())
+
+
+async def let_go(memory: Memory, happens: str, scope: str) -> None:
+    """Merge a scope into Global, or remove it."""
+    if happens == "merge":
+        await memory.ok("merge_memory_scopes", scope=scope, into="Global")
+    else:
+        await memory.ok("delete_memory", target={"scope": scope}, forget_mode="hard")
+
+
+@pytest.mark.parametrize("happens", ["merge", "remove"])
+@pytest.mark.parametrize("after_writing", [False, True])
+def test_what_is_stored_while_its_scope_goes_is_there_once(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch, happens: str, after_writing: bool
+) -> None:
+    async def test() -> None:
+        async with open_memory() as memory:
+            await memory.ok("create_memory_scope", scope_name="Source")
+            scopes: Any = cast("Any", memory.services.store)._scopes
+            check, calls = scopes.check, list[int]()
+
+            async def check_while_it_goes(*given: Any, **options: Any) -> None:
+                calls.append(1)
+                if len(calls) == 1 + after_writing:
+                    await let_go(memory, happens, "Source")
+                await check(*given, **options)
+
+            monkeypatch.setattr(scopes, "check", check_while_it_goes)
+            stored = await memory.ok("store_memory", content="tea", metadata={"scope": "Source"})
+            assert len(calls) >= 1 + after_writing
+            listed = await memory.ok("list_memories", filter={"scope": "ALL"})
+            assert [(one["memory_id"], one["text"]) for one in listed["results"]] == [(stored["memory_id"], "tea")]
+
+    run(test())
+
+
+@pytest.mark.parametrize("after_writing", [False, True])
+def test_what_is_edited_while_its_scope_is_merged_is_changed_once(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch, after_writing: bool
+) -> None:
+    async def test() -> None:
+        async with open_memory() as memory:
+            edited = await memory.store("before", "Source")
+            store: Any = memory.services.store
+            part, name = (store._scopes, "check") if after_writing else (store._writer, "replace")
+            goes_on = getattr(part, name)
+
+            async def merged_at_this_moment(*given: Any, **options: Any) -> Any:
+                monkeypatch.undo()
+                await let_go(memory, "merge", "Source")
+                return await goes_on(*given, **options)
+
+            monkeypatch.setattr(part, name, merged_at_this_moment)
+            await memory.ok("update_memory", memory_id=edited, content="after")
+            found = await memory.ok("get_memory", memory_id=edited)
+            assert found["memory"]["text"] == "after"
+            page = await store.get_revisions(edited)
+            assert [one.text for one in page.revisions] == ["before"]
+
+    run(test())
 
 
 def parsed(*words: str) -> argparse.Namespace:

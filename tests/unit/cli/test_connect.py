@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from infinite_memory.cli import main
+from infinite_memory.cli.client_checks import check_clients
 from infinite_memory.cli.client_files import CLIENTS, find_target
 from infinite_memory.cli.connect import uvx_command
 
@@ -181,6 +182,22 @@ def test_a_file_that_cannot_be_read_is_left_alone(home: Path, capsys: pytest.Cap
     assert "nothing was changed" in capsys.readouterr().err
     assert file.read_text() == "{ this is no JSON"
     assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("client", "where"),
+    [("claude-code", ".claude.json"), ("codex", ".codex/config.toml"), ("cursor", ".cursor/mcp.json")],
+)
+def test_a_pipe_is_not_waited_for(home: Path, capsys: pytest.CaptureFixture[str], client: str, where: str) -> None:
+    pipe = home / where
+    pipe.parent.mkdir(exist_ok=True)
+    os.mkfifo(pipe)
+    assert main(["connect", client]) == 2
+    assert f"{pipe} cannot be read" in capsys.readouterr().err
+    told: dict[str, str | None] = {}
+    check_clients(os.environ, home, lambda name, problem, good: told.update({name: problem}))
+    assert f"{pipe} is not understood" in str(told[f"server {client}"])
+    assert pipe.is_fifo()
 
 
 def test_half_a_surrogate_pair_stays_the_escape_that_it_was(home: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from infinite_memory.engine.confidence import confidence_in
-from infinite_memory.engine.ranking import Candidate, discounted, rank
+from infinite_memory.engine.ranking import Candidate, Scale, discounted, rank
 from infinite_memory.models import MemoryId
 
 
@@ -17,7 +17,7 @@ def candidate(name: str, cosine: float | None = 0.0, words: float = 0.0, **more:
 
 
 def names(candidates: list[Candidate], share: float = 0.6) -> list[str]:
-    return [one.memory_id for one, _ in rank(candidates, share)]
+    return [one.memory_id for one, _ in rank(candidates, Scale.of(candidates, share))]
 
 
 def test_what_both_find_stands_before_what_one_finds() -> None:

@@ -87,7 +87,11 @@ def conversation() -> list[Candidate]:
 
 
 def test_a_turn_stands_before_a_memory_of_no_conversation_by_what_was_said_before_it() -> None:
-    assert [one.memory_id for one, _ in rank(conversation(), 0.6)] == ["ask", "answer", "other"]
+    assert [one.memory_id for one, _ in rank(conversation(), Scale.of(conversation(), 0.6))] == [
+        "ask",
+        "answer",
+        "other",
+    ]
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])

@@ -1,0 +1,136 @@
+"""Putting into place what was staged: by renaming, by adding what is missing, and scope by scope.
+
+Between the time when a restore looked at the scopes and this one, people and other processes go on: the name of a scope that it brings
+may be taken, and a scope that it adds to may be forgotten, or merged into another. So a step of `place_scope` looks again, and gives what
+it holds to the scope that is there now, or to one that is made anew.
+
+Why a scope that has gone gets another id: who removes it may be about to remove its collection once more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson import ObjectId
+from pymongo.errors import DuplicateKeyError, OperationFailure
+
+from infinite_memory.errors import ScopeExistsError
+from infinite_memory.store.mongo import schema
+from infinite_memory.store.mongo.client import Database
+from infinite_memory.store.mongo.drivers import aggregate
+from infinite_memory.store.mongo.snapshot import MEMORIES
+
+_NAMESPACE_NOT_FOUND, _NAMESPACE_EXISTS, _DUPLICATE_KEY = 26, 48, 11000  # MongoDB's error codes
+_PRESENT = {"dropping": {"$ne": True}, "_id": {"$type": "objectId"}}
+
+Document = dict[str, Any]
+Step = dict[str, Any]
+
+
+def make_step(prefix: str, scope: ObjectId, *, is_new: bool, alone: bool) -> Step:
+    """Return what is to be done for one scope, as it is written down.
+
+    Args:
+        prefix: How the names of the restore's staged collections begin. The scope's document is among its ``scopes``.
+        is_new: Whether nobody had the scope's id or name when the restore began.
+        alone: Whether it must not go into a scope that is there; its id is then nobody's.
+    """
+    return {"do": "place", "prefix": prefix, "scope": scope, "is_new": is_new, "alone": alone}
+
+
+async def find_home(database: Database, scope: Document) -> ObjectId | None:
+    """Return which scope has the id of *scope*, or else its name; None where there is neither."""
+    scopes = database[schema.SCOPES]
+    if await scopes.find_one({"$and": [_PRESENT, {"_id": scope["_id"]}]}, {"_id": 1}) is not None:
+        return ObjectId(scope["_id"])
+    found = await scopes.find_one({**_PRESENT, "name_key": scope["name_key"]}, {"_id": 1})
+    return None if found is None else ObjectId(found["_id"])
+
+
+async def place_scope(database: Database, step: Step, *, polled: bool) -> None:
+    """Put a scope's staged memories into it, or into the one that has its name by now; what is there stays. May be done twice.
+
+    What belongs to the memories is still staged, and gets the id of the scope that they are in.
+
+    Raises:
+        ScopeExistsError: it was to be alone, and its name is taken; nothing was put into place.
+    """
+    key, documents = step["scope"], database[step["prefix"] + schema.SCOPES]
+    document = await documents.find_one({"_id": key})
+    if document is None:  # done before an interruption
+        return
+    own = schema.collection_name(key)
+    staged = [step["prefix"] + own]
+    # What lies in a collection without a scope is ours, from before an interruption, or has lost the scope's document.
+    is_free = step["is_new"] and await database[schema.SCOPES].find_one({"_id": key}, {"_id": 1}) is None
+    if is_free:
+        if await find_home(database, document) is None:
+            await rename(database, staged[0], own, polled=polled, replaces=False)
+        staged.append(own)
+    while True:
+        home = await _find_or_make(database, document, is_free=is_free)
+        if step["alone"] and home != key:
+            await database[own].drop()
+            raise ScopeExistsError(document["name"])
+        await _fill(database, staged, home, polled=polled)
+        if home != key:
+            for shared in schema.BELONGING:
+                of_scope = {"scope_id": key}
+                await database[step["prefix"] + shared].update_many(of_scope, {"$set": {"scope_id": home}})
+        if await database[schema.SCOPES].find_one({"$and": [_PRESENT, {"_id": home}]}, {"_id": 1}) is not None:
+            break  # else it was removed meanwhile, with what was put there
+    if is_free and home != key:
+        await database[own].drop()
+    await documents.delete_one({"_id": key})
+
+
+async def _find_or_make(database: Database, document: Document, *, is_free: bool) -> ObjectId:
+    while (home := await find_home(database, document)) is None:
+        made = document if is_free else document | {"_id": ObjectId()}
+        is_free = False
+        try:
+            await database[schema.SCOPES].insert_one(made)
+        except DuplicateKeyError:
+            continue  # its name was taken at this moment
+        return ObjectId(made["_id"])
+    return home
+
+
+async def _fill(database: Database, staged: list[str], home: ObjectId, *, polled: bool) -> None:
+    target = schema.collection_name(home)
+    for source in staged:
+        if source != target:
+            if polled:
+                await database[source].update_many({}, schema.CHANGED_NOW)
+            await add_missing(database, source, target)
+
+
+async def rename(database: Database, source: str, target: str, *, polled: bool, replaces: bool = True) -> None:
+    """Rename a staged collection; nothing where that was done before, or where it would replace one and must not."""
+    if polled and MEMORIES.fullmatch(target):
+        await database[source].update_many({}, schema.CHANGED_NOW)
+    try:
+        await database[source].rename(target, dropTarget=replaces)
+    except OperationFailure as exc:
+        if exc.code != _NAMESPACE_NOT_FOUND and (replaces or exc.code != _NAMESPACE_EXISTS):
+            raise
+
+
+async def add_missing(database: Database, source: str, target: str) -> None:
+    """Insert those documents whose ids are not there."""
+    into = {"$merge": {"into": target, "on": "_id", "whenMatched": "keepExisting", "whenNotMatched": "insert"}}
+    try:
+        await aggregate(database[source], [into])
+    except OperationFailure as exc:
+        if exc.code != _DUPLICATE_KEY:
+            raise
+        await _add_one_by_one(database, source, target)
+
+
+async def _add_one_by_one(database: Database, source: str, target: str) -> None:
+    """Insert what another unique index lets in; what it refuses is there already."""
+    async for document in database[source].find():
+        try:
+            await database[target].insert_one(document)
+        except DuplicateKeyError:
+            continue
