@@ -32,7 +32,7 @@ from infinite_memory.engine.usage import UsageCounter
 from infinite_memory.errors import EmbeddingError, InvalidRequestError
 from infinite_memory.index.base import Spelling, call
 from infinite_memory.index.sync import IndexSync
-from infinite_memory.models import MemoryId, MemoryRecord
+from infinite_memory.models import Match, MemoryId, MemoryRecord, Scope, ScopeId
 from infinite_memory.store.base import Store
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.text.bm25 import searched_stems
@@ -96,6 +96,15 @@ class Recall:
         scopes, search = await self._searcher.prepare(query, where, mode)
         matches, ranked = await self._searcher.find_answers(query, search, k)
         good = [match for match in matches if match.confidence >= min_confidence]
+        return await self._make_result(
+            query, scopes, search, ranked, good, explain=explain, by_word=by_word, counts_use=counts_use
+        )
+
+    async def _make_result(
+        self, query: str, scopes: tuple[Scope, ...], search: Search, ranked: Ranked, good: Sequence[Match], *,
+        explain: bool, by_word: bool = True, counts_use: bool,
+    ) -> RecallResult:  # fmt: skip
+        """Return what is sure enough of a search, as its caller is shown it."""
         if counts_use:
             self.record_use(match.memory for match in good)
         explanations = (
@@ -124,43 +133,52 @@ class Recall:
         return RecallResult(sure, scopes, get_note(search, ranked))
 
     async def find_standing(
-        self, memory_id: MemoryId, query: str, where: ScopedFilter, k: int, *, min_confidence: float, mode: Mode
-    ) -> Standing:
-        """Return where *memory_id* stands in the search of the same arguments; errors as in `search`."""
+        self,
+        memory_id: MemoryId,
+        query: str,
+        where: ScopedFilter,
+        k: int,
+        *,
+        min_confidence: float = 0.0,
+        mode: Mode = Mode.HYBRID,
+        explain: bool = False,
+        counts_use: bool = True,
+    ) -> tuple[RecallResult, Standing]:
+        """Return what `search` finds, and where *memory_id* stands in that very search; arguments and errors as there."""
         self._access.visibility.check_everything()
         sidecar = await self._index.sidecar()
         located = await self._access.locate(memory_id)
         memory = (await self._store.fetch(located, deleted=None, vectors=True)).get(memory_id)
+        scopes, search = await self._searcher.prepare(query, where, mode)
+        obstacle = self._find_obstacle(memory, located.get(memory_id))
+        if memory is not None and obstacle is None:
+            scope_id = located[memory_id]
+            if failed := await call(sidecar, lambda: find_failed(sidecar, search.narrow, memory_id, scope_id)):
+                obstacle = Standing(Reason.FILTER, failed, is_embedded=memory.embedding is not None)
+        beside = [] if obstacle is not None else [memory_id]
+        matches, ranked = await self._searcher.find_answers(query, search, k, beside=beside)
+        if memory is not None and obstacle is None:
+            explanation = (await explain_candidates(query, search, ranked, [memory])).get(memory_id)
+            standing = _judge_standing(memory, search, matches, ranked, explanation, min_confidence)
+        else:
+            standing = obstacle or Standing(Reason.UNKNOWN)
+        is_extra = standing.reason in (Reason.NOT_EMBEDDED, Reason.NO_WORD)  # a candidate only for it was asked about
+        good = [
+            match
+            for match in matches
+            if match.confidence >= min_confidence and not (is_extra and match.memory.memory_id == memory_id)
+        ]
+        result = await self._make_result(query, scopes, search, ranked, good, explain=explain, counts_use=counts_use)
+        return result, standing
+
+    def _find_obstacle(self, memory: MemoryRecord | None, scope_id: ScopeId | None) -> Standing | None:
+        """Return what keeps a memory out of every search; None where nothing does."""
         if memory is None:
             return Standing(Reason.UNKNOWN)
-        is_embedded = memory.embedding is not None
-        if memory.deleted_at is not None or located[memory_id] in self._scopes.archived_ids():
-            reason = Reason.ARCHIVED if memory.deleted_at is None else Reason.DELETED
-            return Standing(reason, is_embedded=is_embedded)
-        _, search = await self._searcher.prepare(query, where, mode)
-        failed = await call(sidecar, lambda: find_failed(sidecar, search.narrow, memory_id, located[memory_id]))
-        if failed:
-            return Standing(Reason.FILTER, failed, is_embedded=is_embedded)
-        matches, ranked = await self._searcher.find_answers(query, search, k, beside=[memory_id])
-        explanation = (await explain_candidates(query, search, ranked, [memory])).get(memory_id)
-        order = [candidate.memory_id for candidate in ranked.candidates]
-        place = order.index(memory_id)
-        shown = next((match for match in matches if match.memory.content_hash == memory.content_hash), None)
-        above: tuple[MemoryId, ...] = ()
-        confidence: float | None = None
-        is_found = explanation is not None and explanation.parts.total > 0
-        if not is_found and not is_embedded and mode in (Mode.HYBRID, Mode.SEMANTIC):
-            reason = Reason.NOT_EMBEDDED  # a candidate only because it was asked about; so is the next
-        elif not is_found and not get_meaning_share(search):
-            reason = Reason.NO_WORD
-        elif shown is not None and shown.memory.memory_id != memory_id:
-            reason, above = Reason.SAME_TEXT, (shown.memory.memory_id,)
-        elif shown is not None:
-            confidence = shown.confidence
-            reason = Reason.SHOWN if confidence >= min_confidence else Reason.CONFIDENCE
-        else:
-            reason, above = Reason.RANK, tuple(order[max(0, place - MAX_ABOVE) : place])
-        return Standing(reason, (), above, explanation, confidence, is_embedded)
+        if memory.deleted_at is None and scope_id not in self._scopes.archived_ids():
+            return None
+        reason = Reason.ARCHIVED if memory.deleted_at is None else Reason.DELETED
+        return Standing(reason, is_embedded=memory.embedding is not None)
 
     async def find_nearest(
         self, wanted: str | Sequence[float], where: ScopedFilter, k: int, passes: Callable[[MemoryRecord], bool]
@@ -249,6 +267,32 @@ class Recall:
             raise InvalidRequestError("vector", "has no direction: its length is 0, or too large")
         unit: Vectors = vector / np.float32(length)
         return unit
+
+
+def _judge_standing(
+    memory: MemoryRecord, search: Search, matches: Sequence[Match], ranked: Ranked, explanation: Explanation | None,
+    min_confidence: float,
+) -> Standing:  # fmt: skip
+    """Return where a candidate of a search stands in it."""
+    memory_id, is_embedded = memory.memory_id, memory.embedding is not None
+    order = [candidate.memory_id for candidate in ranked.candidates]
+    place = order.index(memory_id)
+    shown = next((match for match in matches if match.memory.content_hash == memory.content_hash), None)
+    above: tuple[MemoryId, ...] = ()
+    confidence: float | None = None
+    is_found = explanation is not None and explanation.parts.total > 0
+    if not is_found and not is_embedded and search.mode in (Mode.HYBRID, Mode.SEMANTIC):
+        reason = Reason.NOT_EMBEDDED  # a candidate only because it was asked about; so is the next
+    elif not is_found and not get_meaning_share(search):
+        reason = Reason.NO_WORD
+    elif shown is not None and shown.memory.memory_id != memory_id:
+        reason, above = Reason.SAME_TEXT, (shown.memory.memory_id,)
+    elif shown is not None:
+        confidence = shown.confidence
+        reason = Reason.SHOWN if confidence >= min_confidence else Reason.CONFIDENCE
+    else:
+        reason, above = Reason.RANK, tuple(order[max(0, place - MAX_ABOVE) : place])
+    return Standing(reason, (), above, explanation, confidence, is_embedded)
 
 
 async def explain_candidates(

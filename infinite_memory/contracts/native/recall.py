@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from infinite_memory.contracts.base import Reply
 from infinite_memory.contracts.field_types import (
@@ -39,6 +40,7 @@ from infinite_memory.contracts.native.table import (
     query,
     read_scope,
 )
+from infinite_memory.engine.explanation import Standing
 from infinite_memory.engine.types import Mode, RecallResult, ScopedFilter
 from infinite_memory.errors import EmbeddingError, InvalidRequestError
 from infinite_memory.models import Filter, MemoryId, tag_key
@@ -68,47 +70,38 @@ async def retrieve_memory(call: CommandContext) -> Reply:
     """Find the memories that answer a question, best first, each with a confidence. Use it before answering anything that may
     depend on what the user said earlier. Weak matches are returned with a low confidence, not hidden."""
     where = await make_filter(call, call.fields.inner("filter"))
-    results, searched = await rank(call, where)
+    results, standing = await rank(call, where)
     reply = serialize_results(call, results)
-    if "explain_id" in call.fields:
-        reply["explained"] = await _explained(call, searched)
+    if standing is not None:
+        reply["explained"] = serialize_standing(standing, call.fields.text("explain_id"))
     if results.is_cut:
         reply["truncated"] = True
     return add_time_frame(call, reply)
 
 
-async def rank(call: CommandContext, where: ScopedFilter) -> tuple[SearchResults, ScopedFilter]:
-    """Find what answers the query of a `retrieve_memory` request; also returns the filter by which was searched in the end."""
-    fields = call.fields
+async def rank(call: CommandContext, where: ScopedFilter) -> tuple[SearchResults, Standing | None]:
+    """Find what answers the query of a `retrieve_memory` request; also returns where the memory stands that `explain_id` names."""
+    fields, recall = call.fields, call.engine.recall
     where, note = await _widened(call, where)
-    found = await call.engine.recall.search(
-        fields.text("query"),
-        where,
-        fields.integer("top_k"),
-        min_confidence=fields.find_number("min_confidence") or 0.0,
-        mode=fields["mode"],
-        explain=fields.flag("explain"),
-        counts_use=call.session.counts_use,
-    )
+    query_text, top_k = fields.text("query"), fields.integer("top_k")
+    how: dict[str, Any] = {
+        "min_confidence": fields.find_number("min_confidence") or 0.0,
+        "mode": fields["mode"],
+        "explain": fields.flag("explain"),
+        "counts_use": call.session.counts_use,
+    }
+    standing: Standing | None = None
+    if "explain_id" in fields:
+        found, standing = await recall.find_standing(
+            MemoryId(fields.text("explain_id")), query_text, where, top_k, **how
+        )
+    else:
+        found = await recall.search(query_text, where, top_k, **how)
     results = make_ranked(found)
     results.wider_note = note or await _elsewhere(call, where, found)
     if "max_chars" in fields:
         cap_texts(results.hits, fields.integer("max_chars"))
-    return results, where
-
-
-async def _explained(call: CommandContext, where: ScopedFilter) -> Reply:
-    """Tell where the memory that is named stands in a recall."""
-    fields = call.fields
-    standing = await call.engine.recall.find_standing(
-        MemoryId(fields.text("explain_id")),
-        fields.text("query"),
-        where,
-        fields.integer("top_k"),
-        min_confidence=fields.find_number("min_confidence") or 0.0,
-        mode=fields["mode"],
-    )
-    return serialize_standing(standing, fields.text("explain_id"))
+    return results, standing
 
 
 @TABLE.command(

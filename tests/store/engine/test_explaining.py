@@ -44,6 +44,24 @@ def test_the_parts_add_up_to_a_score_that_falls(open_memory: Open, mode: str) ->
     run(work())
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "text", "fuzzy"])
+def test_asking_about_one_memory_changes_no_result(open_memory: Open, mode: str) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            ids = [await memory.store(text) for text in (*TEXTS, "The code is ERR_CONN_4471")]
+            await memory.ok("delete_memory", target={"memory_id": ids[0]})
+            for query in ("does Rosa grow tomatoes", "the ferry from pier nine", "ERR_CONN_4471"):
+                fields = {"query": query, "mode": mode, "top_k": 2}
+                plain = await memory.ok("retrieve_memory", **fields)
+                for memory_id in (*ids, "6" * 24):
+                    reply = await memory.ok("retrieve_memory", **fields, explain_id=memory_id)
+                    is_shown = memory_id in [result["memory_id"] for result in plain["results"]]
+                    assert (reply.pop("explained")["reason"] == "shown") is is_shown
+                    assert reply == plain
+
+    run(work())
+
+
 def test_words_are_named_as_they_were_asked_for(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory() as memory:
