@@ -111,8 +111,18 @@ class Memories:
         results: list[StoreResult | InfiniteMemoryError] = []
         for one in new:
             scope = scopes[one.scope]
-            results.append(next(stored) if isinstance(scope, Scope) else scope)
+            result = next(stored) if isinstance(scope, Scope) else scope
+            if isinstance(scope, Scope) and isinstance(result, ScopeNotFoundError):  # merged or removed at this moment
+                result = await self._store_again(one, create_scope=create_scope)
+            results.append(result)
         return results
+
+    async def _store_again(self, new: NewMemory, *, create_scope: bool) -> StoreResult | InfiniteMemoryError:
+        await self._scopes.refresh()
+        try:
+            return await self.store(new, create_scope=create_scope)
+        except InfiniteMemoryError as exc:
+            return exc
 
     async def upsert(self, new: NewMemory, *, create_scope: bool = True) -> Upserted:
         """Store a memory with structured content, or merge it into the one of the same content; see `Upserts.upsert`."""
@@ -131,8 +141,8 @@ class Memories:
             InvalidRequestError: the change would take the memory out of what the caller sees.
         """
         self._access.visibility.check_update(changes)
-        for _ in range(WRITE_TRIES):
-            old = await self.get(memory_id)
+        for number in range(WRITE_TRIES):
+            old = await self._get(memory_id, again=number > 0)
             if check is not None:
                 check(old)
             new = changed(old, changes)
@@ -148,6 +158,7 @@ class Memories:
                         quoting = await self._quotations.remove({memory_id: old.scope_id}, hard=False)
                     stored = await self._store.replace(record, revise=True)
             except (MemoryChangedError, MemoryNotFoundError):  # gone from this scope: it is looked for again
+                await self._scopes.refresh()
                 continue
             finally:
                 self._quotations.report(quoting)
@@ -204,6 +215,8 @@ class Memories:
         located = await self._store.locate([memory_id])
         await self._store.undelete(located)
         memories = await self._store.fetch(located, vectors=True)
+        if memory_id not in memories and located:  # moved, or merged with its scope, at this moment
+            memories = await self._store.fetch(await self._store.locate([memory_id]), vectors=True)
         if memory_id not in memories:
             raise MemoryNotFoundError(memory_id)
         await self._index.on_written([memories[memory_id]])
@@ -215,9 +228,14 @@ class Memories:
         Raises:
             MemoryNotFoundError: there is none of that id, it was forgotten, or its scope is archived.
         """
+        return await self._get(memory_id, again=False)
+
+    async def _get(self, memory_id: MemoryId, *, again: bool) -> MemoryRecord:
+        """Read as `get` does; *again* where the store has it, for the index may be a moment behind."""
         if not self._access.sees_everything:
             await self._index.sidecar()
-        located = await self._access.locate(memory_id)
+        by_store = again and self._access.sees_everything
+        located = await (self._store.locate([memory_id]) if by_store else self._access.locate(memory_id))
         if located.get(memory_id) in self._scopes.archived_ids():
             raise MemoryNotFoundError(memory_id)
         memories = await self._access.fetch(located)

@@ -62,9 +62,9 @@ class Moves:
             StoreUnavailableError: the memory is where it was, or wholly where it should be.
         """
         await self._index.sidecar()
-        for _ in range(TRIES):
-            memory = await self._read(memory_id)
-            target, former = await self._get_target(scope), self._scopes.find_by_id(memory.scope_id)
+        for number in range(TRIES):
+            memory = await self._read(memory_id, again=number > 0)
+            target, former = await self._get_target(scope), await self._scopes.find_again(memory.scope_id)
             if former is None or former.archived_at is not None:
                 raise MemoryNotFoundError(memory_id)
             if target.scope_id == former.scope_id:
@@ -72,16 +72,18 @@ class Moves:
             same = await self._find_same_text(memory, target)
             try:
                 await self._store.move(memory, target.scope_id)
-            except MemoryChangedError:
+            except (MemoryChangedError, MemoryNotFoundError, ScopeNotFoundError):
+                # Changed, or gone from this scope, or one of the scopes is: all of them are looked for again, by what was asked for.
+                await self._scopes.refresh()
                 continue
             return Moved(await self._enter(memory, target), target, former, same)
         raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
 
-    async def _read(self, memory_id: MemoryId) -> MemoryRecord:
-        """Read a live memory where the store has it: the index may be a moment behind."""
-        located = await self._access.locate(memory_id)
+    async def _read(self, memory_id: MemoryId, *, again: bool) -> MemoryRecord:
+        """Read a live memory where the store has it: the index may be a moment behind, and is not asked *again*."""
+        located = {} if again and self._access.sees_everything else await self._access.locate(memory_id)
         memory = (await self._store.fetch(located, vectors=True)).get(memory_id)
-        if memory is None and located and self._access.sees_everything:
+        if memory is None and (located or again) and self._access.sees_everything:
             located = await self._store.locate([memory_id])
             memory = (await self._store.fetch(located, vectors=True)).get(memory_id)
         if memory is None or not self._access.allows(memory):

@@ -22,7 +22,13 @@ from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.records import RecordMaker, changed
 from infinite_memory.engine.types import MemoryUpdate, NewMemory, StoreResult
-from infinite_memory.errors import AlreadyExistsError, MemoryChangedError, MemoryNotFoundError, StoreError
+from infinite_memory.errors import (
+    AlreadyExistsError,
+    MemoryChangedError,
+    MemoryNotFoundError,
+    ScopeNotFoundError,
+    StoreError,
+)
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, fold
 from infinite_memory.store.base import Store
@@ -93,14 +99,21 @@ class Upserts:
         """
         self._access.visibility.check_everything()
         await self._index.sidecar()
-        scope = await self._scopes.get_open(draft.scope, create=create_scope)
         key = content_key(draft.type, draft.source, draft.structured)
         keys = await self._index.id_keys.get()
-        lock = self._locks.setdefault(keys.ids(_place(scope.scope_id, key, 0))[0], asyncio.Lock())
-        async with lock:
-            for _ in range(_TRIES):
-                if (done := await self._try_upsert(draft, scope, key, keys)) is not None:
-                    return done
+        for _ in range(_TRIES):
+            scope = await self._scopes.get_open(draft.scope, create=create_scope)
+            lock = self._locks.setdefault(keys.ids(_place(scope.scope_id, key, 0))[0], asyncio.Lock())
+            async with lock:
+                try:
+                    done = await self._try_upsert(draft, scope, key, keys)
+                except (
+                    ScopeNotFoundError
+                ):  # removed or merged at this moment, and nothing was stored: another may have the name
+                    done = None
+            if done is not None:
+                return done
+            await self._scopes.refresh()
         raise StoreError("this memory is being saved by others all the time; try again")
 
     async def _try_upsert(self, draft: NewMemory, scope: Scope, key: str, keys: IdKeys) -> Upserted | None:
@@ -144,6 +157,7 @@ class Upserts:
         except (MemoryNotFoundError, MemoryChangedError):
             return None
         await self._index.on_written([stored])
+        scope = await self._scopes.find_again(stored.scope_id) or scope
         pending = None if stored.embedding is not None else "it is not embedded yet"
         return Upserted(
             StoreResult(stored, scope, pending), UpsertOutcome.UPDATED if says_more else UpsertOutcome.DUPLICATE

@@ -62,6 +62,12 @@ class ScopeCache:
         """Give the scope of that id, or None."""
         return self._by_id.get(scope_id)
 
+    async def find_again(self, scope_id: ScopeId) -> Scope | None:
+        """Give the scope of that id, which another process may have made a moment ago, or None."""
+        if scope_id not in self._by_id:
+            await self.refresh()
+        return self._by_id.get(scope_id)
+
     async def find(self, name: str) -> Scope | None:
         """Return the scope of that name, archived or not; None where there is none."""
         if fold(name) not in self._by_name:

@@ -13,12 +13,15 @@ Why with the time of creation: a memory that is stored again under the same id m
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bson import ObjectId
 from pymongo import UpdateOne
 
+from infinite_memory.errors import StoreError
 from infinite_memory.store.mongo import schema
 from infinite_memory.store.mongo.change_feed import write_tombstones
 from infinite_memory.store.mongo.client import Database
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.client_session import AsyncClientSession
 
 JOURNAL = "restore."
+
+LOOK_AGAIN_S = 0.1
 
 _BATCH = 500
 
@@ -83,6 +88,25 @@ async def is_merging(
     pours = {"do": "pour", "$or": [{"from": names}, {"to": names}]}
     merging = {**_JOURNALS, "steps": {"$elemMatch": pours}}
     return await database[schema.META].find_one(merging, {"_id": 1}, session=session) is not None
+
+
+async def wait_for_moves(database: Database, scope_keys: Collection[ObjectId], limit_s: float) -> None:
+    """Wait until no move of a server without transactions is under way that touches some scopes.
+
+    To be called when a merge of them is written down: a move is written down too, and withdrawn where it sees that (`moves.apply_step`).
+
+    Raises:
+        StoreError: one takes longer than *limit_s*, or died; who connects next finishes it.
+    """
+    keys = {"$in": list(scope_keys)}
+    moving = {**_JOURNALS, "steps": {"$elemMatch": {"do": "move", "$or": [{"from": keys}, {"to": keys}]}}}
+    give_up_at = time.monotonic() + limit_s
+    while await database[schema.META].find_one(moving, {"_id": 1}) is not None:
+        if time.monotonic() > give_up_at:
+            raise StoreError(
+                "a memory is being moved into or out of these scopes; nothing was merged, try again in a moment"
+            )
+        await asyncio.sleep(LOOK_AGAIN_S)
 
 
 async def is_receiving_memories(database: Database, scope_key: ObjectId) -> bool:

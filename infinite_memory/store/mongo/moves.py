@@ -28,7 +28,7 @@ from infinite_memory.store.mongo import mapping, schema
 from infinite_memory.store.mongo.change_feed import write_tombstones
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import Document, in_transaction
-from infinite_memory.store.mongo.merge_journal import is_merging
+from infinite_memory.store.mongo.merge_journal import LOOK_AGAIN_S, is_merging
 
 if TYPE_CHECKING:
     from pymongo.asynchronous.client_session import AsyncClientSession
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 Step = dict[str, Any]
 
 _FEW = 10  # memories of the same text
-LOOK_AGAIN_S = 0.1
 
 
 class MergingError(MemoryChangedError):
@@ -126,12 +125,13 @@ def _check_open(scope: Document | None, target: ScopeId) -> None:
 
 
 async def check_moved(database: Database, memory: MemoryRecord, target: ScopeId) -> None:
-    """Raise `ScopeArchivedError` or `ScopeNotFoundError` where `apply_step` left a memory where it was."""
+    """Raise `ScopeArchivedError`, `ScopeNotFoundError` or `MergingError` where `apply_step` left a memory where it was."""
     key = {"_id": mapping.object_id(memory.memory_id)}
     source = database[schema.collection_name(mapping.object_id(memory.scope_id))]
     if await source.find_one(key, {"_id": 1}) is not None:
         present = {"_id": mapping.object_id(target), "dropping": {"$ne": True}}
         _check_open(await database[schema.SCOPES].find_one(present, {"name": 1, "archived_at": 1}), target)
+        raise MergingError(memory.memory_id)
 
 
 async def move_in_transaction(database: Database, memory: MemoryRecord, target: ScopeId) -> None:
@@ -158,14 +158,15 @@ async def apply_step(database: Database, step: Step) -> None:
     """Do the step, or what an interruption left of it, on a server without transactions.
 
     What is not yet in a scope that was archived since it was written down stays where it is: the scope may be about to be removed, by
-    somebody who saw neither the memory in it nor the step.
+    somebody who saw neither the memory in it nor the step. So it does where one of the scopes is merged: who merges waits for moves that
+    were written down before (`wait_for_moves`), so one of the two always sees the other.
     """
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
     key = {"_id": step["memory"]}
     is_open = {"_id": step["to"], "dropping": {"$ne": True}, "archived_at": None}
-    if (
-        await into.find_one(key, {"_id": 1}) is None
-        and await database[schema.SCOPES].find_one(is_open, {"_id": 1}) is None
+    if await into.find_one(key, {"_id": 1}) is None and (
+        await database[schema.SCOPES].find_one(is_open, {"_id": 1}) is None
+        or await is_merging(database, [step["from"], step["to"]])
     ):
         return
     while (document := await source.find_one(key)) is not None:

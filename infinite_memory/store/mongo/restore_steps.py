@@ -14,20 +14,20 @@ import logging
 import re
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 from bson import ObjectId
 
-from infinite_memory.errors import ScopeExistsError
+from infinite_memory.errors import ScopeExistsError, StoreError
 from infinite_memory.store.copies import retry_while_away
 from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind, check_document
 from infinite_memory.store.mongo import moves, schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import aggregate
-from infinite_memory.store.mongo.merge_journal import JOURNAL, take_out_removed
+from infinite_memory.store.mongo.merge_journal import JOURNAL, take_out_removed, wait_for_moves
 from infinite_memory.store.mongo.placing import add_missing, place_scope, rename
 from infinite_memory.store.mongo.snapshot import LOCAL_PREFIXES, LOCAL_VALUES, STAGED
 from infinite_memory.store.set_aside import SetAside
@@ -47,17 +47,23 @@ def utc_now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-async def put_into_place(connection: Connection, restore_id: ObjectId, steps: list[Step], *, polled: bool) -> None:
+async def put_into_place(
+    connection: Connection, restore_id: ObjectId, steps: list[Step], *, polled: bool,
+    begin: Callable[[Database], Awaitable[None]] | None = None,
+) -> None:  # fmt: skip
     """Write the steps down and carry them out, waiting for a server that goes away among them: half of them must not stay.
+
+    Args:
+        begin: Done between the two, once; where it refuses (`StoreError`), so does this, and nothing was changed.
 
     Raises:
         StoreUnavailableError: it did not come back; whoever connects next carries them out.
         ScopeExistsError: another process took the name of the one scope that was to be added; nothing was changed.
     """
-    key, written = f"{JOURNAL}{restore_id}", False
+    key, written, begun = f"{JOURNAL}{restore_id}", False, begin is None
 
     async def attempt() -> None:
-        nonlocal written
+        nonlocal written, begun
         async with connection.operation(factor=60) as database:
             meta = database[schema.META]
             there = await meta.find_one({"_id": key}, {"closed": 1})
@@ -65,6 +71,13 @@ async def put_into_place(connection: Connection, restore_id: ObjectId, steps: li
                 journal = {"state": "committing", "at": utc_now(), "steps": steps}
                 written = True  # also where the server went away before it said so; the next attempt looks
                 await meta.update_one({"_id": key}, {"$set": journal}, upsert=True)
+                try:
+                    if begin is not None and not begun:
+                        await begin(database)
+                except StoreError:
+                    await clear(database, restore_id)
+                    raise
+                begun = True
                 try:
                     await _carry_out(database, steps, polled=polled)
                 except ScopeExistsError:
@@ -78,7 +91,8 @@ async def put_into_place(connection: Connection, restore_id: ObjectId, steps: li
 
 async def finish_interrupted(database: Database, set_aside: SetAside, *, polled: bool) -> None:
     """Finish restores that died while being put into place, and clear away those that died before."""
-    async for journal in database[schema.META].find({"_id": {"$regex": r"^restore\."}}):
+    journals = await database[schema.META].find({"_id": {"$regex": r"^restore\."}}).to_list(None)
+    for journal in sorted(journals, key=_is_no_move):  # a merge would copy what was moved by half
         if not set_aside.accepts(DocumentKind.META, schema.META, journal):
             continue
         restore_id = ObjectId(journal["_id"].removeprefix(JOURNAL))
@@ -94,6 +108,11 @@ async def finish_interrupted(database: Database, set_aside: SetAside, *, polled:
             log.info("removing what an abandoned restore had staged", extra={"event": "restore_abandoned"})
             await clear(database, restore_id)
     await _drop_orphans(database)
+
+
+def _is_no_move(journal: Document) -> bool:
+    steps = journal.get("steps")
+    return not (isinstance(steps, list) and steps and isinstance(steps[0], dict) and steps[0].get("do") == "move")
 
 
 def _is_abandoned(journal: Document) -> bool:
@@ -193,7 +212,11 @@ async def merge_scopes(connection: Connection, source: ObjectId, target: ObjectI
     ]
     take_out: Step = {"do": "take_out_removed", "to": target, "mark": merge_id}
     steps: list[Step] = [*moving, {"do": "drop_scope", "scope": source}, *moving, take_out]
-    await put_into_place(connection, merge_id, steps, polled=polled)
+
+    async def begin(database: Database) -> None:
+        await wait_for_moves(database, [source, target], connection.timeout_s)
+
+    await put_into_place(connection, merge_id, steps, polled=polled, begin=begin if polled else None)
     return count
 
 

@@ -1,0 +1,109 @@
+"""Two processes over one database: a memory that one moves while the other merges a scope that it leaves is in one scope afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+
+from infinite_memory.errors import MemoryChangedError, MemoryNotFoundError, StoreError
+from infinite_memory.models import MemoryId, MemoryRecord, Scope
+from infinite_memory.store.mongo import moves, restore_steps
+from infinite_memory.store.mongo.store import MongoStore
+from tests.mongo_server import StandaloneMongo, fresh_database, run, shared_mongo
+from tests.store.conftest import NOW, Place, make_memory
+
+
+@pytest.fixture(params=["replica set", "standalone"])
+def place(request: pytest.FixtureRequest) -> Place:
+    """A fresh database on a server of each kind."""
+    server = shared_mongo() if request.param == "replica set" else shared_mongo(StandaloneMongo)
+    return Place(server.uri, fresh_database(), "pymongo")
+
+
+async def prepare(store: MongoStore) -> tuple[Scope, Scope, Scope, MemoryRecord]:
+    """Make a scope that is merged into a second, a third that is moved to, and a memory in the first."""
+    source, target, third = [await store.create_scope(name, "", NOW) for name in ("Source", "Target", "Third")]
+    memory = make_memory(source, "tea")
+    await store.insert([memory, make_memory(source, "stays")])
+    return source, target, third, memory
+
+
+async def where(store: MongoStore, memory_id: MemoryId) -> list[str]:
+    """List every scope that holds a memory, however often."""
+    scopes = await store.list_scopes()
+    return [one.name for one in scopes if await store.fetch({memory_id: one.scope_id}, deleted=None)]
+
+
+@pytest.mark.parametrize(("leaves", "number"), [("Source", 0), ("Source", 1), ("Target", 0)])
+def test_a_move_waits_for_the_merge_of_the_scope_that_the_memory_leaves(
+    place: Place, monkeypatch: pytest.MonkeyPatch, number: int, leaves: str
+) -> None:
+    """It comes after the first or the second time that the merge copies; the other process' index may know the copy in the target."""
+    pour, poured, moving = restore_steps._pour, [0], list[asyncio.Task[None]]()
+
+    async def test() -> None:
+        async with place.open() as one, place.open() as other:
+            source, target, third, memory = await prepare(one)
+
+            async def pour_and_move(*ends: Any) -> None:
+                await pour(*ends)
+                if poured[0] == number:
+                    at = source if leaves == "Source" else target
+                    [read] = (await other.fetch({memory.memory_id: at.scope_id}, vectors=True)).values()
+                    moving.append(asyncio.create_task(other.move(read, third.scope_id)))
+                    await asyncio.wait(moving, timeout=0.2)  # as far as it gets
+                poured[0] += 1
+
+            monkeypatch.setattr(restore_steps, "_pour", pour_and_move)
+            await one.copies.merge_scopes(source.scope_id, target.scope_id)
+            await one.drop_scope(source.scope_id)
+            with contextlib.suppress(MemoryChangedError, MemoryNotFoundError):  # it is looked for again
+                await moving[0]
+            assert await where(one, memory.memory_id) in ([target.name], [third.name])
+
+    run(test())
+
+
+def test_a_merge_waits_for_a_move_that_is_under_way(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_version, kept, go_on = moves._keep_version, asyncio.Event(), asyncio.Event()
+
+    async def hold(*which: Any) -> None:
+        await keep_version(*which)
+        kept.set()
+        await go_on.wait()
+
+    async def test() -> None:
+        async with place.open() as one, place.open() as other:
+            source, target, third, memory = await prepare(one)
+            monkeypatch.setattr(moves, "_keep_version", hold)
+            moving = asyncio.create_task(other.move(memory, third.scope_id))
+            await kept.wait()
+            merging = asyncio.create_task(one.copies.merge_scopes(source.scope_id, target.scope_id))
+            await asyncio.wait([merging], timeout=0.3)  # as far as it gets
+            go_on.set()
+            await moving
+            await merging
+            assert await where(one, memory.memory_id) == [third.name]
+
+    run(test())
+
+
+def test_a_merge_that_does_not_end_lets_a_move_fail_and_says_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with place.open() as one, place.open(timeout_s=0.3) as other:
+            source, target, third, memory = await prepare(one)
+            pour = restore_steps._pour
+
+            async def pour_and_move(*ends: Any) -> None:
+                with pytest.raises(StoreError, match="merged with another at this moment"):
+                    await other.move(memory, third.scope_id)
+                await pour(*ends)
+
+            monkeypatch.setattr(restore_steps, "_pour", pour_and_move)
+            await one.copies.merge_scopes(source.scope_id, target.scope_id)
+            assert await where(one, memory.memory_id) == [target.name]
+
+    run(test())
