@@ -53,7 +53,7 @@ from infinite_memory.store.mongo.links import MongoLinks
 from infinite_memory.store.mongo.members import MongoMembers
 from infinite_memory.store.mongo.memory_reads import MemoryReader
 from infinite_memory.store.mongo.memory_writes import MemoryWriter
-from infinite_memory.store.mongo.merge_journal import is_receiving_memories
+from infinite_memory.store.mongo.merge_journal import LOOK_AGAIN_S, is_receiving_memories
 from infinite_memory.store.mongo.owners import MongoOwners
 from infinite_memory.store.mongo.repairs import MongoRepairs
 from infinite_memory.store.mongo.restore_steps import finish_interrupted, put_into_place
@@ -239,7 +239,7 @@ class MongoStore(Store):
                 async with self._connection.operation(factor=2) as database:
                     await moves.move_in_transaction(database, memory, target)
             except moves.MergingError:
-                await asyncio.sleep(moves.LOOK_AGAIN_S)  # the emptied scope is removed a moment after the merge
+                await asyncio.sleep(LOOK_AGAIN_S)  # the emptied scope is removed a moment after the merge
                 await moves.wait_for_merge(self._connection, ends)
                 raise
             return
