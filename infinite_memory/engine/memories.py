@@ -113,16 +113,13 @@ class Memories:
             scope = scopes[one.scope]
             result = next(stored) if isinstance(scope, Scope) else scope
             if isinstance(scope, Scope) and isinstance(result, ScopeNotFoundError):  # merged or removed at this moment
-                result = await self._store_again(one, create_scope=create_scope)
+                await self._scopes.refresh()
+                try:
+                    result = await self.store(one, create_scope=create_scope)
+                except InfiniteMemoryError as exc:
+                    result = exc
             results.append(result)
         return results
-
-    async def _store_again(self, new: NewMemory, *, create_scope: bool) -> StoreResult | InfiniteMemoryError:
-        await self._scopes.refresh()
-        try:
-            return await self.store(new, create_scope=create_scope)
-        except InfiniteMemoryError as exc:
-            return exc
 
     async def upsert(self, new: NewMemory, *, create_scope: bool = True) -> Upserted:
         """Store a memory with structured content, or merge it into the one of the same content; see `Upserts.upsert`."""
@@ -396,8 +393,6 @@ class Memories:
 
     async def _scope_of(self, memory: MemoryRecord, former: Scope | None) -> Scope:
         """Return the scope of a memory that was changed: *former*, where it was before, if that was merged or removed at this moment."""
-        if self._scopes.find_by_id(memory.scope_id) is None:
-            await self._scopes.refresh()
-        if (scope := self._scopes.find_by_id(memory.scope_id) or former) is None:
+        if (scope := await self._scopes.find_again(memory.scope_id) or former) is None:
             raise MemoryNotFoundError(memory.memory_id)
         return scope
