@@ -30,6 +30,7 @@ class TlsProxy:
         self._tls.load_cert_chain(_make_certificate(folder))
         self._loop = asyncio.new_event_loop()
         self._end = asyncio.Event()
+        self._under_way: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -43,26 +44,41 @@ class TlsProxy:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._pass_on, sock=self._listener, ssl=self._tls)
+        server = await asyncio.start_server(self._accept, sock=self._listener, ssl=self._tls)
         await self._end.wait()
         server.close()
+        for under_way in self._under_way:
+            under_way.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            head = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
-            dropped = (b"host:", b"connection:", b"x-forwarded-")
-            kept = [line for line in head[:-2] if not line.lower().startswith(dropped)]
-            own = f"Host: 127.0.0.1\r\nConnection: close\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: {self.host}\r\n\r\n"
-            if isinstance(self.target, int):
-                far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
-            else:
-                far_reader, far_writer = await asyncio.open_unix_connection(self.target)
-            far_writer.write(b"\r\n".join(kept) + b"\r\n" + own.encode())
-            sending = asyncio.create_task(_copy(reader, far_writer))
-            await _copy(far_reader, writer)
-            sending.cancel()
-            far_writer.close()
-        writer.close()
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        under_way = asyncio.current_task()
+        assert under_way is not None
+        self._under_way.add(under_way)
+        async with contextlib.AsyncExitStack() as closing:
+            closing.callback(self._under_way.discard, under_way)
+            closing.callback(writer.close)
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await self._pass_on(reader, writer, closing)
+
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, closing: contextlib.AsyncExitStack
+    ) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
+        dropped = (b"host:", b"connection:", b"x-forwarded-")
+        kept = [line for line in head[:-2] if not line.lower().startswith(dropped)]
+        own = (
+            f"Host: 127.0.0.1\r\nConnection: close\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: {self.host}\r\n\r\n"
+        )
+        if isinstance(self.target, int):
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
+        else:
+            far_reader, far_writer = await asyncio.open_unix_connection(self.target)
+        closing.callback(far_writer.close)
+        far_writer.write(b"\r\n".join(kept) + b"\r\n" + own.encode())
+        sending = asyncio.create_task(_copy(reader, far_writer))
+        closing.callback(sending.cancel)
+        await _copy(far_reader, writer)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

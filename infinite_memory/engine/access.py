@@ -21,7 +21,7 @@ from infinite_memory.store.scope_cache import ScopeCache
 PAGE_CHARS = 16_000_000
 """Of texts and metadata in one page or one list of results, but for the memory that fills it."""
 
-FIRST_READ = 16  # memories of a page, each of which may be a megabyte; then as many as are likely to fit
+FIRST_READ = 32  # memories of a page, each of which may be a megabyte; then as many as are likely to fit
 
 
 class Access:

@@ -65,8 +65,7 @@ class Memories:
             ScopeArchivedError: the scope is archived.
             StoreUnavailableError: nothing was stored, as far as is known.
         """
-        [result] = await self.store_all([new], create_scope=create_scope)
-        return result
+        return (await self.store_all([new], create_scope=create_scope))[0]
 
     async def store_all(self, new: Sequence[NewMemory], *, create_scope: bool = True) -> list[StoreResult]:
         """Store several memories, all or none; errors as in `store`.
@@ -312,10 +311,16 @@ class Memories:
         scopes, narrow = await self._access.resolve(where)
         page = await call(sidecar, lambda: sidecar.list_page(narrow, limit, cursor, newest_first))
         read, looked_at = await self._access.read_page(sidecar, page.memory_ids)
-        memories = tuple(read.values())
         if looked_at < len(page.memory_ids):
             page = await call(sidecar, lambda: sidecar.list_page(narrow, looked_at, cursor, newest_first))
-        return MemoryPage(memories, page.total, page.next_cursor, scopes)
+        return MemoryPage(tuple(read.values()), page.total, page.next_cursor, scopes)
+
+    async def list_ids(self, where: ScopedFilter, limit: int, *, newest_first: bool = True) -> Sequence[MemoryId]:
+        """List the ids of what `list_page` lists, as the index has them, for who sees everything."""
+        self._access.visibility.check_everything()
+        sidecar = await self._index.sidecar()
+        _, narrow = await self._access.resolve(where)
+        return (await call(sidecar, lambda: sidecar.list_page(narrow, limit, None, newest_first))).memory_ids
 
     async def count(self, where: ScopedFilter) -> int:
         """Count the memories that pass *where*.
@@ -361,15 +366,12 @@ class Memories:
     async def _after(
         self, memory_id: MemoryId, changes: MemoryUpdate, check: Callable[[MemoryRecord], None]
     ) -> MemoryRecord:
-        located = await self._store.locate([memory_id])
-        memories = await self._store.fetch(located, deleted=None, vectors=True)
-        if memory_id not in memories:
+        memories = await self._store.fetch(await self._store.locate([memory_id]), deleted=None, vectors=True)
+        if (old := memories.get(memory_id)) is None:
             raise MemoryNotFoundError(memory_id)
-        old = memories[memory_id]
         check(old)
         new = dataclasses.replace(changed(old, changes), deleted_at=None, is_pruned=False)
-        record, _ = await self._records.update(old, new)
-        return record
+        return (await self._records.update(old, new))[0]
 
     async def _keep(self, made: Sequence[StoreResult]) -> list[StoreResult]:
         memories = [one.memory for one in made]

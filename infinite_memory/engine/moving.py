@@ -30,7 +30,7 @@ NEAREST = 32  # memories looked at for the same text: equal texts lie nearest of
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A memory where it is now, and where it was. ``same_text`` are live memories of the same text that were there before it."""
+    """A memory where it is now, and where it was. ``same_text`` are other live memories of the same text in its scope."""
 
     memory: MemoryRecord
     scope: Scope
@@ -69,14 +69,14 @@ class Moves:
                 raise MemoryNotFoundError(memory_id)
             if target.scope_id == former.scope_id:
                 return Moved(memory, target, former)
-            same = await self._find_same_text(memory, target)
             try:
                 await self._store.move(memory, target.scope_id)
             except (MemoryChangedError, MemoryNotFoundError, ScopeNotFoundError):
                 # Changed, or gone from this scope, or one of the scopes is: all of them are looked for again, by what was asked for.
                 await self._scopes.refresh()
                 continue
-            return Moved(await self._enter(memory, target), target, former, same)
+            moved = await self._enter(memory, target)
+            return Moved(moved, target, former, await self._find_same_text(moved, target))
         raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
 
     async def _read(self, memory_id: MemoryId, *, again: bool) -> MemoryRecord:
@@ -100,7 +100,7 @@ class Moves:
         raise ScopeNotFoundError(name)  # without names near it, which are not seen
 
     async def _find_same_text(self, memory: MemoryRecord, scope: Scope) -> tuple[MemoryId, ...]:
-        """Find memories of the same text: by the index where it knows the memory's meaning, else by the store."""
+        """Find other memories of the same text: by the index where it knows the memory's meaning, else by the store."""
         sidecar = await self._index.sidecar()
         embedding, near = memory.embedding, list[MemoryId]()
         if embedding is not None and embedding.space == self._space():
@@ -110,7 +110,8 @@ class Moves:
         else:
             near = await self._store.find_same_text(scope.scope_id, memory.content_hash)
         read = await self._access.fetch(dict.fromkeys(near, scope.scope_id))
-        return tuple(one for one in near if one in read and read[one].content_hash == memory.content_hash)
+        others = [read[one] for one in near if one in read and one != memory.memory_id]
+        return tuple(one.memory_id for one in others if one.content_hash == memory.content_hash)
 
     def _space(self) -> str | None:
         try:

@@ -90,13 +90,12 @@ async def recall_for_prompt(
         for match in found.matches
         if _is_new(match.memory, asking, recalled) and (match.memory.type != DIGEST or match.memory in alone)
     ]
-    following = await _find_following(engine, new)
-    followers = {one: turn.memory_id for one, turn in following.items()}
-    judged = judge(prompt, new, found.explanations, followers)
+    judged = judge(prompt, new, found.explanations, await _find_following(engine, new))
     matches = [match for match, sure in judged if sure >= min_confidence][:SHOWN]
     lines: list[Line] = []
     shown = {MemoryId(one) for one in recalled.memory_ids}
-    exchanges = await asyncio.gather(*(_exchange_of(engine, match.memory, following) for match in matches))
+    known = {match.memory.memory_id: match.memory for match in found.matches}
+    exchanges = await asyncio.gather(*(_exchange_of(engine, match.memory, known) for match in matches))
     for match, exchange in zip(matches, exchanges, strict=True):
         if match.memory.memory_id in shown:
             continue
@@ -141,7 +140,7 @@ def _has_topic(prompt: str) -> bool:
     return words >= MIN_WORDS and not prompt.startswith(("/", "!"))
 
 
-async def _find_following(engine: Engine, matches: Sequence[Match]) -> dict[MemoryId, MemoryRecord]:
+async def _find_following(engine: Engine, matches: Sequence[Match]) -> dict[MemoryId, MemoryId]:
     """Find what was said right after those of the first hits after which another hit was said in the same session."""
     near = [match.memory for match in matches[:JUDGED] if match.confidence >= MIN_CONFIDENCE]
     earlier = [
@@ -157,25 +156,27 @@ async def _find_following(engine: Engine, matches: Sequence[Match]) -> dict[Memo
     return {one.memory_id: turn for one, turn in zip(earlier, turns, strict=True) if turn is not None}
 
 
-async def _find_beside(engine: Engine, memory: MemoryRecord, *, is_after: bool) -> MemoryRecord | None:
+async def _find_beside(engine: Engine, memory: MemoryRecord, *, is_after: bool) -> MemoryId | None:
     """Find the turn that was said right after, or right before, another of its session."""
     times = TimeRange(memory.occurred_at + MILLISECOND, None) if is_after else TimeRange(None, memory.occurred_at)
     where = ScopedFilter(None, Filter(conversation_id=memory.conversation_id, type=TURN, time=times))
-    return next(iter((await engine.memories.list_page(where, 1, newest_first=not is_after)).memories), None)
+    return next(iter(await engine.memories.list_ids(where, 1, newest_first=not is_after)), None)
 
 
 async def _exchange_of(
-    engine: Engine, memory: MemoryRecord, following: Mapping[MemoryId, MemoryRecord]
+    engine: Engine, memory: MemoryRecord, known: Mapping[MemoryId, MemoryRecord]
 ) -> tuple[MemoryRecord, ...]:
     """Return a turn with the one that answers it, or that it answers; alone what has none, or is no turn.
 
-    *following* has what was said after some memories, as far as it was read.
+    *known* are memories that were read.
     """
     if memory.conversation_id is None or memory.type != TURN:
         return (memory,)
     is_answered = memory.speaker == USER or asks(memory)
-    other = following.get(memory.memory_id) if is_answered else None
-    other = other or await _find_beside(engine, memory, is_after=is_answered)
+    beside = await _find_beside(engine, memory, is_after=is_answered)
+    if beside is None:
+        return (memory,)
+    other = known.get(beside) or (await engine.memories.find([beside])).get(beside)
     if other is None or other.speaker not in {USER, ASSISTANT} - {memory.speaker}:
         return (memory,)
     return (memory, other) if is_answered else (other, memory)

@@ -22,6 +22,9 @@ def test_a_client_that_does_not_read_costs_no_memory_and_holds_nobody_up(shared:
     greedy.hold()
     pid = shared.daemon_pid()
     assert pid is not None
+    until(
+        lambda: not other.ask("get_memory_stats")["stats"]["pending_embeddings"], "it is embedded"
+    )  # takes memory too
     before = rss_bytes(pid)
     greedy.send(*[request] * 200)  # two hundred MiB of replies
     for _ in range(20):

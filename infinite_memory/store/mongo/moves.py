@@ -140,15 +140,20 @@ async def move_in_transaction(database: Database, memory: MemoryRecord, target: 
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
 
     async def work(session: AsyncClientSession) -> None:
-        document = await check_movable(database, memory, target, session)
+        # First what others change as well: from here on they wait, where otherwise this would begin anew, again and again.
+        as_read = {"_id": step["memory"], "live": True, "revision": memory.revision}
+        document = await source.find_one_and_delete(as_read, session=session)
+        if document is None:
+            await check_movable(database, memory, target, session)
+            raise MemoryChangedError(memory.memory_id)
+        await touch_open_scope(database, target, session)
         # As the first is written to, a merge of it that begins now waits for this transaction, or lets it begin anew.
         is_there = await touch_scopes(database, [step["from"]], session)
         if not is_there or await is_merging(database, [step["from"], step["to"]], session):
             raise MergingError(memory.memory_id)
         await _keep_version(database, step, document, session)
         await _take_along(database, step, session)
-        # In this order, which is also that of the change feed: an index takes it out of the one place, then into the other.
-        await source.delete_one({"_id": step["memory"]}, session=session)
+        # Last, for this is also the order of the change feed: an index takes it out of the one place, then into the other.
         await into.insert_one(_risen(document), session=session)
 
     await in_transaction(database.client, work)
