@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
-from infinite_memory.time_expressions.spans import Span, settle, shift, unit_span
+from infinite_memory.time_expressions.spans import Span, shift, unit_span
 
 _WHOLE_UNITS = (Unit.WEEK, Unit.MONTH, Unit.QUARTER, Unit.YEAR, Unit.DECADE)  # "the end of the week" is of this one
 _EDGE_SHARE = 3  # the beginning of a period is its first third, the end its last
@@ -29,17 +29,8 @@ def edge(reader: Reader, position: int) -> Found | None:
         result = Found(unit_span(reader.now, unit), the + 1)
     if result is None:
         return None
-    span = result.node if isinstance(result.node, Span) else settle(result.node, reader.now)
-    if (
-        span is None
-        or span.start is None
-        or span.end is None
-        or span.start.tzinfo
-        or span.end.tzinfo
-        or span.grain < Unit.WEEK
-    ):
-        return None
-    return Found(edge_span(span, which), result.after, result.strong or behind > index + 1)
+    cut = edge_span(reader.settled(result), which)
+    return Found(cut, result.after, result.strong or behind > index + 1) if cut is not None else None
 
 
 def half(reader: Reader, position: int) -> Found | None:
@@ -57,11 +48,10 @@ def half(reader: Reader, position: int) -> Found | None:
     result = reader.day(behind) or reader.day(the)
     if result is None and unit in _WHOLE_UNITS:
         result = Found(unit_span(reader.now, unit), the + 1)
-    span = reader.settled(result) if result else None
-    if result is None or span is None or span.start is None or span.end is None or span.start.tzinfo or span.end.tzinfo:
+    if result is None:
         return None
-    which = "first_half" if number.value == 1 else "second_half"
-    return Found(edge_span(span, which), result.after) if span.grain >= Unit.WEEK else None
+    cut = edge_span(reader.settled(result), "first_half" if number.value == 1 else "second_half")
+    return Found(cut, result.after) if cut is not None else None
 
 
 def rest(reader: Reader, position: int) -> Found | None:
@@ -88,7 +78,7 @@ def rest(reader: Reader, position: int) -> Found | None:
         if not reader.has(after, Tag.REST):
             return None
         after += 1
-    span = result.node if isinstance(result.node, Span) else settle(result.node, reader.now)
+    span = reader.settled(result)
     if span is None or span.start is None or span.end is None or span.start.tzinfo or span.end.tzinfo:
         return None
     if not span.start <= reader.now < span.end:
@@ -96,12 +86,18 @@ def rest(reader: Reader, position: int) -> Found | None:
     return Found(Span(reader.instant, span.end, span.grain), after, result.strong)
 
 
-def edge_span(span: Span, which: str) -> Span:
-    """Cut the start, middle or end third, or a half, out of *span*, in whole days, or whole months from a quarter up."""
-    assert span.start is not None and span.end is not None
-    months = (span.end.year - span.start.year) * 12 + span.end.month - span.start.month
+def edge_span(span: Span | None, which: str) -> Span | None:
+    """Cut the start, middle or end third, or a half, out of *span*, in whole days, or whole months from a quarter up.
+
+    None where that is no period of the calendar with both ends, a week or longer.
+    """
+    if span is None or span.start is None or span.end is None or span.grain < Unit.WEEK:
+        return None
+    if span.start.tzinfo or span.end.tzinfo:
+        return None
     if which in ("first_half", "second_half"):
         return _half_span(span, which)
+    months = (span.end.year - span.start.year) * 12 + span.end.month - span.start.month
     if months >= _EDGE_SHARE:
         unit, count = Unit.MONTH, months
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from infinite_memory.time_expressions.clocks import clock_then_day, narrow, part_of_day
 from infinite_memory.time_expressions.dates import longest
 from infinite_memory.time_expressions.edges import edge, edge_span, half, rest
-from infinite_memory.time_expressions.lexicon import Tag, Unit
+from infinite_memory.time_expressions.lexicon import Tag
 from infinite_memory.time_expressions.open_ranges import beyond, open_end, open_start, single
 from infinite_memory.time_expressions.ordinals import nth_behind
 from infinite_memory.time_expressions.parser import Found, Reader
@@ -50,17 +50,8 @@ class Grammar(Reader):
         which, after = self.at(index).get(Tag.EDGE), index + 1
         if which is None and self.has(after, Tag.HALF) and self.has(index, Tag.BEFORE_CLOSES, Tag.AFTER_CLOSES):
             which, after = "first_half" if self.has(index, Tag.BEFORE_CLOSES) else "second_half", after + 1
-        span = self.settled(result) if which is not None and not self.has(after, Tag.UNIT) else None
-        if (
-            span is None
-            or span.start is None
-            or span.end is None
-            or span.start.tzinfo
-            or span.end.tzinfo
-            or span.grain < Unit.WEEK
-        ):
-            return result
-        return Found(edge_span(span, which), after)
+        cut = None if which is None or self.has(after, Tag.UNIT) else edge_span(self.settled(result), which)
+        return result if cut is None else Found(cut, after)
 
     def period(self, position: int) -> Found | None:
         """Read a stretch at *position*, narrowed by a time of the day if there is one."""
