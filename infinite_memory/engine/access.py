@@ -181,9 +181,14 @@ class Access:
             return memories
         return {memory_id: memory for memory_id, memory in memories.items() if self.allows(memory)}
 
-    async def locate(self, memory_id: MemoryId) -> Located:
-        """Find where a memory, live or hidden, is; empty where it is not seen. Reads none that is not."""
+    async def locate(self, memory_id: MemoryId, *, again: bool = False) -> Located:
+        """Find where a memory, live or hidden, is; empty where it is not seen. Reads none that is not.
+
+        The index may be a moment behind: who found no memory where it said asks *again*, and the store alone answers.
+        """
         if self.sees_everything:
+            if again:
+                return await self._store.locate([memory_id])
             sidecar = await self._index.for_words()
             located = await call(sidecar, lambda: sidecar.locate([memory_id]))
             return dict(located) or await self._store.locate([memory_id])

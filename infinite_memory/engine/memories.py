@@ -227,16 +227,15 @@ class Memories:
         return await self._get(memory_id, again=False)
 
     async def _get(self, memory_id: MemoryId, *, again: bool) -> MemoryRecord:
-        """Read as `get` does; *again* where the store has it, for the index may be a moment behind."""
+        """Read as `get` does; *again* as in `Access.locate`."""
         if not self._access.sees_everything:
             await self._index.sidecar()
-        by_store = again and self._access.sees_everything
-        located = await (self._store.locate([memory_id]) if by_store else self._access.locate(memory_id))
+        located = await self._access.locate(memory_id, again=again)
         if located.get(memory_id) in self._scopes.archived_ids():
             raise MemoryNotFoundError(memory_id)
         memories = await self._access.fetch(located)
         if memory_id not in memories and located and self._access.sees_everything:  # it may have moved at this moment
-            memories = await self._access.fetch(await self._store.locate([memory_id]))
+            memories = await self._access.fetch(await self._access.locate(memory_id, again=True))
         if memory_id not in memories:
             raise MemoryNotFoundError(memory_id)
         return memories[memory_id]

@@ -80,11 +80,11 @@ class Moves:
         raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
 
     async def _read(self, memory_id: MemoryId, *, again: bool) -> MemoryRecord:
-        """Read a live memory where the store has it: the index may be a moment behind, and is not asked *again*."""
-        located = {} if again and self._access.sees_everything else await self._access.locate(memory_id)
+        """Read a live memory where the store has it; *again* as in `Access.locate`."""
+        located = await self._access.locate(memory_id, again=again)
         memory = (await self._store.fetch(located, vectors=True)).get(memory_id)
-        if memory is None and (located or again) and self._access.sees_everything:
-            located = await self._store.locate([memory_id])
+        if memory is None and located and self._access.sees_everything:
+            located = await self._access.locate(memory_id, again=True)
             memory = (await self._store.fetch(located, vectors=True)).get(memory_id)
         if memory is None or not self._access.allows(memory):
             raise MemoryNotFoundError(memory_id)

@@ -109,7 +109,7 @@ class Upserts:
                     done = await self._try_upsert(draft, scope, key, keys)
                 except (
                     ScopeNotFoundError
-                ):  # removed or merged at this moment, and nothing was stored: another may have the name
+                ):  # removed or merged at this moment, nothing was stored: another may have the name
                     done = None
             if done is not None:
                 return done

@@ -77,9 +77,11 @@ class MemoryReader:
         projection = None if vectors else WITHOUT_VECTORS
 
         async def read(scope_id: ScopeId, ids: list[ObjectId]) -> list[MemoryRecord]:
-            async with self._connection.operation() as database, contextlib.AsyncExitStack() as stack:
-                session = await stack.enter_async_context(caught_up_session(database)) if latest else None
-                wanted = {"_id": {"$in": ids}, **query}
+            wanted = {"_id": {"$in": ids}, **query}
+            async with (
+                self._connection.operation() as database,
+                caught_up_session(database) if latest else contextlib.nullcontext() as session,
+            ):
                 found = get_collection(database, scope_id).find(wanted, projection, session=session)
                 memories: list[MemoryRecord] = []
                 for document in await self._sound(scope_id, found.batch_size(_PAGE)):

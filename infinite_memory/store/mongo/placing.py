@@ -40,11 +40,14 @@ def make_step(prefix: str, scope: ObjectId, *, is_new: bool, alone: bool) -> Ste
 
 async def find_home(database: Database, scope: Document) -> ObjectId | None:
     """Return which scope has the id of *scope*, or else its name; None where there is neither."""
-    scopes = database[schema.SCOPES]
-    if await scopes.find_one({"$and": [_PRESENT, {"_id": scope["_id"]}]}, {"_id": 1}) is not None:
+    if await _is_present(database, scope["_id"]):
         return ObjectId(scope["_id"])
-    found = await scopes.find_one({**_PRESENT, "name_key": scope["name_key"]}, {"_id": 1})
+    found = await database[schema.SCOPES].find_one({**_PRESENT, "name_key": scope["name_key"]}, {"_id": 1})
     return None if found is None else ObjectId(found["_id"])
+
+
+async def _is_present(database: Database, key: ObjectId) -> bool:
+    return await database[schema.SCOPES].find_one({"$and": [_PRESENT, {"_id": key}]}, {"_id": 1}) is not None
 
 
 async def place_scope(database: Database, step: Step, *, polled: bool) -> None:
@@ -78,7 +81,7 @@ async def place_scope(database: Database, step: Step, *, polled: bool) -> None:
             for shared in schema.BELONGING:
                 of_scope = {"scope_id": key}
                 await database[step["prefix"] + shared].update_many(of_scope, {"$set": {"scope_id": home}})
-        if await database[schema.SCOPES].find_one({"$and": [_PRESENT, {"_id": home}]}, {"_id": 1}) is not None:
+        if await _is_present(database, home):
             break  # else it was removed meanwhile, with what was put there
     if is_free and home != key:
         await database[own].drop()

@@ -322,13 +322,11 @@ class RestoreJob(Restore):
         homeless = [key for key, scope in self._targets.items() if await find_home(database, scope) is None]
         if self._only and not homeless:
             raise ScopeExistsError(self._plan.as_scope or self._plan.only_scope or "")
-        for key in homeless:
-            if not self._is_filled(
-                key
-            ):  # it was removed and lacked nothing: what belonged to it does not come back alone
-                for shared in schema.BELONGING:
-                    await database[self._staged_name(shared)].delete_many({"scope_id": key})
-        return sum(map(self._is_filled, homeless))
+        # What belonged to one that was removed, and lacked nothing, does not come back alone.
+        bare = [key for key in homeless if not self._is_filled(key)]
+        for shared in schema.BELONGING if bare else ():
+            await database[self._staged_name(shared)].delete_many({"scope_id": {"$in": bare}})
+        return len(homeless) - len(bare)
 
     def _is_filled(self, key: ObjectId) -> bool:
         """Tell whether there is a scope to be made, or memories to be added to it."""
