@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, replace
 
+from infinite_memory.time_expressions.clock_zones import zone_behind
 from infinite_memory.time_expressions.dates import ends_phrase
 from infinite_memory.time_expressions.day_parts import day_start, part_span
 from infinite_memory.time_expressions.lexicon import Tag, Unit
@@ -20,13 +21,17 @@ _LAST_HOUR = 30  # Japanese counts the small hours on from 24
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A time of the day. ``minute`` None: only the hour was named. ``half`` says whether am or pm (or 24 hours) is settled."""
+    """A time of the day. ``minute`` None: only the hour was named. ``half`` says whether am or pm (or 24 hours) is settled.
+
+    ``zone`` is the one that was said with it, None where it is wall time of the reader.
+    """
 
     hour: int
     minute: int | None
     half: bool
     plain: bool
     after: int
+    zone: dt.tzinfo | None = None
 
     @property
     def offset(self) -> dt.timedelta:
@@ -50,7 +55,9 @@ def clock(reader: Reader, position: int, *, plain: bool = False) -> Clock | None
     )
     if read is None:
         return None
-    return _with_half(reader, read, part)
+    read = _with_half(reader, read, part)
+    zoned = None if read.plain else zone_behind(reader, read.after)
+    return replace(read, zone=zoned[0], half=read.half or zoned[0] is dt.UTC, after=zoned[1]) if zoned else read
 
 
 def _part_before(reader: Reader, position: int) -> tuple[str | int | None, int]:
@@ -87,7 +94,7 @@ def _digits(reader: Reader, position: int) -> Clock | None:
     after = position + 3
     if sign.folded == ":":
         if reader.at(after).folded == ":" and reader.at(after + 1).digits == 2:
-            after += 2
+            after = _skip_fraction(reader, after + 2)
         after = reader.skip(after, Tag.HOUR_MARK, limit=1)  # "8:10 Uhr"
         return Clock(hour.value, minute.value, hour.value > 12 or hour.value == 0, False, after)
     if sign.folded == "." and reader.has(after, Tag.MERIDIEM, Tag.HOUR_MARK):
@@ -96,6 +103,12 @@ def _digits(reader: Reader, position: int) -> Clock | None:
     if sign.has(Tag.HOUR_MARK):
         return Clock(hour.value, minute.value, True, False, after)
     return None
+
+
+def _skip_fraction(reader: Reader, position: int) -> int:
+    """Step over the fraction of a second: the ".123" of "10:00:00.123"."""
+    point, digits = reader.at(position), reader.at(position + 1)
+    return position + 2 if point.folded in (".", ",") and point.glued and digits.digits and digits.glued else position
 
 
 def _past(reader: Reader, position: int) -> Clock | None:
@@ -221,19 +234,27 @@ def _settle_halves(first: Clock, last: Clock) -> tuple[Clock, Clock]:
     return first, last
 
 
-def at_clock(start: dt.datetime, read: Clock) -> Span:
+def at_clock(reader: Reader, start: dt.datetime, read: Clock) -> Span:
     """Give the hour or minute that *read* names on the day from *start*."""
     begin = start + read.offset
-    return Span(begin, begin + read.width, Unit.HOUR if read.minute is None else Unit.MINUTE)
+    unit = Unit.HOUR if read.minute is None else Unit.MINUTE
+    return Span(reader.wall(begin, read.zone), reader.wall(begin + read.width, read.zone), unit)
+
+
+def between_clocks(reader: Reader, start: dt.datetime, first: Clock, last: Clock) -> Span:
+    """Return the hours from *first* to *last* on the day from *start*; a zone behind the last is that of both."""
+    begin = reader.wall(start + first.offset, first.zone or last.zone)
+    return Span(begin, reader.wall(start + last.offset, last.zone), Unit.HOUR)
 
 
 def clock_today(reader: Reader, read: Clock) -> Span:
     """Give a time without a day: today's, or yesterday's if it is still to come."""
-    today = unit_span(reader.now, Unit.DAY).start
+    now = reader.instant.astimezone(read.zone).replace(tzinfo=None) if read.zone else reader.now
+    today = unit_span(now, Unit.DAY).start
     assert today is not None
-    span = at_clock(today, read)
+    span = at_clock(reader, today, read)
     assert span.start is not None
-    return span if span.start <= reader.now else at_clock(today - dt.timedelta(days=1), read)
+    return span if span.start <= reader.now else at_clock(reader, today - dt.timedelta(days=1), read)
 
 
 def narrow(reader: Reader, result: Found) -> Found:
@@ -246,7 +267,7 @@ def narrow(reader: Reader, result: Found) -> Found:
     if read := clock_range(reader, reader.skip(index, Tag.OF, limit=1), plain=plain) or clock_range(
         reader, index, plain=plain
     ):
-        return Found(Span(start + read[0].offset, start + read[1].offset, Unit.HOUR), read[2])
+        return Found(between_clocks(reader, start, read[0], read[1]), read[2])
     behind = index
     fillers = (Tag.IN, Tag.ON, Tag.OF, Tag.AT, Tag.SOFT, Tag.THE, Tag.AROUND)
     while behind - index < _MAX_FILLERS and reader.has(behind, *fillers) and not reader.has(behind, Tag.PART):
@@ -256,28 +277,28 @@ def narrow(reader: Reader, result: Found) -> Found:
         return _narrow_part(reader, start, behind)
     if read_clock := clock(reader, behind, plain=marked and reader.has(index, Tag.AT)):
         if not read_clock.plain or reader.lone or ends_phrase(reader, read_clock.after):
-            return Found(at_clock(start, read_clock), read_clock.after)
+            return Found(at_clock(reader, start, read_clock), read_clock.after)
     return result
 
 
 def _narrow_part(reader: Reader, start: dt.datetime, position: int) -> Found:
     if reader.language.scriptless and (read := clock(reader, position)):
-        return Found(at_clock(start, read), read.after)
+        return Found(at_clock(reader, start, read), read.after)
     part: str = reader.at(position).get(Tag.PART)
     index = reader.skip_sign(position + 1)
     if ranged := clock_range(reader, index, plain=True):
-        return Found(_in_part(start, ranged[0], ranged[1], part), ranged[2])
+        return Found(_in_part(reader, start, ranged[0], ranged[1], part), ranged[2])
     behind = reader.skip(index, Tag.ON, Tag.AT, Tag.AROUND, Tag.ROUGHLY, limit=2)
     if read := clock(reader, behind, plain=behind > index):
-        return Found(at_clock(start, _into_part(read, part)), read.after)
+        return Found(at_clock(reader, start, _into_part(read, part)), read.after)
     return Found(part_span(start, part), position + 1)
 
 
-def _in_part(start: dt.datetime, first: Clock, last: Clock, part: str) -> Span:
+def _in_part(reader: Reader, start: dt.datetime, first: Clock, last: Clock, part: str) -> Span:
     first, last = _into_part(first, part), _into_part(last, part)
     if last.offset <= first.offset:
         last = replace(last, hour=last.hour + 12 if last.hour + 12 > first.hour else last.hour + 24)
-    return Span(start + first.offset, start + last.offset, Unit.HOUR)
+    return between_clocks(reader, start, first, last)
 
 
 def part_of_day(reader: Reader, position: int) -> Found | None:
@@ -289,9 +310,9 @@ def part_of_day(reader: Reader, position: int) -> Found | None:
         days, part = word.get(Tag.DAY_PART)
         start = today + dt.timedelta(days=days)
         if ranged := clock_range(reader, position + 1, plain=True):
-            return Found(_in_part(start, ranged[0], ranged[1], part), ranged[2])
+            return Found(_in_part(reader, start, ranged[0], ranged[1], part), ranged[2])
         if read := clock(reader, reader.skip(position + 1, Tag.ON, limit=1)):
-            return Found(at_clock(start, _into_part(read, part)), read.after)
+            return Found(at_clock(reader, start, _into_part(read, part)), read.after)
         return Found(part_span(start, part), position + 1)
     index = reader.skip(position, Tag.THE, limit=1)
     if (
@@ -321,7 +342,7 @@ def part_of_day(reader: Reader, position: int) -> Found | None:
         if result and (day := day_start(reader, result.node)) is not None:
             ranged = clock_range(reader, result.after)
             if ranged:
-                return Found(_in_part(day, ranged[0], ranged[1], reader.at(index).get(Tag.PART)), ranged[2])
+                return Found(_in_part(reader, day, ranged[0], ranged[1], reader.at(index).get(Tag.PART)), ranged[2])
             return Found(part_span(day, reader.at(index).get(Tag.PART)), result.after)
     return None
 
@@ -332,11 +353,11 @@ def clock_then_day(reader: Reader, position: int) -> Found | None:
     if ranged:
         if parted := _part_behind(reader, ranged[2]):
             start, part, after = parted
-            return Found(_in_part(start, ranged[0], ranged[1], part), after)
+            return Found(_in_part(reader, start, ranged[0], ranged[1], part), after)
         result = _day_behind(reader, ranged[2])
         if result and (day := day_start(reader, result.node)) is not None:
             if not (ranged[0].plain and ranged[1].plain) or reader.lone or isinstance(result.node, Span):
-                return Found(Span(day + ranged[0].offset, day + ranged[1].offset, Unit.HOUR), result.after)
+                return Found(between_clocks(reader, day, ranged[0], ranged[1]), result.after)
     index = reader.skip(position, Tag.ON, Tag.AT, Tag.THE, limit=2)
     if (
         index > position
@@ -344,7 +365,7 @@ def clock_then_day(reader: Reader, position: int) -> Found | None:
         and (parted := _part_behind(reader, plain.after))
     ):
         start, part, after = parted
-        return Found(at_clock(start, _into_part(plain, part)), after)  # "at 9 last night"
+        return Found(at_clock(reader, start, _into_part(plain, part)), after)  # "at 9 last night"
     read = clock(reader, index, plain=reader.lone)
     if read and read.plain and (not reader.has(read.after, Tag.ON, Tag.OF) or reader.has(read.after, Tag.TO)):
         return None
@@ -352,10 +373,10 @@ def clock_then_day(reader: Reader, position: int) -> Found | None:
         return None
     if parted := _part_behind(reader, read.after):
         start, part, after = parted
-        return Found(at_clock(start, _into_part(read, part)), after)
+        return Found(at_clock(reader, start, _into_part(read, part)), after)
     result = _day_behind(reader, read.after)
     if result and (day := day_start(reader, result.node)) is not None:
-        return Found(at_clock(day, read), result.after)
+        return Found(at_clock(reader, day, read), result.after)
     return None if read.plain else Found(clock_today(reader, read), read.after, False)
 
 
