@@ -6,7 +6,7 @@ nests at most three deep, every stretch is read once for each place, and nothing
 
 from __future__ import annotations
 
-from infinite_memory.time_expressions.clocks import clock_then_day, narrow, part_of_day
+from infinite_memory.time_expressions.clock_days import clock_then_day, narrow, part_of_day
 from infinite_memory.time_expressions.dates import longest
 from infinite_memory.time_expressions.edges import compound, edge, edge_span, part, rest
 from infinite_memory.time_expressions.lexicon import Tag
