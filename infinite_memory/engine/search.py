@@ -17,7 +17,7 @@ from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.embedding.vocabulary import READ, Reading
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.candidates import Sources, gather
-from infinite_memory.engine.confidence import SAME_TEXT, confidence_in, trust_in
+from infinite_memory.engine.confidence import SAME_TEXT, SECOND_TRUST, confidence_in, trust_in
 from infinite_memory.engine.entity_mentions import EntityIndex, EntityNames, ParsedQuery
 from infinite_memory.engine.ranking import MEANING_SHARE, SECOND_MEANING_SHARE, Candidate, Scale, rank
 from infinite_memory.engine.snippets import best_window
@@ -300,7 +300,9 @@ def _judging(said: str, search: Search, *, alone: bool) -> Callable[[Candidate, 
         if alone and search.text is not None and search.wording is not None:
             coverage = min(coverage, search.wording.share(memory.text))
         cosine = one.cosine
-        if cosine is not None and search.reading.share < 1 and not one.is_second:
+        if cosine is not None and one.is_second:
+            cosine *= SECOND_TRUST
+        elif cosine is not None and search.reading.share < 1:
             cosine *= trust_in(search.reading, memory.text)
         return confidence_in(cosine, coverage, one.exact_phrase, place)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ from infinite_memory.engine.types import Mode, ScopedFilter
 from infinite_memory.models import MemoryId
 from infinite_memory.paths import Home
 from tests.mongo_server import fresh_database, run
-from tests.processes import need_second_model
-from tests.store.lifecycle.conftest import Memory, Open, loaded_embedder
+from tests.processes import LONG, need_second_model
+from tests.store.lifecycle.conftest import Memory, OneModelApp, Open, loaded_embedder
 
 ENGLISH = (
     "The garage key lies under the flower pot",
@@ -189,7 +191,9 @@ def test_odd_texts_are_kept_and_found_beside_others(open_memory: Open) -> None:
     need_second_model()
     scripts = "Сегодня дождь, 明日は晴れ, الجو بارد, καλημέρα, नमस्ते दुनिया, and tea"
     code = "for (int i = 0; i < n; ++i) { сумма += данные[i]; } // 合計"
-    long = "Wir treffen uns am Bahnhof. " * 30_000
+    long = "Wir treffen uns am Bahnhof. " * (
+        37_000 if LONG else 5_000
+    )  # a mebibyte, less a little: half a minute of a core
 
     async def work() -> None:
         async with open_memory() as memory:
@@ -238,5 +242,34 @@ def test_without_the_second_model_recall_goes_by_what_is_left_and_says_so(mongo_
             assert "the model is not on this machine" in found["note"]
             assert await first_found(memory, "where is the key of the garage?") == ENGLISH[0]
             assert "not on this machine" in (await second_stats(memory))["problem"]
+
+    run(work())
+
+
+def test_a_home_whose_second_model_is_gone_goes_on_and_takes_it_up_again(mongo_uri: str, tmp_path: Path) -> None:
+    need_second_model()
+    given = {"mongodb.uri": mongo_uri, "mongodb.database": fresh_database(), "backup.time": "", "time.zone": "UTC"}
+    config = load_config(tmp_path / "none.toml", {}, given)
+
+    @contextlib.asynccontextmanager
+    async def opened(kind: type[Application]) -> AsyncIterator[Memory]:
+        async with kind(config, Home(tmp_path / "home", explicit=True)) as app:
+            yield Memory(app, await app.engine(), app.contract(new_session(config, {})))
+
+    async def work() -> None:
+        async with opened(OneModelApp) as memory:
+            await memory.store(GERMAN)
+            await settled(memory)
+        async with opened(FirstModelOnly) as memory:
+            await memory.store(CHINESE)
+            found = await memory.ok("retrieve_memory", query="Wann ist der Zahnarzttermin beim neuen Arzt?")
+            assert found["results"][0]["text"] == GERMAN
+            assert "the model is not on this machine" in found["note"]
+            assert "not on this machine" in (await second_stats(memory))["problem"]
+        async with opened(OneModelApp) as memory:
+            await memory.ok("retrieve_memory", query="Wann fahren die Kinder zur Oma?")
+            await settled(memory)
+            assert await first_found(memory, "Wann fahren die Kinder zur Oma?", mode="semantic") == CHINESE
+            assert await first_found(memory, "什么时候去看牙医？", mode="semantic") == GERMAN
 
     run(work())
