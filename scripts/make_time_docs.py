@@ -65,10 +65,13 @@ The rules by which words of time become a range, and where the tables of phrases
 - Only the first 1,000 characters of a text are looked at, which takes at most 50 ms of processor time (usually below one), and once a
   second or two to load the words of the other languages and the model that tells languages apart.
 - Hour 24 is the midnight at the end of its day ("ayer a las 24"). A time without a day is today's, or yesterday's if it is to come.
+- A zone behind a time is read: "Z", "+05:30", "UTC", "GMT+2", in English "EST" and the others of RFC 5322, and names that mean one offset
+  ("CET", "JST"). One that means several ("IST"), and any in a language without a table, is named in `note` and not read.
 - "Since we last spoke" starts at the last conversation in the memory.
 - Quarters are calendar quarters; terms of four months (cuatrimestre, quadrimestre, Tertial) begin in January, May and September;
   seasons are whole months of the northern year (spring is March to May).
 - The beginning, middle and end of a period are its thirds, in days, or in months from a quarter up; "the first half" is a half of it.
+- "The last two Mondays" is from the first of them to the end of the last.
 - "Last September" is that of last year, as "last Christmas" is the latest one that has begun.
 - Where there is no time in the text, nothing is guessed: the answer is an error that shows examples.
 """

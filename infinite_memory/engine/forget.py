@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime as dt
 import itertools
 import re
@@ -27,6 +28,7 @@ from infinite_memory.index.listing import batches, list_ids
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, tag_key
 from infinite_memory.store.base import Deletion, Located, Store
+from infinite_memory.store.conditions import ANY, Condition
 from infinite_memory.store.scope_cache import ScopeCache, check_name, is_global
 
 UNCHANGED = "nothing was changed (dry_run)"
@@ -70,9 +72,9 @@ class Forget:
         if agreed is not None:
             agreed.check_scopes(*([removed] if removed is not None else []))
         async with self._closed(removed if agreed is not None and mode is ForgetMode.HARD else None):
-            partial: str | None = None
+            condition, partial = _get_condition(target), None
             if target.query is not None:
-                located, partial = await self._nearest(sidecar, target, scope)
+                located, condition, partial = await self._nearest(sidecar, target, scope)
             else:
                 located = await self._located(sidecar, target, scope, mode)
             doubles: Located = {}
@@ -89,7 +91,7 @@ class Forget:
             if agreed is not None:
                 await agreed.check_memories(located, texts)
             if removed is None:
-                return await self._forget_located(located, texts, mode, doubles, partial)
+                return await self._forget_located(located, texts, mode, doubles, condition, partial)
             with self._quotations.under_way():
                 quoting = await self._quotations.remove_of_scope(removed.scope_id, hard=mode is ForgetMode.HARD)
                 await self._forget_scope(removed, mode)
@@ -133,13 +135,13 @@ class Forget:
         if target.scope is not None:
             self._access.check_scope(target.scope)
         located: Located = {}
-        partial: str | None = None
+        condition, partial = _get_condition(target), None
         if target.query is not None:
             scopes: Sequence[Scope | None] = (
                 [None] if target.scope is None else await self._access.existing_scopes([target.scope])
             )
             for scope in scopes:
-                near, partial = await self._nearest(sidecar, target, scope)
+                near, condition, partial = await self._nearest(sidecar, target, scope)
                 located = {
                     one: memory.scope_id for one, memory in (await self._access.fetch(near, deleted=None)).items()
                 }
@@ -160,7 +162,7 @@ class Forget:
             return ForgetResult(tuple(located), texts, None, _joined(UNCHANGED, partial), frozenset(doubles))
         if agreed is not None:
             await agreed.check_memories(located, texts)
-        return await self._forget_located(located, texts, mode, doubles, partial)
+        return await self._forget_located(located, texts, mode, doubles, condition, partial)
 
     async def _seen_one(self, target: ForgetTarget, mode: ForgetMode) -> Located:
         """Find the memory that *target* names by its id, where the target's other parts fit it."""
@@ -175,10 +177,14 @@ class Forget:
         return located if target.tag is None or tag_key(target.tag) in memory.tag_keys else {}
 
     async def _forget_located(
-        self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode, doubles: Located, partial: str | None
-    ) -> ForgetResult:
+        self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode, doubles: Located, condition: Condition,
+        partial: str | None,
+    ) -> ForgetResult:  # fmt: skip
         now = floor_to_millisecond(self._clock())
-        gone = await self._forget_with_quotations(located, mode, now)
+        chosen = {one: place for one, place in located.items() if one not in doubles}
+        gone = await self._forget_with_quotations(chosen, mode, now, condition=condition)
+        if doubles:  # they were chosen by what they are merged into, whatever they say
+            gone += await self._forget_with_quotations(doubles, mode, now)
         note = None if gone else "nothing matches the target; nothing was changed"
         hidden_at = now if mode is ForgetMode.SOFT else None
         return ForgetResult(tuple(gone), texts, None, _joined(note, partial), doubles.keys() & set(gone), hidden_at)
@@ -293,8 +299,8 @@ class Forget:
 
     async def _nearest(
         self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None
-    ) -> tuple[Located, str | None]:
-        """Find the memories that say what *target* asks for; also returns what could not be compared, and why."""
+    ) -> tuple[Located, Condition, str | None]:
+        """Find the memories that say what *target* asks for; also returns what holds while they do, and what could not be compared."""
         assert target.query is not None
         rest = Filter(
             tag_keys=frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset(),
@@ -302,34 +308,49 @@ class Forget:
         )
         where = ScopedFilter((scope.name,) if scope else None, rest)
         near = await self._recall.find_closest(target.query, where, target.limit, min_confidence=target.min_confidence)
-        return await call(
-            sidecar, lambda: sidecar.locate([match.memory.memory_id for match in near.matches])
-        ), near.note
+        located = await call(sidecar, lambda: sidecar.locate([match.memory.memory_id for match in near.matches]))
+        texts = frozenset(match.memory.content_hash for match in near.matches)
+        return located, dataclasses.replace(_get_condition(target), content_hashes=texts), near.note
 
     async def _forget_with_quotations(
-        self, located: Located, mode: ForgetMode, now: dt.datetime, read: Mapping[MemoryId, int] | None = None
-    ) -> list[MemoryId]:
+        self, located: Located, mode: ForgetMode, now: dt.datetime, read: Mapping[MemoryId, int] | None = None,
+        condition: Condition = ANY,
+    ) -> list[MemoryId]:  # fmt: skip
         """Forget memories, and before them the digests that quote them: what is forgotten is read nowhere from the reply on."""
         with self._quotations.under_way():
             quoting = await self._quotations.remove(located, hard=mode is ForgetMode.HARD)
-            gone = await self._forget_memories(located, mode, now, read)
+            gone = await self._forget_memories(located, mode, now, read, condition)
         self._quotations.report(quoting)
         return gone
 
     async def _forget_memories(
-        self, located: Located, mode: ForgetMode, now: dt.datetime, read: Mapping[MemoryId, int] | None
-    ) -> list[MemoryId]:
+        self, located: Located, mode: ForgetMode, now: dt.datetime, read: Mapping[MemoryId, int] | None,
+        condition: Condition,
+    ) -> list[MemoryId]:  # fmt: skip
         if not located:
             return []
         async with self._index.removing(located) as spared:
             if mode is ForgetMode.SOFT:
-                gone = await self._store.soft_delete(located, now, read=read)
-                spared.update(located.keys() - set(gone) if read is not None else ())
+                gone = await self._store.soft_delete(located, now, read=read, condition=condition)
             else:
-                gone = await self._store.remove(located)
+                gone = await self._remove(located, condition)
+            spared.update(located.keys() - set(gone) if read is not None or condition else ())
         if mode is ForgetMode.HARD:
             self._index.save_soon()
         return gone
+
+    async def _remove(self, located: Located, condition: Condition) -> list[MemoryId]:
+        """Remove for good what still passes a condition.
+
+        It is hidden first, and nobody edits what is hidden; as if long ago, so that the next purge ends what is cut short here.
+        """
+        if condition:
+            hidden = await self._store.soft_delete(located, _EPOCH, condition=condition)
+            others = {one: located[one] for one in located.keys() - set(hidden)}
+            found = await self._store.fetch(others, deleted=True)
+            stay = {one for one in others if one not in found or not condition.holds(found[one])}
+            located = {one: place for one, place in located.items() if one not in stay}
+        return await self._store.remove(located)
 
     async def _forget_scope(self, scope: Scope, mode: ForgetMode) -> None:
         if mode is ForgetMode.HARD:
@@ -346,6 +367,11 @@ class Forget:
 _CURSOR = re.compile(r"(\d{1,15})-([0-9a-f]{24})")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+def _get_condition(target: ForgetTarget) -> Condition:
+    """Return what holds of the memories that *target* names by a tag, as long as they have it; by their id, whatever they become."""
+    return Condition(tag_key=None if target.tag is None else tag_key(target.tag))
 
 
 def _joined(*notes: str | None) -> str | None:

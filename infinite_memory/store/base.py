@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from infinite_memory.models import Embedding, IndexBatch, MemoryId, MemoryRecord, Scope, ScopeId
 from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.store.belongings import Links, Uses
+from infinite_memory.store.conditions import ANY, Condition
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.facts import Facts
 from infinite_memory.store.members import Members
@@ -306,17 +307,16 @@ class Store(Protocol):
 
     async def soft_delete(
         self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
-        read: Mapping[MemoryId, int] | None = None,
+        read: Mapping[MemoryId, int] | None = None, condition: Condition = ANY,
     ) -> list[MemoryId]:  # fmt: skip
-        """Hide live memories.
+        """Hide live memories that pass a condition.
 
         Args:
             pruned: As what only made room, which other purges leave.
             merged_into: As doubles of that memory.
             read: The revision at which each was read: one that was changed since stays.
 
-        Returns:
-            Those that were live until now; the revision of each rises by one.
+        Returns: those that were live until now; the revision of each rises by one.
         """
 
     async def undelete(self, located: Located) -> list[MemoryId]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from infinite_memory.time_expressions.lexicon import Tag
+from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Number, Reader
 from infinite_memory.time_expressions.spans import FIRST_YEAR, LAST_YEAR, Date
 
+_HALVES = {"上": 1, "下": 7}  # their first months
+_HALVES_OF = {**_HALVES, "前": 1, "后": 7, "後": 7}
 _SHORT_YEAR = 2  # digits: "07年" and "零八年" are years, "3年" is a duration
 
 
@@ -15,6 +17,8 @@ def marked_date(reader: Reader, position: int) -> Found | None:
         return None
     index, year = _year(reader, position)
     month = day = None
+    if pair := _two_months(reader, index):
+        return Found(Date(year, pair[0], months=2), pair[1])
     if (number := _marked(reader, index, Tag.MONTH_MARK)) and 1 <= number.value <= 12:
         month, index = number.value, reader.skip(number.after + 1, Tag.OF, limit=1)
     elif reader.has(index, Tag.MONTH) and not reader.has(index, Tag.WEEKDAY):
@@ -46,6 +50,47 @@ def marked_date(reader: Reader, position: int) -> Found | None:
         weekday = None
     strong = year is not None or month is not None or weekday is not None
     return Found(Date(year, month, day, weekday), index, strong)
+
+
+def _two_months(reader: Reader, position: int) -> tuple[int, int] | None:
+    """Read "七八月", "7、8月", "十一二月": the first of two months that follow each other, and the place behind."""
+    tens = reader.at(position).get(Tag.SCALE) == 10 and reader.language.code == "zh"
+    start = position + 1 if tens else position
+    comma = reader.at(start + 1).folded == ","
+    if not comma and reader.language.code != "zh":
+        return None  # "一二月" is December in Japanese
+    end = start + 2 if comma else start + 1
+    first, last = (_small_number(reader, index) for index in (start, end))
+    if first is None or last != first + 1 or not reader.has(end + 1, Tag.MONTH_MARK):
+        return None
+    day = reader.number(end + 2)
+    if not comma and day and reader.has(day.after, Tag.DAY_MARK):
+        return None  # "一二月八日" names one day
+    first += 10 if tens else 0
+    return (first, end + 2) if first < 12 else None
+
+
+def _small_number(reader: Reader, position: int) -> int | None:
+    """Return one figure or numeral, with a comma beside it also "11"."""
+    lexeme = reader.at(position)
+    value = lexeme.value if lexeme.digits else lexeme.get(Tag.NUMBER)
+    return int(value) if value is not None and 1 <= value <= 12 else None
+
+
+def half_of_year(reader: Reader, position: int) -> Found | None:
+    """Read "上半年", "下半年", "上半期": a half of the year, and no half year counted from now."""
+    month = _HALVES.get(reader.at(position).folded) if reader.language.scriptless else None
+    if month is None or reader.at(position + 1).get(Tag.UNIT) is not Unit.HALF_YEAR:
+        return None
+    return Found(Date(month=month, months=6), position + 2)
+
+
+def half_behind_year(reader: Reader, position: int) -> Found | None:
+    """Read the half that follows a year, where "前半年" and "后半年" are halves of it too."""
+    month = _HALVES_OF.get(reader.at(position).folded) if reader.language.scriptless else None
+    if month is None or reader.at(position + 1).get(Tag.UNIT) is not Unit.HALF_YEAR:
+        return None
+    return Found(Date(month=month, months=6), position + 2)
 
 
 def _year(reader: Reader, position: int) -> tuple[int, int | None]:

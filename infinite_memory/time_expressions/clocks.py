@@ -1,32 +1,32 @@
-"""Rules for times of the day: "3pm", "8 Uhr 30", "between 1PM and 4 PM", "in the afternoon", and how they narrow a day."""
+"""Rules for times of the day: "3pm", "8 Uhr 30", "between 1PM and 4 PM"; how they narrow a day is in `clock_days`."""
 
 from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, replace
 
-from infinite_memory.time_expressions.dates import ends_phrase
-from infinite_memory.time_expressions.day_parts import day_start, part_span
+from infinite_memory.time_expressions.clock_zones import zone_behind
 from infinite_memory.time_expressions.lexicon import Tag, Unit
-from infinite_memory.time_expressions.parser import Found, Reader
+from infinite_memory.time_expressions.parser import Reader
 from infinite_memory.time_expressions.spans import Span, unit_span
 
-_MAX_NIGHTS = 1000  # of "three nights ago"
-_MAX_FILLERS = 5  # between a day and its time: "a primeras horas de la"
-_NIGHT_ENDS = 6  # hours: "two at night" is after midnight
-_LATE = ("afternoon", "evening", "night")
+LATE_PARTS = ("afternoon", "evening", "night")
 _LAST_HOUR = 30  # Japanese counts the small hours on from 24
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A time of the day. ``minute`` None: only the hour was named. ``half`` says whether am or pm (or 24 hours) is settled."""
+    """A time of the day. ``minute`` None: only the hour was named. ``half`` says whether am or pm (or 24 hours) is settled.
+
+    ``zone`` is the one that was said with it, None where it is wall time of the reader.
+    """
 
     hour: int
     minute: int | None
     half: bool
     plain: bool
     after: int
+    zone: dt.tzinfo | None = None
 
     @property
     def offset(self) -> dt.timedelta:
@@ -50,7 +50,9 @@ def clock(reader: Reader, position: int, *, plain: bool = False) -> Clock | None
     )
     if read is None:
         return None
-    return _with_half(reader, read, part)
+    read = _with_half(reader, read, part)
+    zoned = None if read.plain else zone_behind(reader, read.after)
+    return replace(read, zone=zoned[0], half=read.half or zoned[0] is dt.UTC, after=zoned[1]) if zoned else read
 
 
 def _part_before(reader: Reader, position: int) -> tuple[str | int | None, int]:
@@ -87,7 +89,7 @@ def _digits(reader: Reader, position: int) -> Clock | None:
     after = position + 3
     if sign.folded == ":":
         if reader.at(after).folded == ":" and reader.at(after + 1).digits == 2:
-            after += 2
+            after = _skip_fraction(reader, after + 2)
         after = reader.skip(after, Tag.HOUR_MARK, limit=1)  # "8:10 Uhr"
         return Clock(hour.value, minute.value, hour.value > 12 or hour.value == 0, False, after)
     if sign.folded == "." and reader.has(after, Tag.MERIDIEM, Tag.HOUR_MARK):
@@ -96,6 +98,12 @@ def _digits(reader: Reader, position: int) -> Clock | None:
     if sign.has(Tag.HOUR_MARK):
         return Clock(hour.value, minute.value, True, False, after)
     return None
+
+
+def _skip_fraction(reader: Reader, position: int) -> int:
+    """Step over the fraction of a second: the ".123" of "10:00:00.123"."""
+    point, digits = reader.at(position), reader.at(position + 1)
+    return position + 2 if point.folded in (".", ",") and point.glued and digits.digits and digits.glued else position
 
 
 def _past(reader: Reader, position: int) -> Clock | None:
@@ -176,7 +184,7 @@ def _with_half(reader: Reader, read: Clock, part: str | int | None) -> Clock:
                 part, after = str(reader.at(index).get(Tag.PART)), index + 1
     if part is None:
         return replace(read, after=after)
-    late = part in _LATE or part == 12 or (part == "noon" and read.hour < 6)
+    late = part in LATE_PARTS or part == 12 or (part == "noon" and read.hour < 6)
     hour = read.hour
     if late and hour < 12:
         hour += 12
@@ -221,176 +229,24 @@ def _settle_halves(first: Clock, last: Clock) -> tuple[Clock, Clock]:
     return first, last
 
 
-def at_clock(start: dt.datetime, read: Clock) -> Span:
+def at_clock(reader: Reader, start: dt.datetime, read: Clock) -> Span:
     """Give the hour or minute that *read* names on the day from *start*."""
     begin = start + read.offset
-    return Span(begin, begin + read.width, Unit.HOUR if read.minute is None else Unit.MINUTE)
+    unit = Unit.HOUR if read.minute is None else Unit.MINUTE
+    return Span(reader.wall(begin, read.zone), reader.wall(begin + read.width, read.zone), unit)
+
+
+def between_clocks(reader: Reader, start: dt.datetime, first: Clock, last: Clock) -> Span:
+    """Return the hours from *first* to *last* on the day from *start*; a zone behind the last is that of both."""
+    begin = reader.wall(start + first.offset, first.zone or last.zone)
+    return Span(begin, reader.wall(start + last.offset, last.zone), Unit.HOUR)
 
 
 def clock_today(reader: Reader, read: Clock) -> Span:
     """Give a time without a day: today's, or yesterday's if it is still to come."""
-    today = unit_span(reader.now, Unit.DAY).start
+    now = reader.instant.astimezone(read.zone).replace(tzinfo=None) if read.zone else reader.now
+    today = unit_span(now, Unit.DAY).start
     assert today is not None
-    span = at_clock(today, read)
+    span = at_clock(reader, today, read)
     assert span.start is not None
-    return span if span.start <= reader.now else at_clock(today - dt.timedelta(days=1), read)
-
-
-def narrow(reader: Reader, result: Found) -> Found:
-    """Narrow the day just read by the part or time that follows it: "Friday afternoon between 1PM and 4 PM"."""
-    start = day_start(reader, result.node)
-    if start is None:
-        return result
-    index = reader.skip_sign(result.after)
-    plain = reader.lone or isinstance(result.node, Span)
-    if read := clock_range(reader, reader.skip(index, Tag.OF, limit=1), plain=plain) or clock_range(
-        reader, index, plain=plain
-    ):
-        return Found(Span(start + read[0].offset, start + read[1].offset, Unit.HOUR), read[2])
-    behind = index
-    fillers = (Tag.IN, Tag.ON, Tag.OF, Tag.AT, Tag.SOFT, Tag.THE, Tag.AROUND)
-    while behind - index < _MAX_FILLERS and reader.has(behind, *fillers) and not reader.has(behind, Tag.PART):
-        behind += 1
-    marked = behind > index
-    if reader.has(behind, Tag.PART):
-        return _narrow_part(reader, start, behind)
-    if read_clock := clock(reader, behind, plain=marked and reader.has(index, Tag.AT)):
-        if not read_clock.plain or reader.lone or ends_phrase(reader, read_clock.after):
-            return Found(at_clock(start, read_clock), read_clock.after)
-    return result
-
-
-def _narrow_part(reader: Reader, start: dt.datetime, position: int) -> Found:
-    if reader.language.scriptless and (read := clock(reader, position)):
-        return Found(at_clock(start, read), read.after)
-    part: str = reader.at(position).get(Tag.PART)
-    index = reader.skip_sign(position + 1)
-    if ranged := clock_range(reader, index, plain=True):
-        return Found(_in_part(start, ranged[0], ranged[1], part), ranged[2])
-    behind = reader.skip(index, Tag.ON, Tag.AT, Tag.AROUND, Tag.ROUGHLY, limit=2)
-    if read := clock(reader, behind, plain=behind > index):
-        return Found(at_clock(start, _into_part(read, part)), read.after)
-    return Found(part_span(start, part), position + 1)
-
-
-def _in_part(start: dt.datetime, first: Clock, last: Clock, part: str) -> Span:
-    first, last = _into_part(first, part), _into_part(last, part)
-    if last.offset <= first.offset:
-        last = replace(last, hour=last.hour + 12 if last.hour + 12 > first.hour else last.hour + 24)
-    return Span(start + first.offset, start + last.offset, Unit.HOUR)
-
-
-def part_of_day(reader: Reader, position: int) -> Found | None:
-    """Read "tonight", "this morning", "last night", "in the afternoon on Friday", "first thing yesterday"."""
-    today = unit_span(reader.now, Unit.DAY).start
-    assert today is not None
-    word = reader.at(position)
-    if word.has(Tag.DAY_PART):
-        days, part = word.get(Tag.DAY_PART)
-        start = today + dt.timedelta(days=days)
-        if ranged := clock_range(reader, position + 1, plain=True):
-            return Found(_in_part(start, ranged[0], ranged[1], part), ranged[2])
-        if read := clock(reader, reader.skip(position + 1, Tag.ON, limit=1)):
-            return Found(at_clock(start, _into_part(read, part)), read.after)
-        return Found(part_span(start, part), position + 1)
-    index = reader.skip(position, Tag.THE, limit=1)
-    if (
-        reader.has(index, Tag.PART)
-        and reader.has(index + 1, Tag.BEFORE)
-        and reader.at(index + 2).get(Tag.RELATIVE) == -1
-    ):
-        if not reader.has(index + 3, Tag.UNIT, Tag.WEEKDAY, Tag.MONTH):  # "the night before last"
-            return Found(part_span(today - dt.timedelta(days=2), reader.at(index).get(Tag.PART)), index + 3)
-    count = reader.count(position)
-    if count and count[0] < _MAX_NIGHTS and reader.has(count[1], Tag.PART) and reader.has(count[1] + 1, Tag.AGO):
-        return Found(part_span(today - dt.timedelta(days=count[0]), reader.at(count[1]).get(Tag.PART)), count[1] + 2)
-    if reader.has(index, Tag.RELATIVE) and reader.has(index + 1, Tag.PART):
-        days = int(reader.at(index).get(Tag.RELATIVE))
-        return _narrow_part(reader, today + dt.timedelta(days=days), index + 1)
-    if (
-        reader.has(index, Tag.PART)
-        and reader.at(index + 1).get(Tag.RELATIVE) == -1
-        and reader.language.code in ("fr", "es", "pt")
-    ):
-        return Found(
-            part_span(today - dt.timedelta(days=1), reader.at(index).get(Tag.PART)), index + 2
-        )  # "la nuit dernière"
-    if reader.has(index, Tag.PART) and not reader.has(index, Tag.HOLIDAY):
-        behind = reader.skip(reader.skip_sign(index + 1), Tag.ON, Tag.OF, Tag.THE, limit=3)
-        result = reader.day(behind)
-        if result and (day := day_start(reader, result.node)) is not None:
-            ranged = clock_range(reader, result.after)
-            if ranged:
-                return Found(_in_part(day, ranged[0], ranged[1], reader.at(index).get(Tag.PART)), ranged[2])
-            return Found(part_span(day, reader.at(index).get(Tag.PART)), result.after)
-    return None
-
-
-def clock_then_day(reader: Reader, position: int) -> Found | None:
-    """Read "9am on Tuesday", "from 3:30 to 5:55 on 1/1/2015", "12:30 PM ON FRI", "seven on 15"."""
-    ranged = clock_range(reader, position, plain=True)
-    if ranged:
-        if parted := _part_behind(reader, ranged[2]):
-            start, part, after = parted
-            return Found(_in_part(start, ranged[0], ranged[1], part), after)
-        result = _day_behind(reader, ranged[2])
-        if result and (day := day_start(reader, result.node)) is not None:
-            if not (ranged[0].plain and ranged[1].plain) or reader.lone or isinstance(result.node, Span):
-                return Found(Span(day + ranged[0].offset, day + ranged[1].offset, Unit.HOUR), result.after)
-    index = reader.skip(position, Tag.ON, Tag.AT, Tag.THE, limit=2)
-    if (
-        index > position
-        and (plain := clock(reader, index, plain=True))
-        and (parted := _part_behind(reader, plain.after))
-    ):
-        start, part, after = parted
-        return Found(at_clock(start, _into_part(plain, part)), after)  # "at 9 last night"
-    read = clock(reader, index, plain=reader.lone)
-    if read and read.plain and (not reader.has(read.after, Tag.ON, Tag.OF) or reader.has(read.after, Tag.TO)):
-        return None
-    if read is None:
-        return None
-    if parted := _part_behind(reader, read.after):
-        start, part, after = parted
-        return Found(at_clock(start, _into_part(read, part)), after)
-    result = _day_behind(reader, read.after)
-    if result and (day := day_start(reader, result.node)) is not None:
-        return Found(at_clock(day, read), result.after)
-    return None if read.plain else Found(clock_today(reader, read), read.after, False)
-
-
-def _part_behind(reader: Reader, position: int) -> tuple[dt.datetime, str, int] | None:
-    """Read "last night", "yesterday evening", "am Freitag Abend" behind a time: the midnight, the part and the place behind."""
-    index = reader.skip(reader.skip_sign(position), Tag.ON, Tag.OF, Tag.IN, Tag.THE, limit=3)
-    today = unit_span(reader.now, Unit.DAY).start
-    assert today is not None
-    word, following = reader.at(index), reader.at(index + 1)
-    if word.has(Tag.DAY_PART):
-        days, part = word.get(Tag.DAY_PART)
-        return today + dt.timedelta(days=days), part, index + 1
-    if word.has(Tag.RELATIVE) and following.has(Tag.PART):
-        return today + dt.timedelta(days=int(word.get(Tag.RELATIVE))), following.get(Tag.PART), index + 2
-    if word.has(Tag.PART) and following.get(Tag.RELATIVE) == -1 and reader.language.code in ("fr", "es", "pt"):
-        return today - dt.timedelta(days=1), word.get(Tag.PART), index + 2
-    result = _day_behind(reader, position)
-    start = day_start(reader, result.node) if result else None
-    if result is None or start is None:
-        return None
-    behind = reader.skip(reader.skip_sign(result.after), Tag.IN, Tag.ON, Tag.OF, Tag.AT, Tag.THE, limit=3)
-    return (start, reader.at(behind).get(Tag.PART), behind + 1) if reader.has(behind, Tag.PART) else None
-
-
-def _into_part(read: Clock, part: str) -> Clock:
-    """Put an hour of the dial into a part of the day: two at night is after midnight, eight at night is before it."""
-    if read.half or read.hour > 12:
-        if part == "night" and read.hour < _NIGHT_ENDS:
-            return replace(read, hour=read.hour + 24)
-        return read
-    if part == "night" and (read.hour < _NIGHT_ENDS or read.hour == 12):
-        return replace(read, hour=read.hour % 12 + 24)
-    return replace(read, hour=read.hour + 12) if part in _LATE and read.hour < 12 else read
-
-
-def _day_behind(reader: Reader, position: int) -> Found | None:
-    index = reader.skip(reader.skip_sign(position), Tag.ON, Tag.OF, Tag.IN, Tag.THE, limit=3)
-    return reader.day(index) or reader.day(reader.skip(reader.skip_sign(position), Tag.ON, Tag.OF, Tag.IN, limit=2))
+    return span if span.start <= reader.now else at_clock(reader, today - dt.timedelta(days=1), read)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from infinite_memory.time_expressions.lexemes import Lexeme
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
-from infinite_memory.time_expressions.spans import Span, shift, unit_span
+from infinite_memory.time_expressions.spans import Date, Span, shift, unit_span
 
 _WHOLE_UNITS = (Unit.WEEK, Unit.MONTH, Unit.QUARTER, Unit.YEAR, Unit.DECADE)  # "the end of the week" is of this one
 _EDGE_SHARE = 3  # the beginning of a period is its first third, the end its last
+_HALVES = {1: "first_half", 2: "second_half", -1: "second_half"}
+_THIRDS = {1: "start", 2: "middle", 3: "end", -1: "end"}
 
 
 def edge(reader: Reader, position: int) -> Found | None:
@@ -16,7 +19,8 @@ def edge(reader: Reader, position: int) -> Found | None:
     if not reader.has(index, Tag.EDGE):
         return None
     which: str = reader.at(index).get(Tag.EDGE)
-    behind = reader.skip(index + 1, Tag.OF, Tag.IN, limit=2)
+    third = 1 if reader.at(index + 1).get(Tag.PARTS_OF) == _EDGE_SHARE else 0  # "the middle third of"
+    behind = reader.skip(index + 1 + third, Tag.OF, Tag.IN, limit=2)
     behind = behind + 1 if reader.is_dash(behind) else behind
     the = reader.skip(behind, Tag.THE, limit=1)
     unit = reader.at(the).get(Tag.UNIT)
@@ -33,16 +37,12 @@ def edge(reader: Reader, position: int) -> Found | None:
     return Found(cut, result.after, result.strong or behind > index + 1) if cut is not None else None
 
 
-def half(reader: Reader, position: int) -> Found | None:
-    """Read "the first half of October", "la segunda mitad del mes pasado", "der zweiten Hälfte der letzten Woche"."""
-    if not any(reader.has(position + step, Tag.HALF_OF) for step in (1, 2, 3)):
+def part(reader: Reader, position: int) -> Found | None:
+    """Read "the first half of October", "la segunda mitad del mes pasado", "the last third of 2025", "das erste Drittel des Monats"."""
+    which, index = _which_part(reader, reader.skip(position, Tag.THE, limit=1))
+    if which is None or not reader.has(index, Tag.OF):
         return None
-    number = reader.number(reader.skip(position, Tag.THE, limit=1))
-    if number is None or not number.ordinal or number.value not in (1, 2):
-        return None
-    if not reader.has(number.after, Tag.HALF_OF) or not reader.has(number.after + 1, Tag.OF):
-        return None
-    behind = reader.skip(number.after + 1, Tag.OF, limit=1)
+    behind = reader.skip(index, Tag.OF, limit=1)
     the = reader.skip(behind, Tag.THE, limit=1)
     unit = reader.at(the).get(Tag.UNIT)
     result = reader.day(behind) or reader.day(the)
@@ -50,8 +50,60 @@ def half(reader: Reader, position: int) -> Found | None:
         result = Found(unit_span(reader.now, unit), the + 1)
     if result is None:
         return None
-    cut = edge_span(reader.settled(result), "first_half" if number.value == 1 else "second_half")
+    cut = edge_span(reader.settled(result), which)
     return Found(cut, result.after) if cut is not None else None
+
+
+def _which_part(reader: Reader, position: int) -> tuple[str | None, int]:
+    """Read "first half", "last third", "middle third": its name and the place behind."""
+    number = reader.number(position)
+    if number is not None and number.ordinal:
+        nth, index = number.value, number.after
+    elif reader.at(position).get(Tag.RELATIVE) == -1:
+        nth, index = -1, position + 1
+    else:
+        return None, position
+    if reader.has(index, Tag.HALF_OF):
+        return _HALVES.get(nth), index + 1
+    return (_THIRDS.get(nth) if reader.at(index).get(Tag.PARTS_OF) == _EDGE_SHARE else None), index + 1
+
+
+def compound(reader: Reader, position: int) -> Found | None:
+    """Read "Jahresende", "Monatsanfang 2025", "die zweite Oktoberhälfte": a period and its part in one German word."""
+    if not reader.language.joined_parts:
+        return None
+    index = reader.skip(position, Tag.THE, limit=1)
+    which: str | None = None
+    number = reader.number(index)
+    if number is not None and number.ordinal:
+        which, index = _HALVES.get(number.value), number.after
+    name, last = reader.at(index), reader.at(index + 1)
+    if not last.glued or not name.has(Tag.MONTH, Tag.UNIT) or not last.has(Tag.EDGE, Tag.HALF_OF):
+        return None
+    which = which if last.has(Tag.HALF_OF) else last.get(Tag.EDGE) if number is None else None
+    if which is None:
+        return None
+    result = _compounded(reader, name, index + 2)
+    cut = edge_span(reader.settled(result), which)
+    return Found(cut, result.after) if cut is not None else None
+
+
+def _compounded(reader: Reader, name: Lexeme, position: int) -> Found:
+    """Return the period that a compound cuts: with the year or the unit named behind it, else the one that is."""
+    behind = reader.skip(position, Tag.OF, Tag.THE, limit=2)
+    year = reader.year(behind)
+    if name.has(Tag.MONTH):
+        month: int = name.get(Tag.MONTH)
+        return Found(Date(year[0], month), year[1]) if year else Found(Date(None, month), position)
+    unit: Unit = name.get(Tag.UNIT)
+    if reader.depth <= 2:
+        reader.depth += 1
+        result = reader.day(behind)
+        reader.depth -= 1
+        span = reader.settled(result) if result else None
+        if result and span and span.grain is unit:
+            return result
+    return Found(unit_span(reader.now, unit), position)
 
 
 def rest(reader: Reader, position: int) -> Found | None:

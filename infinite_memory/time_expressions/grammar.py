@@ -6,9 +6,9 @@ nests at most three deep, every stretch is read once for each place, and nothing
 
 from __future__ import annotations
 
-from infinite_memory.time_expressions.clocks import clock_then_day, narrow, part_of_day
+from infinite_memory.time_expressions.clock_days import clock_then_day, narrow, part_of_day
 from infinite_memory.time_expressions.dates import longest
-from infinite_memory.time_expressions.edges import edge, edge_span, half, rest
+from infinite_memory.time_expressions.edges import compound, edge, edge_span, part, rest
 from infinite_memory.time_expressions.lexicon import Tag
 from infinite_memory.time_expressions.open_ranges import beyond, open_end, open_start, single
 from infinite_memory.time_expressions.ordinals import nth_behind
@@ -41,7 +41,7 @@ class Grammar(Reader):
             dated = counted
         if dated and self.language.scriptless:
             dated = self._edge_behind(nth_behind(self, dated))
-        edged = half(self, position) or edge(self, position)
+        edged = part(self, position) or edge(self, position) or compound(self, position)
         return edged if edged and (dated is None or edged.after > dated.after) else dated
 
     def _edge_behind(self, result: Found) -> Found:

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from infinite_memory.time_expressions.clock_zones import closes_clock
 from infinite_memory.time_expressions.lexicon import Lexicon, Meanings, Tag
 from infinite_memory.time_expressions.tokens import Token, is_unspaced
 
@@ -29,6 +30,15 @@ _GLUE_AFTER = (
     Tag.QUARTER_MARK,
     Tag.HALF_MARK,
 )
+
+
+_SECONDS_OF: dict[Tag | None, tuple[Tag, ...]] = {
+    Tag.WEEKDAY: (Tag.PART,),
+    Tag.MONTH: (Tag.HALF_OF, Tag.EDGE),
+    Tag.UNIT: (Tag.HALF_OF, Tag.EDGE),
+    None: (),
+}
+"""What the second part of a compound may be, by what the first one is."""
 
 
 @dataclass(slots=True)
@@ -120,19 +130,20 @@ def _iso_week(
 
 
 def _split_compound(token: Token, lexicon: Lexicon) -> list[Lexeme]:
-    """Take "dienstagabend" apart into weekday and part of the day."""
+    """Take "dienstagabend" apart into weekday and part of the day, "oktoberhälfte" and "jahresende" into period and part."""
     word = token.folded
     for cut in range(len(word) - 3, 4, -1):
         size, first = lexicon.match([word[:cut]], 0)
-        if size and Tag.WEEKDAY in first:
+        seconds = _SECONDS_OF[next((tag for tag in _SECONDS_OF if tag in first), None)] if size else ()
+        if seconds:
             size, second = lexicon.match([word[cut:]], 0)
-            if size and Tag.PART in second:
+            if size and any(tag in second for tag in seconds):
                 middle = token.start + cut
                 return [
                     Lexeme(word[:cut], token.start, middle, token.glued, first),
                     Lexeme(word[cut:], middle, token.end, True, second),
                 ]
-    return [Lexeme(word, token.start, token.end, token.glued)]
+    return [Lexeme(word, token.start, token.end, token.glued, capital=token.capital)]
 
 
 def _mute(lexeme: Lexeme) -> None:
@@ -188,7 +199,7 @@ def _is_no_time(lexemes: list[Lexeme], index: int, before: Lexeme | None, after:
             label = lexemes[index - 2]
         if label.has(Tag.LABEL) and not label.has(Tag.MONTH, Tag.WEEKDAY):
             return True
-    if after is not None and after.glued:
+    if after is not None and after.glued and not closes_clock(lexemes, index):
         if after.folded in _MONEY:
             return True
         if after.folded.isalpha() and not is_unspaced(after.folded[0]) and not after.has(*_GLUE_AFTER):

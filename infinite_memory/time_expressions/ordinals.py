@@ -73,6 +73,8 @@ def nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, oute
     """
     start, end = outer.start, outer.end
     assert start is not None and end is not None
+    if many > 1 and (weekday is not None or unit is Unit.WEEKEND):
+        return _many_inside(nth, many, weekday, unit, outer)
     if weekday is not None:
         if outer.grain is Unit.MONTH:
             day = nth_weekday(start.year, start.month, weekday, nth)
@@ -100,6 +102,13 @@ def nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, oute
         return Span(begin, shift(begin, unit, many), unit) if begin < end else None
     stop = shift(end, unit, nth + 1)
     return Span(shift(stop, unit, -many), stop, unit)
+
+
+def _many_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, outer: Span) -> Span | None:
+    """Return from the first to the last of "the first two Mondays of October", "the last three weekends of 2025"."""
+    numbers = (nth, nth + many - 1) if nth > 0 else (nth - many + 1, nth)
+    first, last = (nth_inside(number, 1, weekday, unit, outer) for number in numbers)
+    return Span(first.start, last.end, last.grain) if first and last else None
 
 
 def nth_behind(reader: Reader, result: Found) -> Found:

@@ -48,6 +48,7 @@ class Reader:
         *,
         lone: bool = False,
         country: str | None = None,
+        zone: dt.tzinfo | None = None,
     ) -> None:
         self.lexemes = lexemes
         self.language = language
@@ -55,6 +56,7 @@ class Reader:
         self.instant = instant
         self.lone = lone
         self.country = country
+        self.zone = zone
         self.depth = 0
         self._numbers: dict[int, Number | None] = {}
         self._days: dict[int, Found | None] = {}
@@ -64,6 +66,12 @@ class Reader:
     def settled(self, result: Found) -> Span | None:
         """Give the stretch that *result* means."""
         return result.node if isinstance(result.node, Span) else settle(result.node, self.now)
+
+    def wall(self, instant: dt.datetime, zone: dt.tzinfo | None) -> dt.datetime:
+        """Return *instant*, wall time in *zone*, as wall time of the reader; None is the reader's own."""
+        if zone is None or self.zone is None:
+            return instant
+        return instant.replace(tzinfo=zone).astimezone(self.zone).replace(tzinfo=None)
 
     def period(self, position: int) -> Found | None:
         """Read any one stretch of time at *position*; the grammar provides it, rules that nest call it."""

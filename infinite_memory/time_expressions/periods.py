@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 
-from infinite_memory.time_expressions.cjk_dates import marked_date
+from infinite_memory.time_expressions.cjk_dates import half_behind_year, half_of_year, marked_date
 from infinite_memory.time_expressions.countries import get_local_holiday
 from infinite_memory.time_expressions.dates import (
     Rule,
@@ -41,7 +41,11 @@ def year_first(reader: Reader, position: int) -> Found | None:
         if day and day.value <= 31 and day.digits <= 2 and (reader.at(index).glued or day.ordinal):
             return checked(Date(year[0], month, day.value), day.after)
         return Found(Date(year[0], month), index)
-    if (result := quarter(reader, index)) and isinstance(result.node, Date) and result.node.year is None:
+    if (
+        (result := quarter(reader, index) or half_behind_year(reader, index))
+        and isinstance(result.node, Date)
+        and result.node.year is None
+    ):
         return Found(replace(result.node, year=year[0]), result.after)
     return None
 
@@ -257,7 +261,11 @@ def marked_year_first(reader: Reader, position: int) -> Found | None:
     year = marked_date(reader, position)
     if year is None or not isinstance(year.node, Date) or year.node.grain is not Unit.YEAR:
         return None
-    result = longest(reader, reader.skip(year.after, Tag.OF, limit=1), (quarter, season, holiday_date, numbered_week))
+    result = longest(
+        reader,
+        reader.skip(year.after, Tag.OF, limit=1),
+        (quarter, half_behind_year, season, holiday_date, numbered_week),
+    )
     if result is None or not isinstance(result.node, Date) or result.node.year is not None:
         return None
     return Found(replace(result.node, year=year.node.year), result.after)
@@ -277,6 +285,7 @@ DATE_RULES: tuple[Rule, ...] = (
     marked_date,
     marked_year_first,
     numbered_week,
+    half_of_year,
     numeric_date,
     month_and_day,
     day_and_month,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from infinite_memory.time_expressions.amounts import MAX_COUNT, Duration, Part, duration, fraction_behind
-from infinite_memory.time_expressions.cjk_dates import marked_date
+from infinite_memory.time_expressions.cjk_dates import half_behind_year, marked_date
 from infinite_memory.time_expressions.dates import longest, month_and_day
 from infinite_memory.time_expressions.durations import ago, before_day, since
 from infinite_memory.time_expressions.lexicon import Tag, Unit
@@ -32,6 +32,9 @@ def relative_unit(reader: Reader, position: int) -> Found | None:
     back, index = _relative(reader, start)
     if back is None:
         return _unit_then_relative(reader, start)
+    count = reader.count(index)
+    if count and reader.has(count[1], Tag.WEEKDAY):
+        return _weekdays(reader, count[0], back, count[1])
     if read := duration(reader, index):
         return _rolling(reader, read[0], read[1]) if back <= 0 else None
     what = reader.at(index)
@@ -72,6 +75,8 @@ def _unit_then_relative(reader: Reader, position: int) -> Found | None:
         and reader.has(count[1] + 1, Tag.UNIT)
     ):
         return _rolling(reader, [Part(count[0], reader.at(count[1] + 1).get(Tag.UNIT), count[2])], count[1] + 2)
+    if count and reader.at(count[1]).get(Tag.RELATIVE) == -1 and reader.has(count[1] + 1, Tag.WEEKDAY):
+        return _weekdays(reader, count[0], -1, count[1] + 1)
     what = reader.at(position)
     if reader.has(position + 1, Tag.RELATIVE) and not reader.has(position + 2, Tag.UNIT):
         back = int(reader.at(position + 1).get(Tag.RELATIVE))
@@ -158,6 +163,20 @@ def _relative_weekday(reader: Reader, position: int, back: int, index: int, afte
     return Found(span, after) if span else None
 
 
+def _weekdays(reader: Reader, count: int, back: int, index: int) -> Found | None:
+    """Read "the last two Mondays", "les deux derniers lundis": from the first of them to the end of the last."""
+    if not 1 <= count <= MAX_COUNT or back == 0:
+        return None
+    date = Date(weekday=reader.at(index).get(Tag.WEEKDAY))
+    tomorrow = unit_span(reader.now, Unit.DAY, 1).start
+    nearest = settle(date, reader.now) if back < 0 else settle(date, reader.now, floor=tomorrow)
+    if nearest is None or nearest.start is None or nearest.end is None:
+        return None
+    weeks = (count - 1) * (1 if back > 0 else -1)
+    first, last = sorted((nearest.start, shift(nearest.start, Unit.WEEK, weeks)))
+    return Found(Span(first, shift(last, Unit.DAY, 1), Unit.DAY), index + 1)
+
+
 def _relative_month(reader: Reader, month: int, back: int, after: int) -> Found | None:
     """ "Last September" is that of the year before, as the suites have it; "this August" the latest that has begun."""
     day = reader.number(after)
@@ -202,7 +221,7 @@ def in_relative_year(reader: Reader, position: int) -> Found | None:
     else:
         return None
     index = reader.skip(reader.skip_sign(index), Tag.OF, Tag.THE, limit=2)
-    result = longest(reader, index, (marked_date, month_and_day, quarter, season, holiday_date))
+    result = longest(reader, index, (half_behind_year, marked_date, month_and_day, quarter, season, holiday_date))
     if result is None or not isinstance(result.node, Date) or result.node.year is not None:
         return None
     return Found(replace(result.node, year=reader.now.year + back), result.after)
@@ -253,6 +272,7 @@ def unit_to_date(reader: Reader, position: int) -> Found | None:
 
 
 RELATIVE_RULES = (
+    in_relative_year,
     year_word,
     unit_to_date,
     named_day,
@@ -261,7 +281,6 @@ RELATIVE_RULES = (
     relative_unit,
     bare_weekend,
     weekday_of_relative_week,
-    in_relative_year,
     earlier,
     feeling,
 )

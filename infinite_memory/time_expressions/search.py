@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from infinite_memory.models import TimeRange
 from infinite_memory.normalization import normalize
+from infinite_memory.time_expressions.clock_zones import written_zone
 from infinite_memory.time_expressions.countries import get_country
 from infinite_memory.time_expressions.grammar import Grammar
 from infinite_memory.time_expressions.languages import CODES, lexicon
@@ -156,7 +157,7 @@ def _located(
     if hit is None or span is None:
         return None
     rest = _tidy(text[: hit.start], text[hit.end :])
-    return Result(span, text[hit.start : hit.end], rest, False, hit.unread)
+    return Result(span, text[hit.start : hit.end], rest, False, hit.unread + written_zone(text, hit.end))
 
 
 def likely_languages(tokens: list[Token]) -> list[str]:
@@ -203,10 +204,10 @@ def _find(lexemes: list[Lexeme], code: str, now: dt.datetime, zone: ZoneInfo) ->
     country = get_country(zone.key)
     wall, instant = now.astimezone(zone).replace(tzinfo=None), now.astimezone(dt.UTC)
     if len(lexemes) <= _MAX_LONE and (
-        hit := _find_lone(Grammar(lexemes, language, wall, instant, lone=True, country=country))
+        hit := _find_lone(Grammar(lexemes, language, wall, instant, lone=True, country=country, zone=zone))
     ):
         return hit
-    return _find_inside(Grammar(lexemes, language, wall, instant, country=country))
+    return _find_inside(Grammar(lexemes, language, wall, instant, country=country, zone=zone))
 
 
 def _find_lone(grammar: Grammar) -> _Hit | None:

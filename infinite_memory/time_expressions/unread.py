@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from infinite_memory.time_expressions.clock_zones import is_zone_name
 from infinite_memory.time_expressions.lexemes import Lexeme
 from infinite_memory.time_expressions.lexicon import Tag
 
@@ -92,6 +93,8 @@ def _is_time(lexemes: list[Lexeme], index: int, first: int, after: int) -> bool:
     behind = lexemes[index + 1] if index + 1 < len(lexemes) else None
     if word.mute:
         return False
+    if before is not None and (before.digits or before.has(Tag.MERIDIEM)) and is_zone_name(word):
+        return True
     if word.digits:
         return _is_time_number(lexemes, index, first, after)
     if word.has(*_NAMES):

@@ -27,6 +27,7 @@ from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.types import NewMemory, ScopedFilter
 from infinite_memory.errors import InvalidRequestError, LimitExceededError, truncated_repr
 from infinite_memory.models import Filter, MemoryRecord, TagsMode, tag_key
+from infinite_memory.normalization import is_blank
 from infinite_memory.store.scope_cache import GLOBAL
 
 TAG = re.compile(r"[a-z0-9:_-]{1,100}")
@@ -64,7 +65,7 @@ class ContentField(AnyField):
     """Structured content; an object that came as JSON text is the object, so that saving it again is met."""
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> Any:
-        if isinstance(value, str) and not value.strip():
+        if isinstance(value, str) and is_blank(value):
             raise InvalidRequestError(
                 path, "is blank; an object, or a text with at least one visible character, was expected"
             )

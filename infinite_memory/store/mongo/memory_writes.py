@@ -23,6 +23,7 @@ from infinite_memory.errors import (
 )
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, ScopeId, floor_to_millisecond
 from infinite_memory.store.base import Located
+from infinite_memory.store.conditions import ANY, Condition
 from infinite_memory.store.mongo import change_feed as changes
 from infinite_memory.store.mongo import mapping, schema
 from infinite_memory.store.mongo.client import Connection, Database
@@ -146,20 +147,22 @@ class MemoryWriter:
 
     async def soft_delete(
         self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
-        read: Mapping[MemoryId, int] | None = None,
+        read: Mapping[MemoryId, int] | None = None, condition: Condition = ANY,
     ) -> list[MemoryId]:  # fmt: skip
         hidden: dict[str, Any] = {"live": False, "deleted_at": floor_to_millisecond(deleted_at)}
         hidden |= {"pruned": True} if pruned else {}
         hidden |= {"merged_into": mapping.object_id(merged_into)} if merged_into is not None else {}
         if read is None:
-            return await self._mark(located, live=True, change={"$set": hidden})
+            return await self._mark(located, live=True, change={"$set": hidden}, condition=condition)
         by_revision: dict[int, dict[MemoryId, ScopeId]] = {}
         for one, scope_id in located.items():
             by_revision.setdefault(read[one], {})[one] = scope_id
         return [
             one
             for revision, some in by_revision.items()
-            for one in await self._mark(some, live=True, change={"$set": hidden}, revision=revision)
+            for one in await self._mark(
+                some, live=True, change={"$set": hidden}, revision=revision, condition=condition
+            )
         ]
 
     async def undelete(self, located: Located) -> list[MemoryId]:
@@ -167,13 +170,15 @@ class MemoryWriter:
         return await self._mark(located, live=False, change=shown)
 
     async def _mark(
-        self, located: Located, *, live: bool, change: Mapping[str, Any], revision: int | None = None
-    ) -> list[MemoryId]:
-        """Change those memories that are live or not; a mark of this very call tells which they were.
+        self, located: Located, *, live: bool, change: Mapping[str, Any], revision: int | None = None,
+        condition: Condition = ANY,
+    ) -> list[MemoryId]:  # fmt: skip
+        """Change those memories that are live or not and pass a condition; a mark of this very call tells which they were.
 
         With *revision* only those that still have it, where they were.
         """
-        mark, asked = ObjectId(), {"live": live} | ({} if revision is None else {"revision": revision})
+        mark, asked = ObjectId(), {"live": live, **condition.to_query()}
+        asked |= {} if revision is None else {"revision": revision}
         update = {**change, "$set": {**change["$set"], "mark": mark}, "$inc": {"revision": 1}, **schema.CHANGED_NOW}
         changed: list[MemoryId] = []
         for scope_id, ids in batches(located):
@@ -187,7 +192,7 @@ class MemoryWriter:
                     await memories.count_documents({"_id": {"$in": ids}}) < len(ids)
                 )
             if revision is None and (elsewhere := await self._find_elsewhere(scope_id, ids, is_left=is_left)):
-                changed += await self._mark(elsewhere, live=live, change=change)
+                changed += await self._mark(elsewhere, live=live, change=change, condition=condition)
         return list(dict.fromkeys(changed))
 
     async def purge(self, located: Located, hidden_before: dt.datetime) -> list[MemoryId]:

@@ -38,6 +38,7 @@ from infinite_memory.store.base import (
     Version,
 )
 from infinite_memory.store.belongings import Links, Uses
+from infinite_memory.store.conditions import ANY, Condition
 from infinite_memory.store.copies import Copies
 from infinite_memory.store.document_checks import DocumentKind
 from infinite_memory.store.facts import Facts
@@ -269,9 +270,11 @@ class MongoStore(Store):
 
     async def soft_delete(
         self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
-        read: Mapping[MemoryId, int] | None = None,
+        read: Mapping[MemoryId, int] | None = None, condition: Condition = ANY,
     ) -> list[MemoryId]:  # fmt: skip
-        return await self._writer.soft_delete(located, deleted_at, pruned=pruned, merged_into=merged_into, read=read)
+        return await self._writer.soft_delete(
+            located, deleted_at, pruned=pruned, merged_into=merged_into, read=read, condition=condition
+        )
 
     async def undelete(self, located: Located) -> list[MemoryId]:
         return await self._writer.undelete(located)

@@ -156,3 +156,38 @@ def test_what_is_brought_back_while_others_are_forgotten_is_found(
                 assert [each["memory_id"] for each in found["results"]] == [kept], gone
 
     run(work(), 20)
+
+
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+@pytest.mark.parametrize("target", [{"tag": "junk"}, {"query": "The umbrella is in the hall."}])
+def test_what_is_edited_while_many_are_forgotten_is_no_longer_what_was_chosen(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open, mode: str, target: dict[str, Any]
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            gone = await memory.store("The umbrella is in the hall.", "Hall", tags=["junk"])
+            edited = await memory.store("The umbrella is in the hall.", "Car", tags=["junk"])
+            noted = await memory.store("The umbrella is in the hall.", "Cellar", tags=["junk"])
+            store, edits = memory.services.store, [True]
+            find_quoting = store.find_quoting
+
+            async def edit_before_it_goes(*arguments: Any, **options: Any) -> Any:
+                if edits:
+                    edits.clear()
+                    await memory.ok("update_memory", memory_id=edited, content="My bicycle is green.", tags=["kept"])
+                    await memory.ok("update_memory", memory_id=noted, metadata={"seen": True})
+                return await find_quoting(*arguments, **options)
+
+            monkeypatch.setattr(store, "find_quoting", edit_before_it_goes)
+            result = await memory.ok("delete_memory", target=target, forget_mode=mode)
+            assert (result["deleted_count"], set(result["memory_ids"])) == (2, {gone, noted})
+            kept = (await memory.ok("get_memory", memory_id=edited))["memory"]
+            assert (kept["text"], kept["tags"]) == ("My bicycle is green.", ["kept"])
+            assert [
+                one["memory_id"] for one in (await memory.ok("search_by_tag", tag="kept", scope="ALL"))["results"]
+            ] == [edited]
+            for one in (gone, noted):
+                assert (await memory.ask("get_memory", memory_id=one))["error_code"] == "NOT_FOUND"
+            assert len((await memory.engine.memories.history(MemoryId(edited))).revisions) == 1
+
+    run(work(), 20)
