@@ -135,6 +135,7 @@ TABLE = Language(
         Tag.NOW: "jetzt|heute|dato",
         Tag.HOUR_MARK: "uhr",
         Tag.PAST_HOUR: "nach",
+        Tag.TO_HOUR: "vor",
         Tag.HALF: "halb|halbe|halben|halber|halbes|halbem",
         Tag.HALF_OF: "hälfte",
         Tag.QUARTER_OF: "viertel",
