@@ -13,6 +13,7 @@ from infinite_memory.bootstrap import Application, new_session
 from infinite_memory.config import load_config
 from infinite_memory.embedding.factory import MissingEmbedder
 from infinite_memory.embedding.manifest import SECOND_MODEL
+from infinite_memory.engine.types import Mode, ScopedFilter
 from infinite_memory.models import MemoryId
 from infinite_memory.paths import Home
 from tests.mongo_server import fresh_database, run
@@ -96,6 +97,30 @@ def test_a_question_in_another_language_brings_the_second_space_for_what_is_ther
             assert "other languages than English are found by words, hardly by meaning" in found["note"]
             await settled(memory)
             assert await first_found(memory, "Wo liegt der Garagenschlüssel?") == ENGLISH[0]
+
+    run(work())
+
+
+def test_words_of_another_language_are_not_taken_for_slips_of_english(open_memory: Open) -> None:
+    need_second_model()
+    question = "¿Dónde tiene su sede la organización de la familia?"  # near "seed", "organisation", "family"
+    memories = (
+        "The organisation has its seat in Geneva",
+        "Grandma planted seeds of a dozen tulips",
+        "The family tents are damp",
+    )
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            for text in memories:
+                await memory.store(text)
+            await memory.ok("retrieve_memory", query=question)
+            await settled(memory)
+            assert await first_found(memory, question, mode="semantic") == memories[0]
+            searcher = memory.engine.recall._searcher
+            _, search = await searcher.prepare(question, ScopedFilter(None), Mode.HYBRID)
+            assert search.wording is not None and search.wording.corrected
+            assert search.second is not None and search.second.is_foreign
 
     run(work())
 
