@@ -17,6 +17,7 @@ from typing import NamedTuple
 from infinite_memory.errors import ConfigError
 
 HOME_VARIABLE = "INFINITE_MEMORY_HOME"
+PAGE_PORT_FILE = "page.port"  # where `open` found a free port last
 SOCKET_PATH_LIMIT = 100  # bytes; sockaddr_un holds 108 on Linux and 104 on macOS
 _CHECKOUT = Path(__file__).resolve().parent.parent
 CHECKOUT_CONFIG_FILE = _CHECKOUT / "config" / "infinite-memory.toml"
