@@ -221,7 +221,7 @@ def test_several_that_were_forgotten_are_brought_back_together(
         memory.ask("delete_memory", target={"memory_id": memory_id})
     person.open("/page/forgotten")
     page.get_by_role("button", name="Bring back what is ticked").click()
-    expect(page.get_by_role("alert").filter(has_text="nothing is ticked")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="Nothing is ticked.")).to_have_text("Nothing is ticked.")
     page.get_by_role("checkbox", name="Rung 0 of the ladder").check()
     page.get_by_role("checkbox", name="Rung 2 of the ladder").check()
     page.get_by_role("button", name="Bring back what is ticked").click()

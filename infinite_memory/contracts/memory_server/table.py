@@ -211,9 +211,8 @@ def _limit(call: CommandContext) -> int:
 def _found(lines: Sequence[str]) -> str:
     if not lines:
         return "No memories found."
-    return f"Found {len(lines)} memories. Read one whole with resources/read of its mem:// address.\n" + "\n".join(
-        lines
-    )
+    count = "1 memory" if len(lines) == 1 else f"{len(lines)} memories"
+    return f"Found {count}. Read one whole with resources/read of its mem:// address.\n" + "\n".join(lines)
 
 
 def _result(call: CommandContext, said: str, items: list[Json], memories: Sequence[MemoryRecord]) -> Reply:

@@ -10,10 +10,13 @@ import pytest
 from infinite_memory.contracts.mcp import RpcError
 from infinite_memory.engine import access
 from tests.mongo_server import run
+from tests.processes import LONG
 from tests.store.contracts.conftest import McpClient, server_of, value_of
 from tests.store.lifecycle.conftest import Open
 
 COUNT, CHARS = 14, 900_000
+FEW_BYTES, FEW_CHARS = 2_000_000, 200_000
+"""For what is the same with a smaller limit and smaller texts."""
 
 
 def test_a_list_of_large_drawers_is_cut(open_memory: Open, tmp_path: Path) -> None:
@@ -32,11 +35,14 @@ def test_a_list_of_large_drawers_is_cut(open_memory: Open, tmp_path: Path) -> No
 
 def test_a_search_that_gives_too_much_is_refused(open_memory: Open, tmp_path: Path) -> None:
     async def work() -> None:
-        async with open_memory(flags={"embedding.model": str(tmp_path / "none")}) as memory:
+        flags = {"embedding.model": str(tmp_path / "none")}
+        if not LONG:
+            flags["limits.reply_bytes"] = str(FEW_BYTES)
+        async with open_memory(flags=flags) as memory:
             laravel, client = server_of(memory, "laravel"), McpClient()
             written = {"organization": "acme", "scope_type": "system", "memory_type": "fact"}
             for number in range(COUNT):
-                text = f"pear {number} ".ljust(CHARS, "x")
+                text = f"pear {number} ".ljust(CHARS if LONG else FEW_CHARS, "x")
                 await laravel.call_tool("memory-write", written | {"current_content": text}, client)
             for asked in ({}, {"query": "pear"}):
                 with pytest.raises(RpcError, match="narrow the search with a filter"):
