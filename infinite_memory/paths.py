@@ -48,8 +48,8 @@ class Home(NamedTuple):  # no dataclass: importing those costs the thin client 1
         return self.path / "backups"
 
     def backup_folder(self, named: str | None) -> Path:
-        """Return the folder that the setting ``backup.folder`` names, or `backups` where it names none."""
-        return Path(named).expanduser().absolute() if named else self.backups
+        """Return the folder that the setting ``backup.folder`` names, seen from the home, or `backups` where it names none."""
+        return self.path / Path(named).expanduser() if named else self.backups
 
     @property
     def config_file(self) -> Path:

@@ -20,7 +20,7 @@ from infinite_memory.time_expressions.dates import (
 )
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.numeric import checked, numeric_date
-from infinite_memory.time_expressions.ordinals import nth_of_period
+from infinite_memory.time_expressions.ordinals import nth_compound, nth_of_period
 from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.spans import Date, Span, settle, shift, unit_span, week_of_year
 
@@ -303,6 +303,7 @@ DATE_RULES: tuple[Rule, ...] = (
     weekend_of,
     month_of,
     nth_of_period,
+    nth_compound,
     weekday_date,
     bare_year,
     day_of_month,

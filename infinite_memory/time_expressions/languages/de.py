@@ -147,7 +147,7 @@ TABLE = Language(
         Tag.QUARTER_MARK: "q",
         Tag.HALF_MARK: "h",
         Tag.BEGINNING: "vom|ab|beginnend",
-        Tag.DECADE_CLOSES: "er",
+        Tag.DECADE_CLOSES: "er|ern",
         Tag.ANCHOR: "wir zuletzt gesprochen|unserem letzten gespräch|dem letzten gespräch|unserer letzten unterhaltung",
         Tag.LABEL: "version|raum|zimmer|kapitel|seite|nummer|nr|schritt|teil|flug|zeile|punkt|gleis|linie|ausgabe|stufe"
         "|haus|etage|tor|artikel|ticket|python|windows|band|folge",
