@@ -309,7 +309,7 @@ class SidecarNotReadyError(SidecarError):
 class IndexUnavailableError(SidecarNotReadyError):
     """The server of the index cannot be reached, or refuses us. What is stored meanwhile is entered once it answers.
 
-    ``is_gone``: the server answers, but the index in use is not there any more; it is opened again.
+    ``is_gone``: the server answers, but the index in use is not there any more, or not loaded; it is opened again.
     """
 
     code = "index_unavailable"

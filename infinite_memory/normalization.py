@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
+_MAYBE_SEEN = ("Co", "Cn")  # private use, and what Unicode does not know yet: a font may show it
 
 MAX_RUN = 30
 """Marks in a row that are left to the library: no writing needs more on one letter, says the Stream-Safe Text Format."""
@@ -28,6 +29,16 @@ def normalize(form: Form, text: str) -> str:
     if any(_get_marks(character, decomposition) for character in set(text[MAX_RUN :: MAX_RUN + 1])):
         text = _sort_long_runs(text, decomposition)
     return unicodedata.normalize(form, text)
+
+
+def is_blank(text: str) -> bool:
+    """True if *text* has nothing that can be seen: blanks, control characters and marks of format, such as the zero width space."""
+    return all(_is_unseen(character) for character in text[:MAX_RUN]) and all(map(_is_unseen, set(text)))
+
+
+def _is_unseen(character: str) -> bool:
+    category = unicodedata.category(character)
+    return category[0] in "ZC" and category not in _MAYBE_SEEN
 
 
 def _sort_long_runs(text: str, decomposition: Form) -> str:

@@ -72,7 +72,9 @@ The rules by which words of time become a range, and where the tables of phrases
   seasons are whole months of the northern year (spring is March to May).
 - The beginning, middle and end of a period are its thirds, in days, or in months from a quarter up; "the first half" is a half of it.
 - "The last two Mondays" is from the first of them to the end of the last.
+- "Yesterday after 3pm" ends with that day, "yesterday since 3pm" now.
 - "Last September" is that of last year, as "last Christmas" is the latest one that has begun.
+- A Japanese 年度 is read as the calendar year, not as the one that begins in April.
 - Where there is no time in the text, nothing is guessed: the answer is an error that shows examples.
 """
 

@@ -35,20 +35,20 @@ def check(soak: Shared, users: list[User]) -> Json:
     removed = {memory_id for book in books for memory_id in book.removed}
     client = installation.serve()
     _check_removed_have_left(soak, client, removed)  # first: what comes below might chase them out
-    total = _check_books(soak, client, users)
+    total = check_books(soak, client, users)
     hidden = sum(len(book.hidden) for book in books)
     for book in books:
-        _bring_back_hidden(soak, client, book)
-    _check_mongodb(soak, users)
+        bring_back_hidden(soak, client, book)
+    check_mongodb(soak, users, _own_mongodb(installation))
     client.kill()
     if installation.command("daemon", "stop").returncode:
         soak.wrong.append("the daemon does not stop when all is calm")
     if left := installation.processes():
         soak.wrong.append(f"the daemon left processes behind: {left}")
-    _check_logs(soak)
+    check_logs(soak, installation)
     _check_index_files(soak, {memory_id for book in books for memory_id in book.live})
     client = installation.serve()
-    again = _check_books(soak, client, users)
+    again = check_books(soak, client, users)
     if again != total + hidden:
         soak.wrong.append(f"{total} memories and {again} after a new start, with those brought back")
     client.kill()
@@ -72,9 +72,9 @@ def ask(client: Client, action: str, **fields: Any) -> Json:
     raise AssertionError(f"{action} is not answered when all is calm: {reply}")
 
 
-def _check_books(soak: Shared, client: Client, users: list[User]) -> int:
+def check_books(soak: Shared, client: Client, users: list[User]) -> int:
     for user in users:
-        _check_book(soak, client, user)
+        check_book(soak, client, user)
     stats = ask(client, "get_memory_stats")["stats"]
     compared = ask(client, "optimize_memory", operations=["check_sidecar"])
     if compared["counts"]["check_sidecar"]:
@@ -91,9 +91,9 @@ def _check_books(soak: Shared, client: Client, users: list[User]) -> int:
     return total
 
 
-def _check_book(soak: Shared, client: Client, user: User) -> None:
+def check_book(soak: Shared, client: Client, user: User) -> None:
     book, wrong = user.book, soak.wrong
-    tagged = _list_tagged(client, user.tag)
+    tagged = list_tagged(client, user.tag)
     for number, (memory_id, texts) in enumerate(book.live.items()):
         if tagged.get(memory_id) not in texts:
             wrong.append(f"LOST by tag: {memory_id} {texts}: {tagged.get(memory_id)!r}")
@@ -104,7 +104,7 @@ def _check_book(soak: Shared, client: Client, user: User) -> None:
             wrong.append(f"LOST: {memory_id} {texts}: {reply}"[:500])
             continue
         word = word_of(reply["memory"]["text"])
-        for mode in ("text", "hybrid"):
+        for mode in ("text", "semantic", "hybrid"):
             query = word if mode == "text" else reply["memory"]["text"]
             hits = ask(client, "retrieve_memory", query=query, mode=mode, scope=user.scope, top_k=5)
             if memory_id not in {one["memory_id"] for one in hits.get("results", ())}:
@@ -123,7 +123,7 @@ def _check_book(soak: Shared, client: Client, user: User) -> None:
         wrong.append(f"stored twice: {doubled}")
 
 
-def _list_tagged(client: Client, tag: str) -> dict[str, str]:
+def list_tagged(client: Client, tag: str) -> dict[str, str]:
     tagged: dict[str, str] = {}
     cursor: str | None = None
     while True:
@@ -135,7 +135,7 @@ def _list_tagged(client: Client, tag: str) -> dict[str, str]:
             return tagged
 
 
-def _bring_back_hidden(soak: Shared, client: Client, book: Book) -> None:
+def bring_back_hidden(soak: Shared, client: Client, book: Book) -> None:
     """What was softly forgotten is not lost: all of it comes back, with its words."""
     for memory_id, texts in list(book.hidden.items()):
         reply = ask(client, "restore_memory", memory_id=memory_id)
@@ -146,10 +146,14 @@ def _bring_back_hidden(soak: Shared, client: Client, book: Book) -> None:
     book.hidden = {}
 
 
-def _check_mongodb(soak: Shared, users: list[User]) -> None:
+def _own_mongodb(installation: Installation) -> str:
+    socket = installation.home / "mongodb" / "mongod.sock"
+    return f"mongodb://{quote(str(socket), safe='')}/?directConnection=true"
+
+
+def check_mongodb(soak: Shared, users: list[User], uri: str) -> None:
     """Read the documents with the driver alone."""
-    socket = soak.installation.home / "mongodb" / "mongod.sock"
-    with MongoClient[Json](f"mongodb://{quote(str(socket), safe='')}/?directConnection=true") as mongo:
+    with MongoClient[Json](uri) as mongo:
         database = mongo["infinite_memory"]
         there: dict[str, Json] = {}
         for name in database.list_collection_names(filter={"name": {"$regex": "^mem_[0-9a-f]{24}$"}}):
@@ -227,9 +231,9 @@ def _check_index_files(soak: Shared, live: set[str]) -> None:
         soak.wrong.append(f"LOST in the vectors' files: {len(missing)} memories, {sorted(missing)[:5]}")
 
 
-def _check_logs(soak: Shared) -> None:
+def check_logs(soak: Shared, installation: Installation) -> None:
     """No log line holds the text of a memory."""
-    for file in (soak.installation.home / "logs").iterdir():
+    for file in (installation.home / "logs").iterdir():
         content = file.read_bytes()
         if re.search(rb"zq\d+x\d+", content):
             soak.wrong.append(f"{file.name} holds the words of memories")

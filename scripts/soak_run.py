@@ -154,7 +154,7 @@ def main() -> int:
         with Installation(home, environ) as installation:
             shared = Shared(installation, seed)
             faults = Faults(installation, random.Random(f"{seed} harm"), foreign, disk)
-            chosen = _chosen(options.faults, list(faults.all), parser)
+            chosen = choose_faults(options.faults, list(faults.all), parser)
             soak = Soak(shared, faults, chosen)
             users = soak.run(options.clients, 60 * options.minutes)
             faults.close()
@@ -170,7 +170,8 @@ def main() -> int:
     return 1 if shared.wrong else 0
 
 
-def _chosen(named: str, known: list[str], parser: argparse.ArgumentParser) -> list[str]:
+def choose_faults(named: str, known: list[str], parser: argparse.ArgumentParser) -> list[str]:
+    """Return the faults that an option names."""
     if named in ("all", "none"):
         return known if named == "all" else []
     chosen = named.split(",")

@@ -15,6 +15,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from tests.processes import Client, Installation
@@ -61,6 +62,7 @@ class User:
 
     def __init__(self, soak: Shared, number: int) -> None:
         self.soak, self.number, self.book = soak, number, Book()
+        self.installation = soak.installation
         self.scope, self.tag = f"Client {number}", f"client-{number}"
         self._dice = random.Random(f"{soak.seed} {number}")
         self._is_mcp = number % 2 == 1
@@ -69,9 +71,7 @@ class User:
 
     def work(self) -> None:
         """Send one request after the other until the soak is over."""
-        steps = [self._store] * 8 + [self._store_several, self._read, self._read, self._find, self._find, self._recall]
-        steps += [self._recall, self._update, self._update, self._hide, self._remove, self._bring_back, self._list]
-        steps += [self._leave]
+        steps = self._steps()
         while not self.soak.over.is_set():
             self._dice.choice(steps)()
             if self._dice.random() < 0.003:
@@ -79,6 +79,12 @@ class User:
         with contextlib.suppress(Exception):
             if (code := self._client.close()) != 0:
                 self._say(f"the client ended with {code}: {self._client.errors()}")
+
+    def _steps(self) -> list[Callable[[], None]]:
+        """Return what is done, as often as it is there."""
+        steps = [self._store] * 8 + [self._store_several, self._read, self._read, self._find, self._find, self._recall]
+        steps += [self._recall, self._update, self._update, self._hide, self._remove, self._bring_back, self._list]
+        return [*steps, self._leave]
 
     # one request
 
@@ -141,7 +147,7 @@ class User:
         return {"status": "ERROR", "error_code": "CONNECTION_ERROR", "error": str(problem)}
 
     def _new_client(self) -> Client:
-        client = self.soak.installation.serve("--scope", self.scope)
+        client = self.installation.serve("--scope", self.scope)
         if self._is_mcp:
             with contextlib.suppress(AssertionError, OSError):  # the next request notices
                 about = {"name": "soak", "version": "1"}
@@ -206,16 +212,22 @@ class User:
 
     def _must_find(self, memory_id: str) -> None:
         """Look for a live memory by its tag and by the word that it has alone."""
-        texts = self.book.live[memory_id]
+        for missed in self._look_for(memory_id):
+            self._say(missed)
+
+    def _look_for(self, memory_id: str) -> list[str]:
+        """Say by what a live memory is not found, without a note or an error that says why."""
+        texts, missed = self.book.live[memory_id], []
         if len(texts) > 1:
-            return
+            return []
         [text] = texts
         by_tag = self._ask("search_by_tag", tag=word_of(text))
-        if by_tag["status"] == "OK" and memory_id not in _ids(by_tag):
-            self._say(f"{memory_id} is not found by its tag {word_of(text)}: {by_tag}")
+        if by_tag["status"] == "OK" and memory_id not in _ids(by_tag) and "note" not in by_tag:
+            missed.append(f"{memory_id} is not found by its tag {word_of(text)}: {by_tag}")
         by_word = self._ask("retrieve_memory", query=word_of(text), mode="text", scope=self.scope)
         if by_word["status"] == "OK" and memory_id not in _ids(by_word) and "note" not in by_word:
-            self._say(f"{memory_id} is not found by its word {word_of(text)}: {by_word}")
+            missed.append(f"{memory_id} is not found by its word {word_of(text)}: {by_word}")
+        return missed
 
     def _recall(self) -> None:
         allowed = ("NOT_FOUND",) if not self.book.live else ()  # its scope comes with the first memory

@@ -15,6 +15,8 @@ class TcpGate:
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._listener: socket.socket | None = None
+        self._flows = threading.Event()
+        self._flows.set()
         self.port = 0
 
     def open(self) -> None:
@@ -28,7 +30,16 @@ class TcpGate:
 
     def close(self) -> None:
         """Cut it for good."""
+        self.speak()
         self.cut()
+
+    def fall_silent(self) -> None:
+        """Keep and take connections, and pass nothing on, as a network does that loses every packet."""
+        self._flows.clear()
+
+    def speak(self) -> None:
+        """Pass on again, first what was held back."""
+        self._flows.set()
 
     def cut(self) -> None:
         """End all connections and take no more."""
@@ -45,7 +56,11 @@ class TcpGate:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = listener.accept()
-                far = socket.create_connection(("127.0.0.1", self._target))
+                try:
+                    far = socket.create_connection(("127.0.0.1", self._target))
+                except OSError:  # nobody is there: who came is sent away, the next one may be luckier
+                    near.close()
+                    continue
                 with self._lock:
                     self._open |= {near, far}
                 for source, target in ((near, far), (far, near)):
@@ -54,6 +69,7 @@ class TcpGate:
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                self._flows.wait()
                 target.sendall(data)
         for one in (source, target):
             with contextlib.suppress(OSError):

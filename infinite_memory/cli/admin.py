@@ -158,16 +158,18 @@ def config(options: argparse.Namespace) -> int:
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Check database, model, index, permissions and disk; 0 when all is well, 1 when something is not."""
+    """Check database, model, index, permissions and disk; 0 when all is well or only has to be waited for, 1 when something is wrong."""
     from infinite_memory.cli.client_checks import check_clients  # here, for `call` starts without them
     from infinite_memory.cli.hook_checks import check_hooks
 
     findings: list[Json] = []
 
-    def found(name: str, problem: str | None, good: str) -> None:
-        findings.append({"check": name, "ok": problem is None, "says": problem or good})
+    def found(name: str, problem: str | None, good: str, *, wait: bool = False) -> None:
+        finding = {"check": name, "ok": problem is None, "says": problem or good}
+        findings.append(finding | ({"wait": True} if wait else {}))
 
     home, settings = home_and_config(options)
+    is_preparing = False
     found("settings", None, f"{len(settings.origins)} differ from the defaults")
     try:
         home.make()
@@ -179,18 +181,21 @@ def doctor(options: argparse.Namespace) -> int:
         short = f"only {free / 2**20:,.0f} MiB are free" if free < FREE_BYTES else None
         found("disk", short, f"{free / 2**30:,.1f} GiB are free")
         status, stats = _check_parts(options, settings, home, found)
+        is_preparing = _is_preparing(stats)
         check_backups(settings, home, stats, status, found)
         check_http(settings, status, found)
         with contextlib.suppress(RuntimeError):  # a user without a home has no clients to look at
             check_clients(os.environ, Path.home(), found)
             check_hooks(home.path, os.environ, Path.home(), found)
-    _check_model(settings, found)
+    if not is_preparing:  # else there is no model yet that could be checked
+        _check_model(settings, found)
     well = all(finding["ok"] for finding in findings)
     if options.json:
         print(json.dumps({"ok": well, "checks": findings}, ensure_ascii=False))
     else:
         for finding in findings:
-            print(f"{'ok   ' if finding['ok'] else 'WRONG'} {finding['check']:<10} {in_one_line(finding['says'])}")
+            state = "wait " if finding.get("wait") else "ok   " if finding["ok"] else "WRONG"
+            print(f"{state} {finding['check']:<10} {in_one_line(finding['says'])}")
     return 0 if well else 1
 
 
@@ -204,9 +209,7 @@ def _check_parts(options: argparse.Namespace, settings: Any, home: Home, found: 
         found("daemon", str(exc), "")
         return {}, {}
     stats: Json = reply.get("stats", {})
-    for name, says in health.get("checks", {}).items():
-        good = describe_database(settings, home, stats) if name == "mongodb" else "works"
-        found(name, None if says == "ok" else says, good)
+    report_health(health, stats, describe_database(settings, home, stats), found)
     if health.get("status") == "OK":
         found("documents", _set_aside(health.get("set_aside", [])), "all can be read")
     if reply["status"] != "OK":
@@ -219,6 +222,20 @@ def _check_parts(options: argparse.Namespace, settings: Any, home: Home, found: 
     differ = f"the index holds {indexed:,} memories, the database {stored:,}; infinite-memory reindex mends that"
     found("counts", differ if indexed != stored else None, f"{stored:,} memories, all indexed")
     return status, stats
+
+
+def report_health(health: Json, stats: Json, database: str, found: Any) -> None:
+    """Say what the daemon says of its parts; a model that is being made ready is to be waited for, and nothing is wrong with it."""
+    for name, says in health.get("checks", {}).items():
+        if name == "model" and says != "ok" and _is_preparing(stats):
+            found(name, None, f"{says}; nothing to do: until then memories are found by their words", wait=True)
+        else:
+            found(name, None if says == "ok" else says, database if name == "mongodb" else "works")
+
+
+def _is_preparing(stats: Json) -> bool:
+    """True while the daemon makes the model ready: in its first minute, and until then there is nothing wrong."""
+    return bool(stats.get("model", {}).get("state") == "preparing")
 
 
 def _set_aside(documents: list[Json]) -> str | None:

@@ -18,6 +18,9 @@ from infinite_memory.cli.config_edit import find_entry
 from infinite_memory.cli.hook_checks import Found
 from infinite_memory.platform_files import read_regular_text
 
+SHORT_PATH_CLIENT = "claude-desktop"
+"""Starts servers with a PATH shorter than a terminal's, and has a folder that it makes itself at its first start."""
+
 
 def check_clients(environ: Mapping[str, str], user: Path, found: Found) -> None:
     """Say of each client whose settings are here whether it starts this memory; one line where none does."""
@@ -32,16 +35,30 @@ def _check(client: str, target: Target, found: Found) -> bool:
     try:
         entry = find_entry(read_regular_text(target.file), target.key, NAME, is_toml=target.is_toml)
     except FileNotFoundError:
-        return False
+        return _report_missing(client, target, found)
     except (OSError, ValueError) as exc:
         found(f"server {client}", f"{target.file} is not understood: {exc}", "")
         return True
     if entry is None:
-        return False
+        return _report_missing(client, target, found)
     problem = _find_problem(entry)
     wrong = None if problem is None else f"{target.file}: {problem}; `infinite-memory connect {client}` puts that right"
-    found(f"server {client}", wrong, f"entered in {target.file}; where it shows no tools, restart {target.title}")
+    good = f"entered in {target.file}; where it shows no tools, restart {target.title}"
+    if client == SHORT_PATH_CLIENT and problem is None and not Path(entry["command"]).is_absolute():
+        good = (
+            f"entered in {target.file}; it starts {entry['command']} by its name, which {target.title} may not find:"
+            f" `infinite-memory connect {client}` enters the full path"
+        )
+    found(f"server {client}", wrong, good)
     return True
+
+
+def _report_missing(client: str, target: Target, found: Found) -> bool:
+    """Say of Claude Desktop, where it was started once, that it has no entry; False: there is none."""
+    if client == SHORT_PATH_CLIENT and target.file.parent.is_dir():
+        says = f"not among the servers of {target.file} (an extension is not seen): `infinite-memory connect {client}` enters it"
+        found(f"server {client}", None, says)
+    return False
 
 
 def _find_problem(entry: Any) -> str | None:

@@ -1,27 +1,87 @@
-"""`infinite-memory cluster status`: the servers and daemons of a shared memory, and how level each daemon's index is. Starts nothing."""
+"""`infinite-memory cluster`: `status` shows the servers and daemons of a shared memory and how level each daemon's index is, and starts
+nothing; `prepare` shards the collections of very many memories where the database is a sharded cluster."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 from typing import Any
 
-from infinite_memory.cli import tables
+from infinite_memory.cli import daemon_requests, tables
 from infinite_memory.cli.daemon_requests import ask_daemon, report_not_running
 from infinite_memory.cli.status import describe_duration
+from infinite_memory.errors import DaemonError
+from infinite_memory.paths import find_home
 
 Json = dict[str, Any]
+
+MIN_COUNT = 1_000_000
+"""Documents of a collection that one shard holds well: about four gigabytes of memories."""
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     """Add the command to the parser of `infinite-memory`."""
     cluster = commands.add_parser("cluster", help="show the servers and daemons of a memory that several daemons share")
-    actions = cluster.add_subparsers(dest="what", required=True, metavar="status")
+    actions = cluster.add_subparsers(dest="what", required=True, metavar="status | prepare")
     status = actions.add_parser("status", parents=[common], help="show servers, daemons and how level each index is")
     status.add_argument("--json", action="store_true", help="print it as JSON")
+    prepare = actions.add_parser(
+        "prepare", parents=[common], help="shard the collections of very many memories, in a sharded cluster"
+    )
+    prepare.add_argument("--yes", action="store_true", help="do it; without, it is only told what would be done")
+    prepare.add_argument(
+        "--min-memories", type=int, default=MIN_COUNT, metavar="N",
+        help=f"shard collections of at least so many (default: {MIN_COUNT:,})",
+    )  # fmt: skip
+    prepare.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run `status` or `prepare`."""
+    return _prepare(options) if options.what == "prepare" else _show(options)
+
+
+def _prepare(options: argparse.Namespace) -> int:
+    """Shard, or say what would be; 0 when that could be told or done, 1 when not, 2 for a wrong number."""
+    if options.min_memories < 1:
+        tables.note(f"--min-memories: a whole number from 1 was expected, not {options.min_memories}")
+        return 2
+    reply = _ask_to_prepare(options)
+    if reply["status"] != "OK":
+        tables.note(reply["error"])
+        return 1
+    if options.json:
+        told = {name: value for name, value in reply.items() if name != "status"}
+        print(json.dumps({"done": options.yes} | told))
+        return 0
+    for one in reply["collections"]:
+        state = "is sharded already" if one["is_sharded"] else "was sharded" if options.yes else "would be sharded by"
+        print(f"{one['name']}: about {one['count']:,} documents, {state}")
+        for command in [] if one["is_sharded"] else one["commands"]:
+            print(f"  {json.dumps(command)}")
+    if not reply["collections"]:
+        print(f"no collection has {reply['min_count']:,} documents: nothing is to be sharded")
+    if not reply["is_routed"]:
+        tables.note(f"the database is a {reply['deployment']}: this can be done through a router (mongos) alone")
+    elif not options.yes and reply["collections"]:
+        tables.note("nothing was changed; --yes does it")
+    return 0
+
+
+def _ask_to_prepare(options: argparse.Namespace) -> Json:
+    from infinite_memory.daemon.handshake import greet
+
+    request = {"kind": "cluster_prepare", "min_count": options.min_memories, "dry_run": not options.yes}
+    link, answer = greet(find_home(os.environ).path, daemon_requests.build_greeting(options) | request)
+    daemon_requests.report_notes(answer)
+    with link, link.makefile("rb") as stream:
+        if (reply := daemon_requests.read_reply(stream, None)) is not None:
+            return reply
+    raise DaemonError("the daemon stopped before all was sharded; run it again, what is done stays done")
+
+
+def _show(options: argparse.Namespace) -> int:
     """Show how everything stands; 0 when all is well, 1 when something is not, or no daemon runs."""
     answer = ask_daemon("cluster")
     if answer is None:

@@ -227,10 +227,16 @@ def _parse(text: str) -> _Value:
     start = _skip(text, 0)
     value = _read(text, start, 0)
     if _skip(text, value.end) != len(text):
-        raise ValueError(f"something follows the JSON (character {value.end})")
+        raise ValueError(f"something follows the JSON ({_line_and_column(text, value.end)})")
     if not isinstance(value.plain, dict):
         raise ValueError("it is not a JSON object")
     return value
+
+
+def _line_and_column(text: str, place: int) -> str:
+    """Name a place as editors do, from 1."""
+    before = text[:place]
+    return f"line {before.count(chr(10)) + 1}, column {place - before.rfind(chr(10))}"
 
 
 def _skip(text: str, place: int) -> int:
@@ -248,7 +254,7 @@ def _read(text: str, place: int, depth: int) -> _Value:
         return _read_array(text, place, depth)
     found = _STRING.match(text, place) or _SCALAR.match(text, place)
     if found is None:
-        raise ValueError(f"it is not JSON (character {place})")
+        raise ValueError(f"it is not JSON ({_line_and_column(text, place)})")
     return _Value(place, found.end(), json.loads(found[0]))
 
 
@@ -257,13 +263,13 @@ def _read_object(text: str, start: int, depth: int) -> _Value:
     place = _skip(text, start + 1)
     while text[place : place + 1] != "}":
         if members and members[-1].comma is None:
-            raise ValueError(f"a comma was expected (character {place})")
+            raise ValueError(f"a comma was expected ({_line_and_column(text, place)})")
         name = _STRING.match(text, place)
         if name is None:
-            raise ValueError(f"a name was expected (character {place})")
+            raise ValueError(f"a name was expected ({_line_and_column(text, place)})")
         colon = _skip(text, name.end())
         if text[colon : colon + 1] != ":":
-            raise ValueError(f"a colon was expected (character {colon})")
+            raise ValueError(f"a colon was expected ({_line_and_column(text, colon)})")
         value = _read(text, _skip(text, colon + 1), depth + 1)
         members.append(_Member(json.loads(name[0]), place, value))
         place = _skip(text, value.end)
@@ -278,7 +284,7 @@ def _read_array(text: str, start: int, depth: int) -> _Value:
     place, may_follow = _skip(text, start + 1), True
     while text[place : place + 1] != "]":
         if not may_follow:
-            raise ValueError(f"a comma was expected (character {place})")
+            raise ValueError(f"a comma was expected ({_line_and_column(text, place)})")
         value = _read(text, place, depth + 1)
         values.append(value.plain)
         place = _skip(text, value.end)

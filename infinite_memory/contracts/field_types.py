@@ -25,6 +25,7 @@ from infinite_memory.contracts.fields import (
 from infinite_memory.contracts.json_text import read_json_text
 from infinite_memory.errors import InvalidRequestError, LimitExceededError, check_printable, truncated_repr
 from infinite_memory.models import MILLISECOND, TimeRange, fold
+from infinite_memory.normalization import is_blank
 from infinite_memory.settings import LimitsSettings
 from infinite_memory.time_expressions.instants import is_day, parse_day_or_instant, parse_instant
 
@@ -49,7 +50,7 @@ class TextField(Field):
     def parse(self, value: Any, path: str, checking: ValidationContext) -> str | None:
         if not isinstance(value, str):
             raise InvalidRequestError.invalid_value(path, value, "a text")
-        if not value.strip() and not self.blank:
+        if not self.blank and is_blank(value):
             if self.blank_is_absent:
                 return None
             raise InvalidRequestError(path, "is blank; a text with at least one visible character was expected")

@@ -183,6 +183,11 @@ class Daemon:
             self.sessions.add(task)
             await link.write(format_line({"ok": True, "cluster": await self._describe_cluster()}))
             return
+        if kind == "cluster_prepare":
+            self.sessions.add(task)
+            await link.write(format_line({"ok": True}))
+            await link.write(format_line(await self._shard_collections(greeting)))
+            return
         if kind == "index_build":
             self.sessions.add(task)
             await link.write(format_line({"ok": True}))
@@ -248,6 +253,16 @@ class Daemon:
             return {"status": "OK"} | (await self.app.presence.state()).serialize()
         except InfiniteMemoryError as exc:
             return {"status": "ERROR", "error": str(exc), "error_code": exc.code}
+
+    async def _shard_collections(self, greeting: dict[str, Any]) -> dict[str, Any]:
+        """Answer `cluster prepare`; with an error where the database has no shards, or refuses."""
+        try:
+            await self.app.engine()
+            assert self.app.presence is not None
+            planned = await self.app.presence.shard(greeting["min_count"], dry_run=greeting["dry_run"])
+        except InfiniteMemoryError as exc:
+            return {"status": "ERROR", "error": str(exc), "error_code": exc.code}
+        return {"status": "OK"} | asdict(planned)
 
     async def _build_index(self, greeting: dict[str, Any], link: Connection) -> dict[str, Any]:
         """Answer `index build`: fill an index of another engine, and tell *link* meanwhile how far it is."""

@@ -26,10 +26,14 @@ _Name = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A question understood: the keys of the tags that it names, and the text that is embedded in its place."""
+    """A question understood: the keys of the tags that it names, and the text that is embedded in its place.
+
+    ``as_written`` is that text with each word as the question has it: what is no word of the memories may be one of another language.
+    """
 
     tag_keys: frozenset[str]
     embedded: str
+    as_written: str
 
 
 class EntityIndex:
@@ -68,7 +72,7 @@ class EntityIndex:
             for token, was, word in zip(tokens, words, meant, strict=True)
         ]
         keys: set[str] = set()
-        left: list[str] = []
+        left: list[int] = []
         at = 0
         while at < len(tokens):
             size = self._longest(tokens, meant, at)
@@ -76,10 +80,12 @@ class EntityIndex:
             if size:
                 keys |= self._keys[name]
             if not size or name not in self._persons:
-                left += shown[at : at + max(1, size)]
+                left += range(at, at + max(1, size))
             at += max(1, size)
-        says_something = any(word not in STOP_WORDS for token in left for word in tokenize(token))
-        return ParsedQuery(frozenset(keys), " ".join(left) if says_something else " ".join(shown) or question)
+        if not any(word not in STOP_WORDS for index in left for word in tokenize(shown[index])):
+            left = list(range(len(tokens)))
+        embedded, as_written = (" ".join(form[index] for index in left) or question for form in (shown, tokens))
+        return ParsedQuery(frozenset(keys), embedded, as_written)
 
     def _longest(self, tokens: Sequence[str], words: Sequence[str], at: int) -> int:
         """Return the number of words from *at* on that are a name, 0 for none."""

@@ -308,11 +308,12 @@ class Memories:
         """
         sidecar = await self._index.sidecar()
         scopes, narrow = await self._access.resolve(where)
+        note = f"{reason}: what was stored since may be missing" if (reason := self._index.why_behind) else ""
         page = await call(sidecar, lambda: sidecar.list_page(narrow, limit, cursor, newest_first))
         read, looked_at = await self._access.read_page(sidecar, page.memory_ids)
         if looked_at < len(page.memory_ids):
             page = await call(sidecar, lambda: sidecar.list_page(narrow, looked_at, cursor, newest_first))
-        return MemoryPage(tuple(read.values()), page.total, page.next_cursor, scopes)
+        return MemoryPage(tuple(read.values()), page.total, page.next_cursor, scopes, note)
 
     async def list_ids(self, where: ScopedFilter, limit: int, *, newest_first: bool = True) -> Sequence[MemoryId]:
         """List the ids of what `list_page` lists, as the index has them, for who sees everything."""

@@ -18,7 +18,7 @@ from infinite_memory.embedding.vocabulary import READ, Reading
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.candidates import Sources, gather
 from infinite_memory.engine.confidence import SAME_TEXT, confidence_in, trust_in
-from infinite_memory.engine.entity_mentions import EntityIndex, EntityNames
+from infinite_memory.engine.entity_mentions import EntityIndex, EntityNames, ParsedQuery
 from infinite_memory.engine.ranking import MEANING_SHARE, SECOND_MEANING_SHARE, Candidate, Scale, rank
 from infinite_memory.engine.snippets import best_window
 from infinite_memory.engine.types import Mode, ScopedFilter
@@ -127,23 +127,32 @@ class Searcher:
         asked = await self.maybe_in_thread(
             sidecar, lambda: names.read(query, wording.corrected if wording else {}), at_once=not is_long
         )
+        embedded = await self._choose_embedded(asked)
         vector = None
         try:
-            vector = None if is_partial else await self._vector(asked.embedded, mode)
+            vector = None if is_partial else await self._vector(embedded, mode)
         except EmbeddingError as exc:
             if mode is Mode.SEMANTIC or text is None:
                 raise
             notes.append(f"found by words alone: {exc}")
         if vector is not None and index.is_behind and self._access.sees_everything:
             notes.append("some memories have no vector yet: those are found by words alone")
-        second = None if vector is None else await self._second_question(asked.embedded, narrow, mode, notes)
+        second = None if vector is None else await self._second_question(embedded, narrow, mode, notes)
         note = "; ".join(notes) or None
-        reading = READ if vector is None else await self._embeddings.reading(asked.embedded)
+        reading = READ if vector is None else await self._embeddings.reading(embedded)
         # What else there is must not show, not even by the gaps that it leaves between turns (`seen`).
         uses_turns = mode is Mode.HYBRID and vector is not None and wording is not None and seen is None
         return scopes, Search(
             sidecar, text, vector, wording, asked.tag_keys, narrow, mode, second, uses_turns, note=note, reading=reading
         )
+
+    async def _choose_embedded(self, asked: ParsedQuery) -> str:
+        """Return the text that is embedded: words of another language are no slips of the language that the memories are in."""
+        if asked.as_written != asked.embedded:
+            [is_foreign] = await self._embeddings.find_foreign([asked.as_written])
+            if is_foreign:
+                return asked.as_written
+        return asked.embedded
 
     async def _second_question(self, text: str, narrow: Filter, mode: Mode, notes: list[str]) -> SecondQuestion | None:
         """Return the question in the second space, if it needs that; where that cannot be had, a note says what is left."""

@@ -87,12 +87,13 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryPage:
-    """A page of memories in the order that was asked for."""
+    """A page of memories in the order that was asked for. ``note`` says what it may lack, where the index is behind."""
 
     memories: tuple[MemoryRecord, ...]
     total: int
     next_cursor: str | None
     scopes: tuple[Scope, ...]
+    note: str = ""
 
 
 class ForgetMode(enum.Enum):

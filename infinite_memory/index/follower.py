@@ -119,7 +119,8 @@ class StoreFollower:
                 self._report_not_followed(exc)
             except IndexUnavailableError as exc:
                 self._index_away(exc)
-                self._reopens = exc.is_gone and self._writer.current is not None
+                # Once it is gone it is opened anew, however often its server is away in between.
+                self._reopens = (exc.is_gone or self._reopens) and self._writer.current is not None
                 continue
             except asyncio.CancelledError:
                 self._writer.partial = None

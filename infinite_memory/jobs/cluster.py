@@ -16,7 +16,7 @@ from infinite_memory import __version__
 from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.store.base import Store
-from infinite_memory.store.members import DaemonNote, SeenDaemon, Server
+from infinite_memory.store.members import DaemonNote, SeenDaemon, Server, ShardingPlan
 from infinite_memory.tasks import cancel_and_wait
 
 log = logging.getLogger(__name__)
@@ -110,6 +110,17 @@ class Presence:
         if not self._is_shared:
             daemons = [SeenDaemon(own, 0.0, 0.0)]
         return ClusterState(info.server_version, info.deployment, servers, daemons, self._id)
+
+    async def shard(self, min_count: int, *, dry_run: bool) -> ShardingPlan:
+        """Shard every collection of at least *min_count* documents, unless it is a dry run; return what is, or would be, done.
+
+        Raises:
+            StoreError: the database is no sharded cluster, or refuses it.
+        """
+        planned = await self._store.members.plan_sharding(min_count)
+        if not dry_run:
+            await self._store.members.shard(planned)
+        return planned
 
     def _note(self) -> DaemonNote:
         index = self._index

@@ -1,10 +1,10 @@
-"""Who is there beside a database: the daemons that share it, and the servers that it consists of."""
+"""Who is there beside a database: the daemons that share it, the servers that it consists of, and how these share its collections."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,26 @@ class Server:
     role: str
 
 
+@dataclass(frozen=True, slots=True)
+class CollectionPlan:
+    """A collection that is large enough to be shared by several shards, about how many documents it has, and what shards it, in order."""
+
+    name: str
+    count: int
+    is_sharded: bool
+    commands: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardingPlan:
+    """What sharding the collections with at least ``min_count`` documents takes; ``is_routed`` where it can be done."""
+
+    deployment: str
+    is_routed: bool
+    min_count: int
+    collections: Sequence[CollectionPlan]
+
+
 class Members(Protocol):
     """The daemons and servers of one database. Methods may raise `StoreUnavailableError`."""
 
@@ -51,3 +71,17 @@ class Members(Protocol):
 
     async def servers(self) -> Sequence[Server]:
         """List the servers, by name; shards too where the database is a sharded cluster that lets us ask."""
+
+    async def plan_sharding(self, min_count: int) -> ShardingPlan:
+        """Return what sharding takes for each collection of at least *min_count* documents; changes nothing.
+
+        Raises:
+            StoreError: the database is a single server, or the user may not see what is sharded.
+        """
+
+    async def shard(self, planned: ShardingPlan) -> None:
+        """Carry a plan out; may be repeated.
+
+        Raises:
+            StoreError: the database is no sharded cluster, or refuses a command. What was done before stays done.
+        """

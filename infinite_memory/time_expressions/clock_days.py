@@ -43,10 +43,31 @@ def narrow(reader: Reader, result: Found) -> Found:
     marked = behind > index
     if reader.has(behind, Tag.PART):
         return _narrow_part(reader, start, behind)
+    if bounded := _bounded(reader, start, index):
+        return bounded
     if read_clock := clock(reader, behind, plain=marked and reader.has(index, Tag.AT)):
         if not read_clock.plain or reader.lone or ends_phrase(reader, read_clock.after):
             return Found(at_clock(reader, start, read_clock), read_clock.after)
     return result
+
+
+def _bounded(reader: Reader, start: dt.datetime, position: int) -> Found | None:
+    """Read the rest of "yesterday after 3pm", "gestern vor 15 Uhr": the day from a time on, or up to it."""
+    if reader.language.scriptless or not reader.has(position, Tag.AFTER, Tag.SINCE, Tag.BEFORE, Tag.UNTIL):
+        return None
+    read = clock(reader, reader.skip(position + 1, Tag.OF, Tag.THE, Tag.ON, Tag.AT, limit=3))
+    if read is None or read.plain:
+        return None
+    moment = at_clock(reader, start, read)
+    assert moment.start is not None
+    end = start + dt.timedelta(days=1)
+    if reader.has(position, Tag.SINCE) and moment.start < reader.now:
+        return Found(Span(moment.start, reader.instant, moment.grain), read.after)
+    if reader.has(position, Tag.AFTER, Tag.SINCE):
+        return Found(Span(moment.start, end, moment.grain), read.after) if moment.start < end else None
+    last = moment.end if reader.has(position, Tag.UNTIL) else moment.start
+    last = last if read.offset else end  # midnight is that at its end
+    return Found(Span(start, last, moment.grain), read.after) if last is not None and last > start else None
 
 
 def _narrow_part(reader: Reader, start: dt.datetime, position: int) -> Found:

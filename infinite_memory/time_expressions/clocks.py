@@ -10,6 +10,7 @@ from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Reader
 from infinite_memory.time_expressions.spans import Span, unit_span
 
+_MINUTES_BEHIND = ("fr", "es", "pt")  # languages
 LATE_PARTS = ("afternoon", "evening", "night")
 _LAST_HOUR = 30  # Japanese counts the small hours on from 24
 
@@ -50,7 +51,7 @@ def clock(reader: Reader, position: int, *, plain: bool = False) -> Clock | None
     )
     if read is None:
         return None
-    read = _with_half(reader, read, part)
+    read = _with_half(reader, _with_minutes(reader, read), part)
     zoned = None if read.plain else zone_behind(reader, read.after)
     return replace(read, zone=zoned[0], half=read.half or zoned[0] is dt.UTC, after=zoned[1]) if zoned else read
 
@@ -96,7 +97,8 @@ def _digits(reader: Reader, position: int) -> Clock | None:
         after = after + 1 if reader.has(after, Tag.HOUR_MARK) else after
         return Clock(hour.value, minute.value, hour.value > 12, False, after)
     if sign.has(Tag.HOUR_MARK):
-        return Clock(hour.value, minute.value, True, False, after)
+        marked = reader.at(after).get(Tag.UNIT) is Unit.MINUTE
+        return _minutes_behind(reader, hour.value, minute.value, after + 1 if marked else after, half=True)
     return None
 
 
@@ -107,28 +109,69 @@ def _skip_fraction(reader: Reader, position: int) -> int:
 
 
 def _past(reader: Reader, position: int) -> Clock | None:
-    """Read "20 min past eight", "half past three", "quarter to five"."""
+    """Read "20 min past eight", "half past three", "quarter to five", "zehn vor acht", "halb fünf", "fünf nach halb neun"."""
     index = reader.skip(position, Tag.THE, limit=1)
-    if reader.has(index, Tag.HALF):
-        minute, index = 30, index + 1
-    elif reader.at(index).get(Tag.UNIT) is Unit.QUARTER:
-        minute, index = 15, index + 1
-    else:
-        number = reader.number(index)
-        if number is None or number.ordinal or number.value > 59:
-            return None
-        minute, index = number.value, number.after
-        if reader.at(index).get(Tag.UNIT) is Unit.MINUTE:
-            index += 1
-        elif not reader.has(index, Tag.PAST_HOUR):
-            return None
-    if not reader.has(index, Tag.PAST_HOUR):
+    german = reader.language.code == "de"
+    minute, index, sure = _minutes_before_hour(reader, index)
+    if minute is None:
         return None
-    hour = reader.number(index + 1)
-    if hour is None or hour.ordinal or not 0 <= hour.value <= 24 or hour.digits > 2:
+    if german and reader.has(position, Tag.HALF):
+        return _at_dial(reader, index, -30)
+    sign = 1 if reader.has(index, Tag.PAST_HOUR) else -1 if reader.has(index, Tag.TO_HOUR) else 0
+    if not sign or (not sure and (sign < 0 or german) and not _is_said_as_time(reader, position, minute)):
+        return None
+    if german and reader.has(index + 1, Tag.HALF):
+        return _at_dial(reader, index + 2, sign * minute - 30)
+    return _at_dial(reader, index + 1, sign * minute)
+
+
+def _minutes_before_hour(reader: Reader, index: int) -> tuple[int | None, int, bool]:
+    """Read "half", "quarter", "20 min", "ten": the minutes, the place behind, and whether they can be nothing else."""
+    if reader.has(index, Tag.HALF):
+        return 30, index + 1, True
+    if reader.at(index).get(Tag.UNIT) is Unit.QUARTER or reader.has(index, Tag.QUARTER_OF):
+        return 15, index + 1, True
+    number = reader.number(index)
+    if number is None or number.ordinal or number.value > 59:
+        return None, index, False
+    marked = reader.at(number.after).get(Tag.UNIT) is Unit.MINUTE
+    return number.value, number.after + 1 if marked else number.after, marked
+
+
+def _is_said_as_time(reader: Reader, position: int, minute: int) -> bool:
+    """Tell "at ten to eight" from "five to nine people": an hour of the dial is told in steps of five minutes."""
+    is_range = reader.has(position - 1, Tag.FROM, Tag.BETWEEN) and not reader.has(position - 1, Tag.AT)
+    return minute % 5 == 0 and not is_range and (reader.lone or reader.has(position - 1, Tag.AT))
+
+
+def _at_dial(reader: Reader, position: int, minutes: int) -> Clock | None:
+    """Return the time *minutes* from the hour at *position*."""
+    hour = reader.number(position)
+    if hour is None or hour.ordinal or not 0 <= hour.value <= 24 or hour.digits > 2 or reader.has(hour.after, Tag.UNIT):
         return None
     after = reader.skip(hour.after, Tag.HOUR_MARK, limit=1)
-    return Clock(hour.value, minute, hour.value > 12, False, after)
+    return _moved(Clock(hour.value, 0, hour.value > 12, False, after), minutes)
+
+
+def _moved(read: Clock, minutes: int) -> Clock:
+    """Move a time on the dial: a quarter to one is 12:45."""
+    hour, minute = divmod(read.hour * 60 + minutes, 60)
+    hour = hour + 24 if hour < 0 else 12 if hour == 0 and read.hour == 1 else hour
+    return replace(read, hour=hour, minute=minute)
+
+
+def _with_minutes(reader: Reader, read: Clock) -> Clock:
+    """Add what follows the hour in Romance languages: "cinq heures moins le quart", "las tres y media", "três e meia"."""
+    sign = -1 if reader.has(read.after, Tag.TO_HOUR) else 1 if reader.has(read.after, Tag.AND) else 0
+    if not sign or read.minute or reader.language.code not in _MINUTES_BEHIND:
+        return read
+    index = reader.skip(read.after + 1, Tag.THE, limit=1)
+    minute, after, _ = _minutes_before_hour(reader, index)
+    if minute is None or (sign > 0 and not reader.has(index, Tag.HALF, Tag.QUARTER_OF)):
+        return read
+    if reader.has(after, Tag.UNIT):
+        return read  # "menos dos horas"
+    return replace(_moved(read, sign * minute), after=after, plain=False)
 
 
 def _last_hour(reader: Reader) -> int:
@@ -161,8 +204,17 @@ def _after_hour_mark(reader: Reader, hour: int, position: int) -> Clock:
     if minute and not minute.ordinal and 0 <= minute.value <= 59 and minute.digits <= 2:
         marked = reader.at(minute.after).get(Tag.UNIT) is Unit.MINUTE
         if marked or minute.digits == 2:
-            return Clock(hour, minute.value, hour > 12, False, minute.after + 1 if marked else minute.after)
+            after = minute.after + 1 if marked else minute.after
+            return _minutes_behind(reader, hour, minute.value, after, half=hour > 12)
     return Clock(hour, None, hour > 12, False, position)
+
+
+def _minutes_behind(reader: Reader, hour: int, minute: int, after: int, *, half: bool) -> Clock:
+    """Return the hour with the minutes behind it: "5時10分", and "5時10分前", which is ten to five."""
+    is_before = reader.language.code == "ja" and reader.at(after - 1).get(Tag.UNIT) is Unit.MINUTE
+    if is_before and reader.has(after, Tag.AGO):
+        return _moved(Clock(hour, 0, half, False, after + 1), -minute)
+    return Clock(hour, minute, half, False, after)
 
 
 def _with_half(reader: Reader, read: Clock, part: str | int | None) -> Clock:

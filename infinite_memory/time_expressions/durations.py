@@ -35,6 +35,7 @@ from infinite_memory.time_expressions.spans import (
 )
 
 _SOME = 4  # how many a plural without a number is taken to be, give or take two
+_NAMED = (Tag.UNIT, Tag.WEEKDAY, Tag.MONTH, Tag.SEASON, Tag.HOLIDAY)  # what "last" may belong to
 _HOUR_SIGNS = frozenset({"h", "hr", "hrs", "hs"})
 _GOES_ON = frozenset({":", "/", "-"})
 _QUANTITY = (Tag.NUMBER, Tag.ORDINAL, Tag.SCALE, Tag.HALF, Tag.QUARTER_OF, Tag.MIXED, Tag.VAGUE, Tag.SHARE_UNIT)
@@ -155,13 +156,24 @@ def _uncounted(reader: Reader, position: int, *, opened: bool) -> tuple[Duration
         half = [Part(6, Unit.MONTH, step=(6, Unit.MONTH))]
         return (half, position + 1) if unit is Unit.HALF_YEAR else None
     before = reader.at(position - 1)
-    if not opened and (before.has(*_QUANTITY, Tag.OF) or before.digits or reader.at(position).glued):
+    if not opened and (before.has(Tag.OF) or reader.at(position).glued or _is_numbered(reader, position)):
         return None  # "dozens of weeks ago" says how many
     if behind and not reader.language.scriptless:
         return [Part(1, unit), behind[0]], behind[1]
     if reader.at(position).folded == reader.language.units[unit].split("|")[0]:
         return [Part(1, unit)], position + 1  # "week ago": a single one, without its article
     return [Part(_SOME, unit, vague=True)], position + 1
+
+
+def _is_numbered(reader: Reader, position: int) -> bool:
+    """True if a quantity stands before the unit, next to it or with a word between: "3 business days ago", "ten-ish days ago"."""
+    for back in range(1, 4):
+        word = reader.at(position - back)
+        if word.digits or word.has(*_QUANTITY):
+            return True
+        if word.meanings or not (word.folded.isalpha() or word.folded == "-"):
+            return False
+    return False
 
 
 def ago_span(wall: dt.datetime, instant: dt.datetime, parts: Duration) -> Span | None:
@@ -238,7 +250,7 @@ def before_day(reader: Reader, position: int) -> Found | None:
         return None
     index = reader.skip(reader.skip_sign(index + 1, "-"), Tag.OF, limit=1)
     unit = parts[-1].unit
-    if not read and not ahead and reader.at(index).get(Tag.RELATIVE) == -1 and not reader.has(index + 1, Tag.UNIT):
+    if not read and not ahead and reader.at(index).get(Tag.RELATIVE) == -1 and not reader.has(index + 1, *_NAMED):
         return Found(unit_span(reader.now, unit, -2), index + 1)
     if reader.depth <= 2:
         reader.depth += 1

@@ -34,7 +34,7 @@ _GLUE_AFTER = (
 
 _SECONDS_OF: dict[Tag | None, tuple[Tag, ...]] = {
     Tag.WEEKDAY: (Tag.PART,),
-    Tag.MONTH: (Tag.HALF_OF, Tag.EDGE),
+    Tag.MONTH: (Tag.HALF_OF, Tag.EDGE, Tag.UNIT),
     Tag.UNIT: (Tag.HALF_OF, Tag.EDGE),
     None: (),
 }

@@ -78,6 +78,7 @@ class Tag(enum.Enum):
     CLOCK = enum.auto()  # (hour, minute): noon, midnight
     HOUR_MARK = enum.auto()  # o'clock
     PAST_HOUR = enum.auto()
+    TO_HOUR = enum.auto()  # "to" in "quarter to five", "moins" in "cinq heures moins le quart"
     HALF = enum.auto()
     OR_EQUAL = enum.auto()  # after "later than": the named end is inside
     HALF_OF = enum.auto()  # behind an ordinal: "the second half of"

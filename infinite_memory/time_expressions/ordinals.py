@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 
+from infinite_memory.time_expressions.edges import edge_span
 from infinite_memory.time_expressions.holidays import nth_weekday
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
-from infinite_memory.time_expressions.spans import Span, midnight, settle, shift, unit_span, unit_start
+from infinite_memory.time_expressions.spans import Date, Span, midnight, settle, shift, unit_span, unit_start
 
 _SATURDAY = 5
 
@@ -32,6 +33,20 @@ def nth_of_period(reader: Reader, position: int) -> Found | None:
         return None
     span = nth_inside(nth, many, what.get(Tag.WEEKDAY), what.get(Tag.UNIT), outer[0])
     return Found(span, outer[1]) if span else None
+
+
+def nth_compound(reader: Reader, position: int) -> Found | None:
+    """Read "die erste Oktoberwoche", "am letzten Novemberwochenende 2025": a month and what is counted in it in one German word."""
+    nth, index = which(reader, reader.skip(position, Tag.THE, limit=1))
+    unit = reader.at(index + 1).get(Tag.UNIT)
+    if nth is None or not reader.has(index, Tag.MONTH) or not reader.at(index + 1).glued:
+        return None
+    if not reader.language.joined_parts or unit not in (Unit.WEEK, Unit.WEEKEND):
+        return None
+    year = reader.year(index + 2)
+    month = settle(Date(year[0] if year else None, reader.at(index).get(Tag.MONTH)), reader.now)
+    span = nth_inside(nth, 1, None, unit, month) if month else None
+    return Found(span, year[1] if year else index + 2) if span else None
 
 
 def which(reader: Reader, position: int) -> tuple[int | None, int]:
@@ -73,6 +88,11 @@ def nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, oute
     """
     start, end = outer.start, outer.end
     assert start is not None and end is not None
+    if (
+        unit is Unit.FORTNIGHT and outer.grain is Unit.MONTH and many == 1
+    ):  # "la segunda quincena de octubre" has 16 days
+        halves = {1: "first_half", 2: "second_half", -1: "second_half"}
+        return edge_span(outer, halves[nth]) if nth in halves else None
     if many > 1 and (weekday is not None or unit is Unit.WEEKEND):
         return _many_inside(nth, many, weekday, unit, outer)
     if weekday is not None:

@@ -20,7 +20,7 @@ from infinite_memory.time_expressions.dates import (
 )
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.numeric import checked, numeric_date
-from infinite_memory.time_expressions.ordinals import nth_of_period
+from infinite_memory.time_expressions.ordinals import nth_compound, nth_of_period
 from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.spans import Date, Span, settle, shift, unit_span, week_of_year
 
@@ -108,11 +108,15 @@ def holiday_date(reader: Reader, position: int) -> Found | None:
     index = reader.skip(position, Tag.THE, Tag.RELATIVE, limit=2)
     if reader.at(index).get(Tag.UNIT) is Unit.DAY and reader.has(index + 1, Tag.OF):
         index = reader.skip(index + 1, Tag.OF, Tag.THE, limit=2)
+    opened = reader.has(index, Tag.EVE) and reader.has(index + 1, Tag.OF)  # "la víspera de Navidad"
+    index = reader.skip(index + 1, Tag.OF, Tag.THE, limit=2) if opened else index
     name = reader.at(index)
     if not name.has(Tag.HOLIDAY):
         return None
     date, after = Date(holiday=get_local_holiday(name.get(Tag.HOLIDAY), reader.country)), index + 1
-    if reader.has(after, Tag.EVE):
+    if opened:
+        date = replace(date, shift=-1)
+    elif reader.has(after, Tag.EVE):
         date, after = replace(date, shift=-1), after + 1
     elif reader.at(after).get(Tag.UNIT) is Unit.DAY:
         after += 1
@@ -299,6 +303,7 @@ DATE_RULES: tuple[Rule, ...] = (
     weekend_of,
     month_of,
     nth_of_period,
+    nth_compound,
     weekday_date,
     bare_year,
     day_of_month,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.spans import Date, Span, between, first_day, shift
@@ -44,6 +46,7 @@ def from_to(reader: Reader, position: int) -> Found | None:
     last = _end(reader, joined, number=True)
     if last is None:
         return None
+    first, last = _with_year_behind(reader, first, last)
     if reader.has(joined, Tag.NOW) and not reader.has(joined, Tag.DAY):
         last = Found(Span(reader.instant, reader.instant), last.after)
     if _is_clock_only(last) and not _is_clock_only(first):
@@ -65,6 +68,17 @@ def from_to(reader: Reader, position: int) -> Found | None:
     if span is None:
         return None
     return Found(span, reader.skip(last.after, Tag.BETWEEN_CLOSES, limit=1))
+
+
+def _with_year_behind(reader: Reader, first: Found, last: Found) -> tuple[Found, Found]:
+    """Give both ends of "Nov 3 - 5, 2025" the year behind them."""
+    node = first.node
+    if not (is_bare(last) and isinstance(node, Date) and node.month is not None and node.year is None):
+        return first, last
+    year = reader.year(reader.skip(reader.skip_sign(last.after), Tag.OF, limit=1))
+    if year is None:
+        return first, last
+    return replace(first, node=replace(node, year=year[0])), replace(last, after=year[1])
 
 
 def within_week(reader: Reader, position: int) -> Found | None:

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from infinite_memory.time_expressions.amounts import MAX_COUNT, Duration, Part, duration, fraction_behind
 from infinite_memory.time_expressions.cjk_dates import half_behind_year, marked_date
-from infinite_memory.time_expressions.dates import longest, month_and_day
+from infinite_memory.time_expressions.dates import day_and_month, longest, month_and_day
 from infinite_memory.time_expressions.durations import ago, before_day, since
+from infinite_memory.time_expressions.edges import edge_span
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.periods import holiday_date, quarter, season
@@ -227,6 +228,50 @@ def in_relative_year(reader: Reader, position: int) -> Found | None:
     return Found(replace(result.node, year=reader.now.year + back), result.after)
 
 
+_DATED = (marked_date, day_and_month, month_and_day, quarter, season, holiday_date)
+
+
+def in_year_ago(reader: Reader, position: int) -> Found | None:
+    """Read "March two years ago", "vor zwei Jahren im März", "两年前的三月": a date that lacks its year, and years ago."""
+    years = _years_ago(reader, position)
+    if years is None:
+        result = longest(reader, position, _DATED)
+        years = _years_ago(reader, reader.skip(reader.skip_sign(result.after), Tag.OF, limit=1)) if result else None
+        after = years[1] if years else position
+    else:
+        index = reader.skip(reader.skip_sign(years[1]), Tag.IN, Tag.ON, Tag.OF, Tag.THE, limit=2)
+        result = longest(reader, index, _DATED)
+        after = result.after if result else position
+    if years is None or result is None or not isinstance(result.node, Date) or result.node.year is not None:
+        return None
+    named = result.node.month is not None or result.node.holiday is not None
+    return Found(replace(result.node, year=years[0]), after) if named else None
+
+
+def _years_ago(reader: Reader, position: int) -> tuple[int, int] | None:
+    """Read "two years ago": the calendar year and the place behind."""
+    read = ago(reader, position)
+    span = read.node if read else None
+    if read is None or not isinstance(span, Span) or span.start is None or span.grain is not Unit.YEAR:
+        return None
+    is_year = (span.start.month, span.start.day) == (1, 1) and span.end == shift(span.start, Unit.YEAR, 1)
+    return (span.start.year, read.after) if is_year else None
+
+
+_UNITS_OF_EDGES = {"月": Unit.MONTH, "年": Unit.YEAR}
+
+
+def edge_of_unit(reader: Reader, position: int) -> Found | None:
+    """Read "上个月底", "先月末", "本月初": the unit is the first sign of the word for the edge."""
+    back, index = _relative(reader, position)
+    word = reader.at(index)
+    unit = _UNITS_OF_EDGES.get(word.folded[:1]) if reader.language.scriptless and len(word.folded) > 1 else None
+    if unit is None or not word.has(Tag.EDGE):
+        return None
+    cut = edge_span(unit_span(reader.now, unit, back or 0), word.get(Tag.EDGE))
+    return Found(cut, index + 1, back is not None) if cut else None
+
+
 def _day_of_relative_month(reader: Reader, back: int, position: int) -> Found | None:
     """Read the rest of "上个月5号"."""
     day = reader.number(reader.skip(position, Tag.OF, limit=1))
@@ -273,6 +318,8 @@ def unit_to_date(reader: Reader, position: int) -> Found | None:
 
 RELATIVE_RULES = (
     in_relative_year,
+    in_year_ago,
+    edge_of_unit,
     year_word,
     unit_to_date,
     named_day,

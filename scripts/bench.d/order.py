@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--everywhere", action="store_true", help="ask without a scope")
     arguments = parser.parse_args()
     memories, queries = (read_lines(arguments.data / f"{name}.jsonl") for name in ("memories", "queries"))
-    with product(memories, arguments.home, queries[0]["text"]):
+    with product(memories, arguments.home, [queries[0]["text"]]):
         pass
     judged = asyncio.run(gather_all(arguments.home, queries, arguments.everywhere))
     unseen = []

@@ -17,6 +17,7 @@ from pymongo.errors import PyMongoError
 
 from infinite_memory.mongod.binary import find_binary
 from tests.processes import until
+from tests.tcp_gate import TcpGate
 
 NAME = "three"
 MEMBERS = 3
@@ -26,23 +27,30 @@ _WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(
 
 
 class ReplicaSet:
-    """Three members, each a process with a folder of its own."""
+    """Three members, each a process with a folder of its own.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        gated: Whether members and clients reach each member by a way that can be cut.
+    """
+
+    def __init__(self, folder: Path, *, gated: bool = False) -> None:
         self._folder = folder
         self.ports = _free_ports(MEMBERS)
+        self.gates = {port: TcpGate(port) for port in self.ports} if gated else {}
+        for gate in self.gates.values():
+            gate.open()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
     def uri(self) -> str:
         """Names all members."""
-        return f"mongodb://{','.join(map(_host, self.ports))}/?replicaSet={NAME}"
+        return f"mongodb://{','.join(map(self._host, self.ports))}/?replicaSet={NAME}"
 
     def start(self) -> None:
         """Start all members and wait for a primary."""
         for port in self.ports:
             self.start_member(port)
-        members = [{"_id": number, "host": _host(port)} for number, port in enumerate(self.ports)]
+        members = [{"_id": number, "host": self._host(port)} for number, port in enumerate(self.ports)]
         for port in self.ports:  # who begins asks all the others, and gives up when one does not answer yet
             until(lambda port=port: self._ask(port, {"ping": 1}), "every member answers")  # type: ignore[misc]
         begin = {"replSetInitiate": {"_id": NAME, "members": members, "settings": SETTINGS}}
@@ -91,6 +99,11 @@ class ReplicaSet:
         for port in self.ports:
             if port in self._processes:
                 self.kill(port)
+        for gate in self.gates.values():
+            gate.close()
+
+    def _host(self, port: int) -> str:
+        return f"127.0.0.1:{self.gates[port].port if self.gates else port}"
 
     def _ask(self, port: int, command: dict[str, Any]) -> dict[str, Any]:
         client: MongoClient[dict[str, Any]] = MongoClient(
@@ -99,10 +112,6 @@ class ReplicaSet:
         with client, contextlib.suppress(PyMongoError):
             return client.admin.command(command)
         return {}
-
-
-def _host(port: int) -> str:
-    return f"127.0.0.1:{port}"
 
 
 def _free_ports(count: int) -> list[int]:

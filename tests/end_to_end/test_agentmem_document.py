@@ -301,10 +301,12 @@ def test_a_system_prompt_holds_preferences_and_history_when_asked(client: Client
 
 
 def test_the_backend_that_is_gone_is_said_to_be_unavailable(installation: Installation) -> None:
-    client = installation.serve("--contract", "agentmem", "--set", "recall.wait_s=1")
-    broken = {"INFINITE_MEMORY_MONGODB__URI": "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=200"}
-    client.kill()
-    client = installation.serve("--contract", "agentmem", environ=broken | {"INFINITE_MEMORY_RECALL__WAIT_S": "1"})
+    broken = {
+        "INFINITE_MEMORY_MONGODB__URI": "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=200",
+        "INFINITE_MEMORY_MONGODB__TIMEOUT_S": "1",
+        "INFINITE_MEMORY_RECALL__WAIT_S": "1",
+    }
+    client = installation.serve("--contract", "agentmem", environ=broken)
     client.initialize()
     assert code(use(client, "add_memory", content="x", user_id="u")) == "BACKEND_UNAVAILABLE"
 

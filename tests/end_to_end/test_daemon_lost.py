@@ -167,28 +167,32 @@ SIBLINGS: dict[str, tuple[tuple[str, ...], str, Callable[[str], dict[str, Any]]]
 
 
 @GOES
-@pytest.mark.parametrize("contract", SIBLINGS)
 def test_clients_of_the_sibling_contracts_lose_no_request(
-    installation: Installation, goes: Callable[[Installation], None], contract: str
+    installation: Installation, goes: Callable[[Installation], None]
 ) -> None:
-    flags, tool, arguments = SIBLINGS[contract]
-    clients = [installation.serve("--contract", contract, *flags) for _ in range(2)]
+    """Two clients of each contract, all at one daemon."""
+    contracts = [*SIBLINGS, *SIBLINGS]
+    clients = [installation.serve("--contract", contract, *SIBLINGS[contract][0]) for contract in contracts]
 
     def call(number: int, count: int) -> dict[str, Any]:
+        _, tool, arguments = SIBLINGS[contracts[number]]
         params = {"name": tool, "arguments": arguments(f"memory {count} of {number}")}
         return {"jsonrpc": "2.0", "id": count, "method": "tools/call", "params": params}
 
     for number, client in enumerate(clients):
-        assert client.initialize()["result"]["serverInfo"]["name"]
+        assert client.initialize()["result"]["serverInfo"]["name"], contracts[number]
+    for number, client in enumerate(clients):
         client.send(*(call(number, count) for count in range(1, BEFORE)))
     first = [client.answer() for client in clients]
     goes(installation)
+    answered = [
+        [one] + [client.answer() for _ in range(BEFORE - 2)] for one, client in zip(first, clients, strict=True)
+    ]
     stored: set[str] = set()
     for number, client in enumerate(clients):
-        replies = [first[number]] + [client.answer() for _ in range(BEFORE - 2)]
         client.send(*(call(number, count) for count in range(BEFORE, BEFORE + AFTER)))
         client.stdin.close()
-        replies += [one for one in client.rest() if "method" not in one]
+        replies = answered[number] + [one for one in client.rest() if "method" not in one]
         assert Counter(reply["id"] for reply in replies) == Counter(range(1, BEFORE + AFTER)), "one answer each"
         for reply in replies:
             if "error" in reply:

@@ -120,12 +120,20 @@ def test_a_server_that_answers_nothing_is_waited_for_once(home: Home) -> None:
     home.wait_level(5)
 
 
+def test_a_server_that_was_killed_and_started_again_is_told_to_load_what_it_has(home: Home) -> None:
+    home.milvus.kill()
+    home.milvus.start()
+    home.wait_level(5)  # the daemon, which stayed, needs no word of anybody
+
+
 def test_a_server_without_room_answers_with_what_it_has_and_a_note(home: Home) -> None:
     home.milvus.fill()
     try:
         home.store("Fay has cocoa for breakfast")
         home.check_words_alone(6, FULL)
         assert FULL in home.ask("retrieve_memory", query=HIDDEN_WORDS)["note"]
+        listed = home.ask("list_memories", scope="ALL")
+        assert (listed["total"], FULL in listed["note"]) == (5, True)
     finally:
         home.milvus.make_room()
     home.wait_level(6)
@@ -139,6 +147,15 @@ def test_a_collection_that_was_dropped_is_built_again(home: Home) -> None:
     connection.close()
     home.store("Gus has broth for breakfast")
     home.wait_level(7)
+
+
+def test_what_a_router_would_be_asked_is_told_and_a_set_refuses_it(home: Home) -> None:
+    told = home.installation.command("cluster", "prepare", "--min-memories", "7")
+    assert (told.returncode, told.stdout.count('{"shardCollection": ')) == (0, 1), told
+    assert "a replica set: this can be done through a router" in told.stderr
+    refused = home.installation.command("cluster", "prepare", "--min-memories", "7", "--yes")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "nothing was sharded" in refused.stderr
 
 
 def test_the_log_says_once_that_the_server_is_away(home: Home) -> None:

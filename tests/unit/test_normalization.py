@@ -12,7 +12,7 @@ import pytest
 
 from infinite_memory.contracts.agentmem.access import make_content_key
 from infinite_memory.models import content_hash, fold
-from infinite_memory.normalization import MAX_RUN, Form, normalize
+from infinite_memory.normalization import MAX_RUN, Form, is_blank, normalize
 from infinite_memory.text.equivalence import exact_key, say_the_same
 from infinite_memory.text.tokenizer import fold_word, tokenize
 from infinite_memory.time_expressions.tokens import folded_words
@@ -107,3 +107,10 @@ def test_marks_out_of_order_cost_no_more_than_they_are_many(use: Callable[[str],
 )
 def test_hashes_of_texts_stay_what_they_are(text: str, digest: str) -> None:
     assert content_hash(text) == digest
+
+
+def test_a_text_that_shows_nothing_is_blank() -> None:
+    for text in ("", " \n\t", "\u200b", "\ufeff\u2060 ", "\x00", "\u202e\u200b" * 50, "\u3000"):
+        assert is_blank(text), repr(text)
+    for text in ("a", " " * 100 + "a", "\u200ba", "🙂", "·", "\ue000", "ก", "\u0301"):
+        assert not is_blank(text), repr(text)

@@ -27,6 +27,7 @@ from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.types import NewMemory, ScopedFilter
 from infinite_memory.errors import InvalidRequestError, LimitExceededError, truncated_repr
 from infinite_memory.models import Filter, MemoryRecord, TagsMode, tag_key
+from infinite_memory.normalization import is_blank
 from infinite_memory.store.scope_cache import GLOBAL
 
 TAG = re.compile(r"[a-z0-9:_-]{1,100}")
@@ -64,7 +65,7 @@ class ContentField(AnyField):
     """Structured content; an object that came as JSON text is the object, so that saving it again is met."""
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> Any:
-        if isinstance(value, str) and not value.strip():
+        if isinstance(value, str) and is_blank(value):
             raise InvalidRequestError(
                 path, "is blank; an object, or a text with at least one visible character, was expected"
             )
@@ -210,9 +211,8 @@ def _limit(call: CommandContext) -> int:
 def _found(lines: Sequence[str]) -> str:
     if not lines:
         return "No memories found."
-    return f"Found {len(lines)} memories. Read one whole with resources/read of its mem:// address.\n" + "\n".join(
-        lines
-    )
+    count = "1 memory" if len(lines) == 1 else f"{len(lines)} memories"
+    return f"Found {count}. Read one whole with resources/read of its mem:// address.\n" + "\n".join(lines)
 
 
 def _result(call: CommandContext, said: str, items: list[Json], memories: Sequence[MemoryRecord]) -> Reply:

@@ -47,7 +47,7 @@ async def create_scope(engine: Engine, fields: Fields) -> Scope:
 
 @TABLE.command("list_memory_scopes", title="List scopes", read_only=True, idempotent=True)
 async def list_memory_scopes(call: CommandContext) -> Reply:
-    """List every scope with its description. Archived ones say so."""
+    """List every scope with its description. Archived ones are left out; `get_memory_stats` names them."""
     return {
         "scopes": [serialize_scope(scope) for scope in await call.engine.scopes.list_all() if scope.archived_at is None]
     }

@@ -68,7 +68,7 @@ def make_ranked(found: RecallResult, total: int | None = None) -> SearchResults:
 def make_page(page: MemoryPage) -> SearchResults:
     """Make results of a listing."""
     hits = [Hit(memory, None, memory.text, "") for memory in page.memories]
-    return SearchResults(hits, page.scopes, page.total, is_page=True, next_cursor=page.next_cursor)
+    return SearchResults(hits, page.scopes, page.total, is_page=True, next_cursor=page.next_cursor, note=page.note)
 
 
 def _excerpt(match: Match) -> str:

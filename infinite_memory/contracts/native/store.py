@@ -258,7 +258,7 @@ def _draft(call: CommandContext, fields: Fields) -> NewMemory:
         text=fields.text("content"),
         scope=scope,
         source=meta.find_text("source") or "conversation",
-        tags=_one_of(fields["tags"], meta["tags"], "tags") or (),
+        tags=_one_of(fields["tags"], meta["tags"], "tags", _folded) or (),
         occurred_at=meta.find_instant("timestamp"),
         metadata=metadata,
         **_details(meta),
@@ -270,6 +270,10 @@ def _one_of(top: Any, inner: Any, name: str, same: Any = lambda value: value) ->
     if top is not None and inner is not None and same(top) != same(inner):
         raise InvalidRequestError(name, f"{_said(top)} here and {_said(inner)} in metadata.{name} differ; give it once")
     return inner if top is None else top
+
+
+def _folded(tags: tuple[str, ...]) -> set[str]:
+    return {fold(tag) for tag in tags}
 
 
 def _said(value: Any) -> str:

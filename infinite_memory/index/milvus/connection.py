@@ -26,6 +26,8 @@ MAX_ROWS = 16_384
 """The most rows that a server returns of one query or search."""
 
 REST_S = 1.0  # after a call that got no answer others fail at once for so long: nobody waits twice for the same silence
+NOT_LOADED = 101  # Milvus' code for a collection that cannot be asked; a server that was killed may load none by itself
+RECONNECT_S = 5.0  # the longest between attempts to connect; by itself the library waits ever longer, up to two minutes
 MAX_CAUSES = 20  # of an error are read
 LOAD_TIMEOUT_S = 180.0  # a server that was killed takes half a minute and more to load what it holds
 
@@ -106,8 +108,9 @@ class Connection:
                 logging.getLogger("pymilvus").setLevel(
                     logging.CRITICAL
                 )  # it logs whole expressions; its errors are raised
-                options = {"token": self._token} if self._token else {}
-                self._client = MilvusClient(uri=self._uri, timeout=self._timeout_s, **options)
+                options: dict[str, Any] = {"token": self._token} if self._token else {}
+                channel = {"grpc.max_reconnect_backoff_ms": round(RECONNECT_S * 1000)}
+                self._client = MilvusClient(uri=self._uri, timeout=self._timeout_s, grpc_options=channel, **options)
             return self._client
 
     def _translated(self, exc: Exception) -> SidecarError:
@@ -115,10 +118,13 @@ class Connection:
 
         said = exc.message if isinstance(exc, MilvusException) else str(exc)
         lowered = str(said).lower()
+        self._silence = ""  # it answers, but for what is found to be silence below
         if getattr(exc, "code", None) == ErrorCode.COLLECTION_NOT_FOUND or "collection not found" in lowered:
             return IndexUnavailableError(
                 "the index was replaced on the Milvus server, and is opened again", is_gone=True
             )
+        if getattr(exc, "code", None) == NOT_LOADED:
+            return IndexUnavailableError("Milvus was started anew, and the index is loaded again", is_gone=True)
         if any(word in _with_causes(exc) for word in ("unauthenticated", "auth check failure", "permission deny")):
             return IndexUnavailableError("Milvus refuses the token: check index.token")
         if any(word in lowered for word in ("deadline", "timeout", "timed out", "unavailable", "connect", "not ready")):

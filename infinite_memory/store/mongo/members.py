@@ -13,8 +13,8 @@ from typing import Any
 
 from pymongo.errors import OperationFailure
 
-from infinite_memory.store.members import DaemonNote, Members, SeenDaemon, Server
-from infinite_memory.store.mongo import schema
+from infinite_memory.store.members import DaemonNote, Members, SeenDaemon, Server, ShardingPlan
+from infinite_memory.store.mongo import schema, sharding
 from infinite_memory.store.mongo.client import Connection
 from infinite_memory.store.mongo.drivers import aggregate
 
@@ -31,8 +31,8 @@ ROLES = {
 class MongoMembers(Members):
     """See `Members`."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, deployment: str) -> None:
+        self._connection, self._deployment = connection, deployment
 
     async def note(self, daemon: DaemonNote) -> None:
         told = asdict(daemon)
@@ -78,3 +78,9 @@ class MongoMembers(Members):
                     return servers
                 servers += [Server(str(shard["host"]), "shard") for shard in shards]
             return servers
+
+    async def plan_sharding(self, min_count: int) -> ShardingPlan:
+        return await sharding.plan(self._connection, self._deployment, min_count)
+
+    async def shard(self, planned: ShardingPlan) -> None:
+        await sharding.shard(self._connection, planned)

@@ -148,7 +148,7 @@ class MongoStore(Store):
 
     @property
     def members(self) -> Members:
-        return MongoMembers(self._connection)
+        return MongoMembers(self._connection, self._deployment)
 
     @property
     def facts(self) -> Facts:

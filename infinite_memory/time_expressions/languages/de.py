@@ -135,6 +135,7 @@ TABLE = Language(
         Tag.NOW: "jetzt|heute|dato",
         Tag.HOUR_MARK: "uhr",
         Tag.PAST_HOUR: "nach",
+        Tag.TO_HOUR: "vor",
         Tag.HALF: "halb|halbe|halben|halber|halbes|halbem",
         Tag.HALF_OF: "hälfte",
         Tag.QUARTER_OF: "viertel",
@@ -146,7 +147,7 @@ TABLE = Language(
         Tag.QUARTER_MARK: "q",
         Tag.HALF_MARK: "h",
         Tag.BEGINNING: "vom|ab|beginnend",
-        Tag.DECADE_CLOSES: "er",
+        Tag.DECADE_CLOSES: "er|ern",
         Tag.ANCHOR: "wir zuletzt gesprochen|unserem letzten gespräch|dem letzten gespräch|unserer letzten unterhaltung",
         Tag.LABEL: "version|raum|zimmer|kapitel|seite|nummer|nr|schritt|teil|flug|zeile|punkt|gleis|linie|ausgabe|stufe"
         "|haus|etage|tor|artikel|ticket|python|windows|band|folge",

@@ -114,8 +114,8 @@ TABLE = Language(
         Tag.AGO: "ago|back|earlier",
         Tag.BEFORE: "before|prior to|earlier than|preceding",
         Tag.AFTER: "after|later than|greater than|more recent than",
-        Tag.OLDER: "older than|more than|over|longer than",
-        Tag.YOUNGER: "newer than|younger than|less than|fewer than|under",
+        Tag.OLDER: "older than|more than|over|longer than|at least|no less than|not less than",
+        Tag.YOUNGER: "newer than|younger than|less than|fewer than|under|at most|no more than|not more than",
         Tag.SINCE: "from and including|since and including|"
         "since|after or equal to|equal to or after"
         "|as of|no earlier than|not before|not earlier than|on or after|in or after|starting"
@@ -138,6 +138,7 @@ TABLE = Language(
         Tag.NOW: "now|date|today|present|current date|the present",
         Tag.HOUR_MARK: "o'clock|oclock",
         Tag.PAST_HOUR: "past|after",
+        Tag.TO_HOUR: "to|till",
         Tag.HALF: "half",
         Tag.OR_EQUAL: "or equal to|or equal",
         Tag.HALF_OF: "half",

@@ -137,6 +137,7 @@ TABLE = Language(
         Tag.ROUGHLY: "cerca de|unos|unas|casi|aproximadamente|alrededor de|más o menos",
         Tag.NOW: "ahora|hoy|la fecha|el presente",
         Tag.HOUR_MARK: "horas|h|en punto",
+        Tag.TO_HOUR: "menos",
         Tag.HALF: "medio|media|medios|medias",
         Tag.HALF_OF: "mitad",
         Tag.QUARTER_OF: "cuarto|cuartos",

@@ -122,6 +122,7 @@ TABLE = Language(
         Tag.ROUGHLY: "à peu près|environ|presque|près de|autour de",
         Tag.NOW: "maintenant|aujourd'hui|présent|ce jour",
         Tag.HOUR_MARK: "h|heures|heure",
+        Tag.TO_HOUR: "moins",
         Tag.HALF: "demi|demie|demis|demies",
         Tag.HALF_OF: "moitié",
         Tag.QUARTER_OF: "quart|quarts",

@@ -50,7 +50,7 @@ TABLE = Language(
     years={-2: "一昨年|おととし"},
     words={
         Tag.COUNTER: "回目の",
-        Tag.AGO: "前|以前|まえ",
+        Tag.AGO: "前|以前|まえ|前の",
         Tag.BEFORE_CLOSES: "前|以前|より前|よりも前|の前|の前に",
         Tag.AFTER_CLOSES: "後|以後|より後|の後",
         Tag.SINCE_CLOSES: "から|以来|以降|より",
@@ -93,7 +93,7 @@ TABLE = Language(
     clock_names={(12, 0): "正午", (0, 0): "真夜中|零時"},
     meridiems={0: "am", 12: "pm"},
     edges={
-        "start": "初め|はじめ|始め|初頭|上旬|月初|年初",
+        "start": "初め|はじめ|始め|初頭|上旬|月初|年初|月初め|年初め",
         "middle": "半ば|中旬|中頃",
         "end": "終わり|終わりごろ|末|下旬|月末|年末",
     },

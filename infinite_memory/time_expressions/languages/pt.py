@@ -126,6 +126,7 @@ TABLE = Language(
         Tag.ROUGHLY: "cerca de|quase|aproximadamente|mais ou menos|uns|umas",
         Tag.NOW: "agora|hoje|presente|a data",
         Tag.HOUR_MARK: "horas|h|hora|em ponto",
+        Tag.TO_HOUR: "menos|para as|para a|para o",
         Tag.HALF: "meio|meia|meios|meias",
         Tag.HALF_OF: "metade",
         Tag.QUARTER_OF: "quarto|quartos",

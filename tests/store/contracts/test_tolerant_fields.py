@@ -379,7 +379,7 @@ def test_an_empty_limit_in_an_address_is_none_and_a_broken_one_is_refused(open_m
     run(look())
 
 
-@pytest.mark.parametrize("content", ["", "  \n"])
+@pytest.mark.parametrize("content", ["", "  \n", "\u200b"])
 def test_a_record_of_the_memory_server_is_not_made_of_a_blank_text(open_memory: Open, content: str) -> None:
     async def look() -> None:
         async with open_memory() as memory:
@@ -396,6 +396,10 @@ def test_errors_say_what_is_taken_and_show_lists_as_lists(open_memory: Open) -> 
             assert "limit: 0 is not a whole number of at least 1" in said
             reply = await memory.ask("store_memory", content="Tea", tags=["a"], metadata={"tags": ["b"]})
             assert reply["error"] == "tags: ['a'] here and ['b'] in metadata.tags differ; give it once"
+            assert (await memory.ask("store_memory", content="Tea", tags=["A", "b"], metadata={"tags": ["B", "a"]}))[
+                "status"
+            ] == "OK"
+            assert "content: is blank" in (await memory.ask("store_memory", content="\u200b\ufeff"))["error"]
 
     run(look())
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from infinite_memory.bootstrap import Application, new_session
+from infinite_memory.cli.admin import report_health
 from infinite_memory.config import load_config
 from infinite_memory.embedding.factory import DeferredEmbedder, open_embedder
 from infinite_memory.paths import Home
@@ -130,6 +131,17 @@ def test_while_the_model_is_made_ready_words_are_found_and_then_meaning_too(
             assert re.search(r"found by words alone: preparing the model \(\d+ %\)", found["note"])
             embeddings = memory.services.embeddings
             assert embeddings.state == "preparing"
+            health, stats = await memory.ask("health_check"), (await memory.ok("get_memory_stats"))["stats"]
+            findings: dict[str, tuple[str | None, str, bool]] = {}
+
+            def found_by_doctor(name: str, problem: str | None, good: str, *, wait: bool = False) -> None:
+                findings[name] = (problem, good, wait)
+
+            report_health(health, stats, "MongoDB", found_by_doctor)
+            problem, says, is_waiting = findings["model"]
+            assert (problem, is_waiting) == (None, True)
+            assert re.match(r"preparing the model \(\d+ %\); nothing to do", says)
+            assert findings["mongodb"] == (None, "MongoDB", False)
             async with asyncio.timeout(120):
                 while embeddings.state != "ready" or await memory.services.index.count_pending():
                     await asyncio.sleep(0.05)

@@ -13,10 +13,11 @@ from infinite_memory.bootstrap import Application, new_session
 from infinite_memory.config import load_config
 from infinite_memory.embedding.factory import MissingEmbedder
 from infinite_memory.embedding.manifest import SECOND_MODEL
+from infinite_memory.engine.types import Mode, ScopedFilter
 from infinite_memory.models import MemoryId
 from infinite_memory.paths import Home
 from tests.mongo_server import fresh_database, run
-from tests.processes import need_second_model
+from tests.processes import LONG, need_second_model
 from tests.store.lifecycle.conftest import Memory, Open, loaded_embedder
 
 ENGLISH = (
@@ -100,6 +101,30 @@ def test_a_question_in_another_language_brings_the_second_space_for_what_is_ther
     run(work())
 
 
+def test_words_of_another_language_are_not_taken_for_slips_of_english(open_memory: Open) -> None:
+    need_second_model()
+    question = "¿Dónde tiene su sede la organización de la familia?"  # near "seed", "organisation", "family"
+    memories = (
+        "The organisation has its seat in Geneva",
+        "Grandma planted seeds of a dozen tulips",
+        "The family tents are damp",
+    )
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            for text in memories:
+                await memory.store(text)
+            await memory.ok("retrieve_memory", query=question)
+            await settled(memory)
+            assert await first_found(memory, question, mode="semantic") == memories[0]
+            searcher = memory.engine.recall._searcher
+            _, search = await searcher.prepare(question, ScopedFilter(None), Mode.HYBRID)
+            assert search.wording is not None and search.wording.corrected
+            assert search.second is not None and search.second.is_foreign
+
+    run(work())
+
+
 def test_the_second_space_follows_changes_and_outlives_a_restart(open_memory: Open) -> None:
     need_second_model()
 
@@ -164,7 +189,7 @@ def test_odd_texts_are_kept_and_found_beside_others(open_memory: Open) -> None:
     need_second_model()
     scripts = "Сегодня дождь, 明日は晴れ, الجو بارد, καλημέρα, नमस्ते दुनिया, and tea"
     code = "for (int i = 0; i < n; ++i) { сумма += данные[i]; } // 合計"
-    long = "Wir treffen uns am Bahnhof. " * 30_000
+    long = "Wir treffen uns am Bahnhof. " * (30_000 if LONG else 5_000)
 
     async def work() -> None:
         async with open_memory() as memory:

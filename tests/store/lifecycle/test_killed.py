@@ -1,6 +1,6 @@
 """kill -9 at any moment of whatever takes long: nothing lost, no half state, and the next run finishes.
 
-The moments are chosen by a seeded generator over the time that the work takes here: three of each operation, twenty with
+The moments are chosen by a seeded generator over the time that the work takes here: one of each operation, twenty with
 ``scripts/test --long``.
 """
 
@@ -24,7 +24,7 @@ from tests.store.lifecycle.conftest import Json, Memory, Open, staged_names
 from tests.store.lifecycle.operations import PREPARE, Case, as_json, check_soundness
 
 LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
-MOMENTS = 20 if LONG else 2
+MOMENTS = 20 if LONG else 1
 
 
 class Victim:

@@ -53,3 +53,31 @@ def test_an_entry_is_told_with_its_file_and_what_it_starts_is_looked_for(user: P
     assert "names no command" in ask(user)["server claude-desktop"][1]
     file.write_text("{", "utf-8")
     assert "is not understood" in ask(user)["server claude-desktop"][1]
+    file.write_text('{\n  "mcpServers": {}\n  "theme": 1}', "utf-8")
+    assert "a comma was expected (line 3, column 3)" in ask(user)["server claude-desktop"][1]
+
+
+def test_claude_desktop_that_ran_here_and_has_no_entry_is_named(user: Path) -> None:
+    file = find_target("claude-desktop", {}, sys.platform, user).file
+    file.parent.mkdir(parents=True)
+    for text in (None, "{}"):
+        if text is not None:
+            file.write_text(text, "utf-8")
+        well, says = ask(user)["server claude-desktop"]
+        assert well
+        assert f"not among the servers of {file}" in says
+        assert "`infinite-memory connect claude-desktop` enters it" in says
+
+
+def test_a_command_without_a_folder_may_not_be_found_by_claude_desktop(
+    user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    name = Path(sys.executable).name
+    file = find_target("claude-desktop", {}, sys.platform, user).file
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"mcpServers": {"infinite-memory": {"command": name, "args": ["serve"]}}}), "utf-8")
+    well, says = ask(user)["server claude-desktop"]
+    assert well
+    assert f"it starts {name} by its name, which Claude Desktop may not find" in says
+    assert "`infinite-memory connect claude-desktop` enters the full path" in says

@@ -41,5 +41,10 @@ def test_misspelt_words_are_embedded_as_they_were_meant() -> None:
     assert asked.embedded == "When did go to the group?"
 
 
+def test_the_words_of_a_question_are_kept_as_they_were_written_too() -> None:
+    asked = NAMES.read("¿Cuándo fue Carolne a la escuela?", {"carolne": "caroline", "escuela": "sequel"})
+    assert (asked.embedded, asked.as_written) == ("¿Cuándo fue a la sequel?", "¿Cuándo fue a la escuela?")
+
+
 def test_a_conversation_is_no_name() -> None:
     assert NAMES.read("what happened in 1", {}).tag_keys == frozenset()

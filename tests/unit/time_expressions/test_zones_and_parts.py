@@ -124,3 +124,74 @@ def test_parts_of_a_period(texts: str, first: str, last: str) -> None:
 def test_several_weekdays_are_read_from_the_first_to_the_last(texts: str, first: str, last: str) -> None:
     for text in texts.split("|"):
         assert days(text) == (first, last), text
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ("quarter to five yesterday|at quarter to five yesterday|gestern um Viertel vor fünf", "27 04:45"),
+        ("hier à cinq heures moins le quart|ayer a las cinco menos cuarto|ontem às quinze para as cinco", "27 04:45"),
+        ("gestern um zehn vor acht|hier à huit heures moins dix|at ten to eight yesterday", "27 07:50"),
+        ("gestern um halb fünf", "27 04:30"),
+        ("gestern um fünf nach halb neun", "27 08:35"),
+        ("ayer a las tres y media|ontem às três e meia|à trois heures et demie hier", "27 03:30"),
+        ("hier à trois heures et quart|gestern Viertel nach drei", "27 03:15"),
+        ("hier à midi et demi", "27 12:30"),
+        ("quarter to one yesterday", "27 12:45"),
+        ("昨日の5時10分前", "27 04:50"),
+        ("昨日の5時10分", "27 05:10"),
+        ("from five to nine yesterday", "27 05:00"),
+        ("yesterday after 3pm|gestern nach 15 Uhr|hier après 15h|ontem depois das 15h", "27 15:00"),
+    ],
+)  # fmt: skip
+def test_minutes_before_and_after_the_hour(texts: str, expected: str) -> None:
+    for text in texts.split("|"):
+        found = find_time(text, NOW, ZoneInfo("UTC"))
+        assert found is not None and found.span.start is not None and not found.rest, text
+        assert f"{found.span.start:%d %H:%M}" == expected, text
+
+
+@pytest.mark.parametrize("text", ["about five to nine people came yesterday", "yesterday five to nine people came"])
+def test_a_range_of_numbers_is_no_time_of_the_day(text: str) -> None:
+    found = find_time(text, NOW, ZoneInfo("UTC"))
+    assert found is not None and found.words == "yesterday"
+
+
+@pytest.mark.parametrize(
+    ("texts", "first", "last"),
+    [
+        ("yesterday before 3pm|gestern vor 15 Uhr|yesterday until midnight", "26-11-27", "26-11-27"),
+        ("the day before last Christmas|la víspera de Navidad|a véspera de Natal", "25-12-24", "25-12-24"),
+        ("the day before last Monday", "26-11-22", "26-11-22"),
+        ("the day before last", "26-11-26", "26-11-26"),
+        ("not more than two weeks ago|at most two weeks ago", "26-11-14", "26-11-28"),
+        ("March two years ago|two years ago in March|vor zwei Jahren im März|im März vor zwei Jahren", "24-03-01", "24-03-31"),
+        ("il y a deux ans en mars|hace dos años en marzo|há dois anos em março", "24-03-01", "24-03-31"),
+        ("两年前的三月|2年前の3月", "24-03-01", "24-03-31"),
+        ("Christmas three years ago", "23-12-25", "23-12-25"),
+        ("Nov 3-5, 2025|Nov 3 - 5, 2025|between Nov 3 and 5, 2025", "25-11-03", "25-11-05"),
+        ("上个月底|先月末", "26-10-22", "26-10-31"),
+        ("la deuxième quinzaine d'octobre|la segunda quincena de octubre", "26-10-16", "26-10-31"),
+        ("na primeira quinzena de outubro", "26-10-01", "26-10-15"),
+        ("in der ersten Oktoberwoche", "26-09-28", "26-10-04"),
+        ("am letzten Oktoberwochenende 2025", "25-10-25", "25-10-26"),
+        ("本月初|今月初め", "26-11-01", "26-11-10"),
+        ("去年底|昨年末", "25-09-01", "25-12-31"),
+    ],
+)  # fmt: skip
+def test_what_was_read_in_part_before(texts: str, first: str, last: str) -> None:
+    for text in texts.split("|"):
+        assert days(text) == (first, last), text
+
+
+def test_a_day_that_is_told_by_its_distance_is_one_day_before_a_noun_too() -> None:
+    found = find_time("3日前の会議", NOW, ZoneInfo("UTC"))
+    assert found is not None and (found.span.start, found.span.end) == (
+        dt.datetime(2026, 11, 25, tzinfo=dt.UTC),
+        dt.datetime(2026, 11, 26, tzinfo=dt.UTC),
+    )
+
+
+@pytest.mark.parametrize("text", ["3 business days ago", "10 working days ago", "ten-ish days ago"])
+def test_a_number_that_was_not_understood_is_not_dropped(text: str) -> None:
+    assert find_time(text, NOW, ZoneInfo("UTC")) is None

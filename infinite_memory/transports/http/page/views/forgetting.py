@@ -143,7 +143,7 @@ async def bring_back(visit: Visit) -> Response:
     """
     named = [line for line in visit.text("shown" if visit.text("all") else "memory_id").split("\n") if line]
     if not named:
-        raise InvalidRequestError("memory_id", "nothing is ticked")
+        raise InvalidRequestError("", "Nothing is ticked.")
     for memory_id in named:
         await visit.queries.run("restore_memory", {"memory_id": memory_id})
     back = FORGOTTEN if len(named) > 1 else address(named[0])

@@ -1,0 +1,97 @@
+"""How the collections of a database are spread over the shards of a cluster: what would be done, and doing it through a router.
+
+Memories of a scope lie in a collection of its own, so scopes are what is spread first. The collection of a scope with very many memories is
+sharded by the hash of ``_id``: ids rise with time, and ranges of them would send every new memory to one shard. Earlier versions
+are sharded by their memory, whose id begins the unique index of the collection. All else stays whole on the database's first shard, for
+its unique indexes begin with what may change (a scope's name, the scope of a fact), or it is small.
+
+Why a router is asked for nothing but these commands: everything else that it lacks is listed in docs/cluster-planning.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymongo.errors import OperationFailure
+
+from infinite_memory.errors import StoreError
+from infinite_memory.store.members import CollectionPlan, ShardingPlan
+from infinite_memory.store.mongo import schema
+from infinite_memory.store.mongo.client import Connection, Database
+from infinite_memory.store.mongo.snapshot import MEMORIES
+
+ROUTED = "sharded"  # what `MongoStore.info` calls a cluster that is reached through a router
+INDEX_NAME = "shard"
+_NEEDS_ROUTER = "mongodb.uri has to name a router (mongos) of a sharded cluster"
+_UNAUTHORIZED = 13  # MongoDB's error code
+
+
+async def plan(connection: Connection, deployment: str, min_count: int) -> ShardingPlan:
+    """Return what each collection with at least *min_count* documents would need; those already sharded say so.
+
+    Raises:
+        StoreError: the database is a single server, or the user may not see which collections are sharded.
+    """
+    if deployment not in (ROUTED, "replica set"):
+        raise StoreError(f"the database is a {deployment} server and has no shards: {_NEEDS_ROUTER}")
+    async with connection.operation(factor=10) as database:
+        sharded = await _sharded(database) if deployment == ROUTED else set[str]()
+        names = await database.list_collection_names()
+        found = [
+            CollectionPlan(name, count, name in sharded, tuple(commands(database.name, name)))
+            for name in sorted(names)
+            if name == schema.REVISIONS or MEMORIES.fullmatch(name)
+            if (count := await database[name].estimated_document_count()) >= min_count or name in sharded
+        ]
+    return ShardingPlan(deployment, deployment == ROUTED, min_count, tuple(found))
+
+
+async def shard(connection: Connection, planned: ShardingPlan) -> None:
+    """Carry a plan out; may be repeated.
+
+    Raises:
+        StoreError: the database is no sharded cluster, or refuses a command. What was done before stays done.
+    """
+    if not planned.is_routed:
+        raise StoreError(f"nothing was sharded: the database is a {planned.deployment}, and {_NEEDS_ROUTER}")
+    for collection in planned.collections:
+        if not collection.is_sharded:
+            async with connection.operation(factor=1000) as database:  # an index over very many memories takes minutes
+                for command in collection.commands:
+                    target = database if "createIndexes" in command else database.client.admin
+                    await _run(target, dict(command))
+
+
+async def _run(database: Database, command: dict[str, Any]) -> None:
+    try:
+        await database.command(command)
+    except OperationFailure as exc:
+        if exc.code == _UNAUTHORIZED:
+            raise StoreError(
+                f"the user of mongodb.uri may not run {next(iter(command))}: it needs clusterManager"
+            ) from exc
+        raise
+
+
+async def _sharded(database: Database) -> set[str]:
+    """Return which collections are sharded already, as the cluster's own notes say."""
+    prefix = f"{database.name}."
+    try:
+        notes = database.client["config"]["collections"].find({"dropped": {"$ne": True}}, {"_id": 1})
+        return {str(one["_id"]).removeprefix(prefix) async for one in notes if str(one["_id"]).startswith(prefix)}
+    except OperationFailure as exc:
+        raise StoreError(
+            "the user of mongodb.uri may not see which collections are sharded: it needs clusterMonitor"
+        ) from exc
+
+
+def commands(database: str, collection: str) -> list[dict[str, Any]]:
+    """Return what shards a collection: the index that its key needs, and the command of the router itself."""
+    namespace = f"{database}.{collection}"
+    if collection == schema.REVISIONS:  # its unique index begins with the key
+        return [{"shardCollection": namespace, "key": {"memory_id": 1}}]
+    key = {"_id": "hashed"}
+    return [
+        {"createIndexes": collection, "indexes": [{"key": key, "name": INDEX_NAME}]},
+        {"shardCollection": namespace, "key": key},
+    ]
