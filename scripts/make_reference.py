@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-# First, for it enters the commands in the order of the table.
-from infinite_memory.contracts.native.contract import TABLE  # isort: skip
+from infinite_memory.contracts.native.contract import TABLE  # isort: skip  # first: in the order in which it imports them commands are listed
 from infinite_memory.config import known_settings
 from infinite_memory.contracts.base import Command
 from infinite_memory.contracts.errors import ERRORS, Column
