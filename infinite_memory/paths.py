@@ -17,6 +17,7 @@ from typing import NamedTuple
 from infinite_memory.errors import ConfigError
 
 HOME_VARIABLE = "INFINITE_MEMORY_HOME"
+PAGE_PORT_FILE = "page.port"  # where `open` found a free port last
 SOCKET_PATH_LIMIT = 100  # bytes; sockaddr_un holds 108 on Linux and 104 on macOS
 _CHECKOUT = Path(__file__).resolve().parent.parent
 CHECKOUT_CONFIG_FILE = _CHECKOUT / "config" / "infinite-memory.toml"
@@ -47,8 +48,8 @@ class Home(NamedTuple):  # no dataclass: importing those costs the thin client 1
         return self.path / "backups"
 
     def backup_folder(self, named: str | None) -> Path:
-        """Return the folder that the setting ``backup.folder`` names, or `backups` where it names none."""
-        return Path(named).expanduser().absolute() if named else self.backups
+        """Return the folder that the setting ``backup.folder`` names, seen from the home, or `backups` where it names none."""
+        return self.path / Path(named).expanduser() if named else self.backups
 
     @property
     def config_file(self) -> Path:

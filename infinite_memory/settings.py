@@ -33,6 +33,15 @@ PROXIES = Form(
     re.compile(r"(\s*(unix|127(\.\d{1,3}){3})\s*(,(?=.)|$))*"),
     "unix (connections over the Unix socket) or addresses of loopback such as 127.0.0.1, commas between; HTTP has no others",
 )
+_ORIGIN = r"https?://(\[[0-9a-f:]+\]|[^\s/?#@,:\[\]]+)(:\d{1,5})?"
+ORIGINS = Form(
+    re.compile(rf"(\s*{_ORIGIN}\s*(,|$))*\s*", re.IGNORECASE),
+    "origins such as https://memory.example.org:8443, without a path, commas between",
+)
+DATABASE_NAME = Form(
+    re.compile(r"[^\s/\\.\"$*<>:|?\x00]{1,63}"),
+    'a name of 1 to 63 characters without blanks and / \\ . " $ * < > : | ?',
+)
 CLOCK_TIME = Form(re.compile(r"([01]\d|2[0-3]):[0-5]\d"), "a time of day such as 03:00")
 
 
@@ -65,7 +74,7 @@ class MongodbSettings:
     uri: str | None = _setting(
         None, "A MongoDB server of yours; without it InfiniteMemory runs its own", form=MONGODB_URI, secret=True
     )
-    database: str = _setting("infinite_memory", "Name of the database")
+    database: str = _setting("infinite_memory", "Name of the database", form=DATABASE_NAME)
     driver: str = _setting("pymongo", "Client library", choices=("pymongo", "motor"))
     binary: str | None = _setting(
         None, "Path of the mongod to run; default: the one on PATH, then the installed package's"
@@ -191,7 +200,7 @@ class BackupSettings:
     time: str | None = _setting("03:00", "Time of the daily backup, HH:MM in your zone; empty: none", form=CLOCK_TIME)
     keep_daily: int = _setting(7, "Days whose newest scheduled backup is kept", low=1)
     keep_weekly: int = _setting(4, "Weeks whose newest scheduled backup is kept", low=0)
-    folder: str | None = _setting(None, "Where backups go; default: backups in the home")
+    folder: str | None = _setting(None, "Where backups go, seen from the home; default: backups")
     passphrase_file: str | None = _setting(None, "File whose first line is the passphrase that locks backups")
     key_file: str | None = _setting(None, "File whose content is the key that locks backups")
     max_unpacked_mb: int | None = _setting(
@@ -263,7 +272,7 @@ class HttpSettings:
     port: int | None = _setting(
         None, "Port to listen on; without it there is no HTTP; 0: a free one", low=0, high=65535
     )
-    origins: str = _setting("", "Origins of web pages that may call, besides loopback; commas between")
+    origins: str = _setting("", "Origins of web pages that may call, besides loopback; commas between", form=ORIGINS)
     trusted_proxies: str = _setting(
         "",
         "Proxies before the page whose X-Forwarded-Proto and -Host count: unix, 127.0.0.1; commas between",

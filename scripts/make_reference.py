@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from infinite_memory.contracts.native.contract import TABLE  # isort: skip  # first: in the order in which it imports them commands are listed
 from infinite_memory.config import known_settings
 from infinite_memory.contracts.base import Command
 from infinite_memory.contracts.errors import ERRORS, Column
 from infinite_memory.contracts.fields import Field, object_schema
 from infinite_memory.contracts.native.consent import QUESTIONS
-from infinite_memory.contracts.native.contract import TABLE
 from infinite_memory.contracts.native.table import CommandContext
 from infinite_memory.contracts.native.tools import CORE, NO_TOOLS
 from infinite_memory.errors import InfiniteMemoryError

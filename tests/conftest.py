@@ -6,6 +6,7 @@ import gc
 import itertools
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,6 +34,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((ORDER.index(name) for name in above if name in ORDER), 0)
 
     items.sort(key=rank)
+
+
+WITH_TORCH = {
+    f"tests/{name}.py"
+    for name in (
+        "unit/embedding/test_sentence_transformers",
+        "unit/embedding/test_embedding_export",
+        "unit/embedding/test_embedding_hub",
+        "unit/embedding/test_bert_graph",
+        "store/engine/test_reranking",
+        "store/engine/test_explaining",
+    )
+}
+"""Files that load PyTorch and sentence-transformers, which costs a process half a minute in a busy run."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
+    """Give whole files to the processes that share the work, and those of `WITH_TORCH` all to one."""
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+    if config.getvalue("dist") != "loadfile":
+        return None
+
+    class OneForTorch(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "torch" if file in WITH_TORCH else file
+
+    return OneForTorch(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -18,13 +18,14 @@ from infinite_memory.backup.folder import NAME, PART_NAME, SUFFIX
 from infinite_memory.cli import editor, open_page
 from infinite_memory.embedding.manifest import is_exported
 from infinite_memory.mongod.first_start import ASIDE_NAME
+from infinite_memory.paths import PAGE_PORT_FILE
 from infinite_memory.platform_files import open_regular
 from infinite_memory.transfer.import_folders import UPLOAD_NAME, UPLOADS
 
 HOME_FILES = (
     "config.toml", "backup.lock", "daemon.json", "daemon.lock", "daemon.pid", "daemon.restarting", "daemon.sock", "daemon.starting",
     "daemon.tmp", "forgotten.json", "forgotten.json.*", "http.token", ".http.token*", "http-*.sock",
-    open_page.FILE, f"{editor.UNSAVED}*.txt",
+    PAGE_PORT_FILE, f"{PAGE_PORT_FILE}.*", open_page.FILE, f"{editor.UNSAVED}*.txt",
 )  # fmt: skip
 FOLDER_FILES = {
     "logs": ("infinite-memory.log*", "mongod.log*", "mongod.out*", "daemon.out*"),

@@ -18,6 +18,7 @@ Ask = Callable[[Json], Json]
 
 _WORDS = {"mended": "mended", "removed": "removed", "left": "left as it is"}
 _WOULD = {"mended": "would be mended", "removed": "would be removed", "left": "would be left as it is"}
+_CAN = {"mended": "can be mended", "removed": "", "left": "cannot be mended"}
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -43,7 +44,8 @@ def run(options: argparse.Namespace) -> int:
 
 def repair(options: argparse.Namespace, ask: Ask) -> int:
     """Repair by asking the daemon; see `run`."""
-    request = {"action": "repair_documents", "mend": options.mend, "remove": options.remove}
+    is_list = not (options.mend or options.remove)  # which tells what could be mended
+    request = {"action": "repair_documents", "mend": options.mend or is_list, "remove": options.remove}
     try:
         replies = list(_pages(request | {"dry_run": True, "export": options.export is not None}, ask))
         if options.export is not None and (lines := [line for reply in replies for line in reply["exported"]]):
@@ -69,7 +71,7 @@ def _tell(options: argparse.Namespace, documents: list[Json]) -> int:
     elif not documents:
         print("every document can be read")
     else:
-        words = _WORDS if options.yes else _WOULD
+        words = _WORDS if options.yes else _WOULD if options.mend or options.remove else _CAN
         for document in documents:
             faults = "; ".join(f"{fault['field']}: {fault['expected']} was expected" for fault in document["faults"])
             beside = f", with {document['memories']:,} memories" if "memories" in document else ""

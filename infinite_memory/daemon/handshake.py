@@ -134,6 +134,10 @@ def _start(home: Path, greeting: Json, deadline: float) -> None:
         raise DaemonError(f"the daemon cannot be started: {unusable(home, exc)}") from exc
 
 
+def _for_the_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
     import subprocess  # only who starts a daemon needs it
 
@@ -144,7 +148,7 @@ def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
         keeps = not set_file_aside(output, logs / "daemon.out.1")
     settings = ["--config", greeting["config_file"]] if "config_file" in greeting else []
     left_behind = ipc.read_record(home)
-    with output.open("ab" if keeps else "wb") as file:
+    with open(output, "ab" if keeps else "wb", opener=_for_the_owner) as file:
         process = start_detached(
             [sys.executable, "-P", "-m", "infinite_memory", "daemon", "run", "--flags-on-stdin", *settings],
             stdin=subprocess.PIPE, stdout=file, stderr=file, cwd=home,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from infinite_memory.bootstrap import Application, new_session
@@ -16,7 +18,8 @@ from infinite_memory.contracts.registry import list_specs
 from infinite_memory.contracts.spec import FrontEnd
 from infinite_memory.errors import ConfigError, InfiniteMemoryError
 from infinite_memory.llm.factory import configured_model
-from infinite_memory.paths import Home
+from infinite_memory.paths import PAGE_PORT_FILE, Home
+from infinite_memory.platform_files import read_regular_text, replace_file
 from infinite_memory.settings import HttpSettings
 from infinite_memory.transports.http.api.services import PageServices, RestParts
 from infinite_memory.transports.http.owner_token import OwnerToken
@@ -24,6 +27,8 @@ from infinite_memory.transports.http.server import HttpServer
 from infinite_memory.transports.mcp import McpSession
 
 log = logging.getLogger(__name__)
+
+MIN_PORT, MAX_PORT = 1024, 65535  # of those below, systems give none away
 
 
 class HttpPort:
@@ -66,9 +71,7 @@ class HttpPort:
     def open_page(self) -> dict[str, Any]:
         """Answer `infinite-memory open`: where the page is, and a code that lets its browser in. Turns HTTP on where it is off."""
         if self._server is None or self._server.problem is not None:
-            self._problem = None
-            port = self._config.http.port or 0
-            self._start(dataclasses.replace(self._config.http, port=port))
+            self._open_for_page()
         if self._server is None or self._problem is not None:
             return {"status": "ERROR", "error": f"there is no HTTP: {self._problem}", "error_code": "CONFIG_ERROR"}
         return {"status": "OK", "url": f"{self._server.about()['url']}/", "code": self._server.make_login_code()}
@@ -94,6 +97,21 @@ class HttpPort:
             if self._server is not None:
                 self._server.tokens_changed()
         return {"status": "OK"} | reply
+
+    def _open_for_page(self) -> None:
+        """Turn HTTP on; where the settings name no port, at that of last time, so that tabs and bookmarks find the page again."""
+        settings, self._problem = self._config.http, None
+        if settings.port is not None:
+            self._start(settings)
+            return
+        file = self._home.path / PAGE_PORT_FILE
+        last = _read_port(file)
+        self._start(dataclasses.replace(settings, port=last))
+        if self._problem is not None and last:  # somebody else has it now
+            self._problem = None
+            self._start(dataclasses.replace(settings, port=0))
+        if self._server is not None and self._problem is None and self._server.port != last:
+            _write_port(file, self._server.port)
 
     def _start(self, settings: HttpSettings) -> None:
         try:
@@ -126,3 +144,30 @@ class HttpPort:
 
     def _speak(self, contract: str) -> McpSession:
         return self._app.speak(contract, new_session(self._config, os.environ), {}, {})
+
+
+def _read_port(file: Path) -> int:
+    """Return the port that *file* names; 0, any free one, where it is not there or names none."""
+    try:
+        text = read_regular_text(file).strip()
+    except FileNotFoundError:
+        return 0
+    except (OSError, UnicodeDecodeError) as exc:
+        log.warning("the page gets a new port: %s", exc, extra={"event": "page_port_not_read"})
+        return 0
+    if text.isascii() and text.isdecimal() and len(text) <= 5 and MIN_PORT <= int(text) <= MAX_PORT:
+        return int(text)
+    log.warning("the page gets a new port: %s names none", file.name, extra={"event": "page_port_not_read"})
+    return 0
+
+
+def _write_port(file: Path, port: int) -> None:
+    """Write down the page's port for the next time; where that fails the page has another address then."""
+    beside = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
+            stream.write(f"{port}\n")
+        replace_file(beside, file)
+    except OSError as exc:
+        log.warning("the page's port is not written down: %s", exc, extra={"event": "page_port_not_written"})
+        beside.unlink(missing_ok=True)

@@ -84,6 +84,18 @@ class Owners:
         await self._index.connected()
         return await self._store.owners.add_agent(agent)
 
+    async def remove_agents(self, user_id: str) -> None:
+        """Remove the agents that were made for a user; their memories stay.
+
+        Raises:
+            ForbiddenError: it is a user who is not seen.
+        """
+        visibility = self._access.visibility
+        if visibility.agents_of != user_id:
+            visibility.check_everything()
+        await self._index.connected()
+        await self._store.owners.remove_agents(user_id)
+
 
 class Tokens(ApiTokens):
     """The tokens that let clients in, for who sees everything. Waits for the database, and for nothing else."""

@@ -152,7 +152,8 @@ class TextSync:
             index, saved = await asyncio.to_thread(lambda: self._files.load(self._store.identity))
             level = bool(token and saved) and self._reaches(saved, token) and not self._behind
         except SidecarDamagedError as exc:
-            log.info("the text index is rebuilt: %s", exc, extra={"event": "text_rebuilt"})
+            severity = logging.INFO if exc.is_missing else logging.WARNING
+            log.log(severity, "the text index is rebuilt: %s", exc, extra={"event": "text_rebuilt"})
             index = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
             await asyncio.to_thread(lambda: self._files.settle(index))
             is_empty = True

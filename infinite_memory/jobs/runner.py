@@ -1,13 +1,13 @@
 """What runs by itself, and when: the daily backup with its rotation, retention, tidying with compaction, the sidecar's check.
 
-APScheduler's own triggers wake us (cron at each job's time, an interval beside them); what is due is decided by what the store
-says is done. So a run that was missed while the machine slept or no daemon ran happens once, at the next start; of several daemons
-on one MongoDB one takes it (a lease); and a daemon that dies in mid-job leaves it due. A job that fails is noted, tried again an
-hour later, and stops no other.
+APScheduler's cron triggers wake us at each job's time, a look every half a minute besides (`wakeups`); what is due is decided by
+what the store says is done. So a run that was missed while the machine slept or no daemon ran happens once, at the next start; of
+several daemons on one MongoDB one takes it (a lease); and a daemon that dies in mid-job leaves it due. A job that fails is noted,
+tried again an hour later, and stops no other.
 
 Why not APScheduler's own job store and grace time: it remembers in the process only, or needs a driver that blocks; and it asks
 when a job was to start, while the question is for which day one is done. Its cron trigger may skip the night in which the clock
-jumps over a job's time; the interval finds that day's run due all the same (`daily`).
+jumps over a job's time; the next look finds that day's run due all the same (`schedule`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.cron import CronTrigger
-
 from infinite_memory.backup.retention import scheduled_backup
 from infinite_memory.clock import Clock
 from infinite_memory.config import Config
@@ -37,12 +34,12 @@ from infinite_memory.jobs.administration import Administration
 from infinite_memory.jobs.consolidation import Tidying
 from infinite_memory.jobs.schedule import last_due, next_due, parse_time
 from infinite_memory.jobs.state import JobState, load_state, save_state
+from infinite_memory.jobs.wakeups import ClockWatch, Wakeups
 from infinite_memory.store.base import Store
 from infinite_memory.transfer.serialization import instant_to_text
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY_S = 30  # a clock that was set, or a machine that slept, is noticed after this long
 RETRY_AFTER = dt.timedelta(hours=1)
 LEASE = dt.timedelta(minutes=2)
 RENEW_S = 30.0  # a quarter of the lease: a renewal that fails ends nothing
@@ -82,7 +79,7 @@ class Jobs:
         self._engine, self._administration, self._zone = engine, administration, zone
         self._store, self._config, self._clock = store, config, clock
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-        self._scheduler: Any = None
+        self._wakeups: Wakeups | None = None
         self._starting: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._states: dict[str, JobState] = {}
@@ -98,8 +95,8 @@ class Jobs:
     async def close(self) -> None:
         """Let the job under way finish for a while; one that does not is due again at the next start."""
         self._closing = True
-        if self._scheduler is not None:
-            self._scheduler.shutdown(wait=False)
+        if self._wakeups is not None:
+            await self._wakeups.close()
         for task in (self._starting, self._looking):
             if task is not None and not task.done():
                 if self._running is not None:
@@ -141,15 +138,9 @@ class Jobs:
         while not self._store.identity:  # a backup needs MongoDB alone, neither the model nor the index
             await asyncio.sleep(START_LOOK_S)
         await self._first_look()
-        self._scheduler = AsyncIOScheduler(
-            timezone=dt.UTC, job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
-        )
-        for job in self.jobs:
-            at_its_time = CronTrigger(hour=job.time.hour, minute=job.time.minute, timezone=self._zone)
-            self._scheduler.add_job(_awaitable(self.run_due_soon), at_its_time, id=job.name)
-        self._scheduler.add_job(_awaitable(self.run_due_soon), "interval", seconds=LOOK_EVERY_S, id="look")
-        self._scheduler.start()
-        self.run_due_soon()
+        times = {job.name: job.time for job in self.jobs}
+        self._wakeups = Wakeups(times, self._zone, self.run_due_soon, ClockWatch(self._clock))
+        self._wakeups.start()
 
     async def _first_look(self) -> None:
         """Note jobs that never ran as done up to now: a memory that is a minute old needs no backup of last night."""
@@ -276,12 +267,3 @@ def _serialize_state(state: JobState) -> dict[str, Any]:
 
 def _later(time: dt.time, minutes: int) -> dt.time:
     return (dt.datetime.combine(dt.date(2000, 1, 1), time) + dt.timedelta(minutes=minutes)).time()
-
-
-def _awaitable(call: Callable[[], None]) -> Callable[[], Awaitable[None]]:
-    """Make *call* run on the event loop: the scheduler hands plain functions to threads."""
-
-    async def run() -> None:
-        call()
-
-    return run

@@ -71,5 +71,8 @@ class Owners(Protocol):
     async def add_agent(self, agent: Agent) -> bool:
         """Make an agent; False when the user has one of that id already, which stays as it is."""
 
+    async def remove_agents(self, user_id: str) -> None:
+        """Remove the agents that were made for a user."""
+
     async def agents(self, user_id: str | None = None) -> list[Agent]:
         """List the agents that were made, oldest first; those of one user, or with None everybody's."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from infinite_memory.daemon import ipc
-from tests.processes import Installation, need_parts, until
+from tests.processes import LONG, Installation, need_parts, until
 
 
 def test_a_home_too_deep_for_a_socket_works_all_the_same(tmp_path: Path) -> None:
@@ -110,7 +110,8 @@ def test_what_a_crash_left_behind_is_no_hindrance(installation: Installation) ->
 
 
 @pytest.mark.parametrize(
-    "left", ["", "{", '{"pid": 1, "socket": "/nowhere"}', '{"pid": 1, "port": 1, "token": "x"}', "[]"]
+    "left",
+    ["{", '{"pid": 1, "socket": "/nowhere"}', '{"pid": 1, "port": 1, "token": "x"}', *(["", "[]"] if LONG else [])],
 )
 def test_a_record_that_leads_nowhere_is_no_hindrance(shared: Installation, left: str) -> None:
     assert shared.command("daemon", "stop").returncode == 0

@@ -21,7 +21,7 @@ from infinite_memory.daemon import ipc
 from infinite_memory.transports.http.api.app import LONG_BODY_S
 from infinite_memory.transports.http.api.openapi import PAGE
 from infinite_memory.transports.http.api.routes import ROUTES
-from tests.http_client import Api, make_token, owner, refused, serving
+from tests.http_client import Api, good, make_token, owner, refused, serving
 from tests.processes import ROOT, Installation, need_parts, until
 
 DOCUMENT = (ROOT / "docs" / "http.md").read_text("utf-8")
@@ -242,6 +242,19 @@ def test_search_goes_by_meaning_words_and_time(api: Api) -> None:
 )
 def test_a_search_that_would_leave_a_field_out_is_refused(api: Api, fields: dict[str, Any], field: str) -> None:
     assert refused(api.ask("POST", "search", {"query": "x"} | fields)) == (400, "INVALID_REQUEST", field)
+
+
+def test_who_is_forgotten_whole_and_for_good_has_no_agents_either(api: Api) -> None:
+    for user in ("gail", "hugo"):
+        api.post("agents", agent_id="diary", user_id=user, name=f"Diary of {user}")
+        api.post("memories", content=f"{user} likes quinces", user_id=user, agent_id="diary")
+    for narrower in ({"forget_mode": "soft"}, {"forget_mode": "hard", "dry_run": True}):
+        good(api.ask("DELETE", "memories", query={"user_id": "gail", **narrower}))
+        assert api.get("agents", user_id="gail")["total"] == 1
+    gone = good(api.ask("DELETE", "memories", query={"user_id": "gail", "forget_mode": "hard"}))
+    assert gone["deleted_count"] == 1
+    assert api.get("agents", user_id="gail")["total"] == 0
+    assert api.get("agents", user_id="hugo")["agents"][0]["name"] == "Diary of hugo"
 
 
 def test_chat_prompt_and_agents_know_the_user(api: Api) -> None:

@@ -310,7 +310,9 @@ def test_http_is_for_who_has_the_token_and_comes_from_here(installation: Install
     assert message is not None
     assert message["result"]["protocolVersion"] == "2025-06-18"
     about = installation.status()["http"]
-    assert stat.S_IMODE(Path(about["token_file"]).stat().st_mode) == 0o600
+    token_file = Path(about["token_file"])
+    for file in (token_file, token_file.parent / "logs" / "daemon.out"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert about["url"].startswith("http://127.0.0.1:")
 
 

@@ -62,6 +62,7 @@ def test_an_evening_with_the_page(page: Page, person: Window, store: Store, memo
     page.get_by_label("Into the scope").select_option("Garden")
     page.get_by_role("button", name="Move").click()
     expect(page.get_by_text("Moved to Garden.")).to_be_visible()
+    expect(page.locator(".history > li").first).to_contain_text("Version 3, moved; its words are of")
 
     # A tag with ten memories is forgotten, and comes back.
     page.get_by_role("link", name="Search", exact=True).click()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,9 +111,13 @@ def test_open_starts_a_browser_logged_in_and_shows_nobody_its_code(tmp_path: Pat
     starter.write_text(f'#!/bin/sh\necho "$1" > {seen}\n')
     starter.chmod(0o755)
     with Installation(tmp_path / "home", {"BROWSER": f"{starter} %s"}) as home:  # HTTP is off
-        done = home.command("open")
+        home.home.mkdir(mode=0o700, exist_ok=True)
+        with socket.create_server(("127.0.0.1", 0)) as neighbour:  # has the port of last time now
+            (home.home / "page.port").write_text(f"{neighbour.getsockname()[1]}\n")
+            done = home.command("open")
         assert done.returncode == 0, done.stderr
         url = done.stdout.split()[0]
+        assert url == f"http://127.0.0.1:{(home.home / 'page.port').read_text().strip()}/"
         until(seen.exists, "the browser was started")
         address = seen.read_text().strip()
         assert address == (tmp_path / "home" / "open.html").as_uri()
@@ -127,6 +132,9 @@ def test_open_starts_a_browser_logged_in_and_shows_nobody_its_code(tmp_path: Pat
             other.page.goto(address)
             expect(other.page.get_by_text("the code was used or is too old")).to_be_visible()
         assert home.status()["http"]["url"] + "/" == url
+
+        assert home.command("daemon", "stop").returncode == 0
+        assert get_login(home)[0] == url, "a tab that was open goes on"
 
 
 def test_a_code_opens_once_and_a_wrong_one_never(home: Installation, browser: Browser) -> None:

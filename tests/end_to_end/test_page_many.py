@@ -15,7 +15,7 @@ from tests.processes import Installation, need_parts, until
 
 __all__ = ["browser", "login", "page", "person"]
 
-COUNT = 100_000 if os.environ.get("INFINITE_MEMORY_TEST_LONG") else 3_000
+COUNT = 100_000 if os.environ.get("INFINITE_MEMORY_TEST_LONG") else 1_500
 GROUPS = COUNT // COPIES
 PATIENCE_MS = 180_000  # for what reads every memory
 

@@ -33,6 +33,9 @@ def test_documents_that_cannot_be_read_are_named_exported_mended_and_removed(tmp
         for key, field in ((mendable["_id"], "revision"), (lost["_id"], "text")):
             assert f"{memories.name} {key} ({field})" in documents["says"]
 
+        listed = home.command("repair").stdout
+        assert f"{mendable['_id']}: revision: " in listed and "2 documents cannot be read" in listed
+        assert listed.count("can be mended") == 2 and listed.count("cannot be mended") == 2  # a line each, and the sums
         told = home.command("repair", "--mend", "--remove", "--export", str(tmp_path / "documents.jsonl"))
         assert told.returncode == 1, told.stderr
         assert "nothing was changed" in told.stdout

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import LONG as ALL
 from tests.processes import PATIENCE_S, Installation, until
 
 LONG = "tea and biscuits at noon. " * 2000  # seconds of a core: the command waits while it is embedded
@@ -68,7 +69,7 @@ def test_a_daemon_goes_on_after_sighup_and_writes_its_log_anew(shared: Installat
     assert shared.daemon_pid() == pid
 
 
-@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)] if ALL else [(1,), (0, 1, 2)])
 def test_a_daemon_that_is_started_with_closed_descriptors_works(
     installation: Installation, closed: tuple[int, ...]
 ) -> None:

@@ -14,12 +14,16 @@ import pytest
 
 from infinite_memory.jobs.state import JOBS, JobState, load_state, save_state
 from tests.mongo_server import StandaloneMongo, fresh_database, open_store, run, shared_mongo
-from tests.processes import Client, Installation, is_alive, need_parts, until
+from tests.processes import LONG, Client, Installation, is_alive, need_parts, until
 
 PROMPT_S = 10.0  # a second is meant; a machine that is busy with other tests may take longer
 
 DUE = tuple(name for name in JOBS if name != "retention")
 """What runs each night without a limit or a switch under retention."""
+
+
+ONE_SERVER = pytest.mark.parametrize("two", ["replica set", "standalone"] if LONG else ["replica set"], indirect=True)
+"""For what takes long and asks a server for nothing that only a replica set has."""
 
 
 @pytest.fixture(params=["replica set", "standalone"])
@@ -123,6 +127,7 @@ def begun(two: tuple[Installation, Installation], job: str) -> int:
     return sum(log.read_text().count(f"the job {job} begins") for log in logs if log.exists())
 
 
+@ONE_SERVER
 def test_what_is_due_is_done_by_one_of_two(two: tuple[Installation, Installation]) -> None:
     assert two[0].call("store_memory", content="tea")["status"] == "OK"
     assert two[0].command("daemon", "stop").returncode == 0
@@ -137,6 +142,7 @@ def test_what_is_due_is_done_by_one_of_two(two: tuple[Installation, Installation
     assert [begun(two, job) for job in DUE] == [1, 1, 1]
 
 
+@ONE_SERVER
 def test_the_other_daemon_does_what_is_due_once_the_lease_of_a_dead_one_ends(
     two: tuple[Installation, Installation],
 ) -> None:

@@ -47,9 +47,14 @@ class Place:
 @pytest.fixture(params=["pymongo", "motor", "standalone"])
 def place(request: pytest.FixtureRequest) -> Place:
     """A fresh database for each driver on a replica set, and for PyMongo on a server that is none."""
-    if request.param == "standalone":
+    return make_place(request.param)
+
+
+def make_place(kind: str) -> Place:
+    """Name a fresh database: for a driver on a replica set, or on a server that is none ("standalone")."""
+    if kind == "standalone":
         return Place(shared_mongo(StandaloneMongo).uri, fresh_database(), "pymongo")
-    return Place(shared_mongo().uri, fresh_database(), request.param)
+    return Place(shared_mongo().uri, fresh_database(), kind)
 
 
 def make_memory(scope: Scope | ScopeId, text: str = "tea", **fields: Any) -> MemoryRecord:

@@ -12,9 +12,16 @@ import pytest
 from infinite_memory.models import MemoryId
 from infinite_memory.store.mongo.store import MongoStore
 from tests.mongo_server import run
-from tests.store.conftest import Place, make_memory
+from tests.processes import LONG
+from tests.store.conftest import Place, make_memory, make_place
 
 TEXT_BYTES, MEMORIES = 8_000, 1_500
+
+
+@pytest.fixture(params=["pymongo", "motor", "standalone"] if LONG else ["pymongo", "standalone"])
+def place(request: pytest.FixtureRequest) -> Place:
+    """A fresh database on a replica set and on a server that is none; the second driver sends the same commands."""
+    return make_place(request.param)
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,14 @@ def test_the_variable_names_the_home(tmp_path: Path) -> None:
     assert not home.path.exists()
 
 
+def test_a_relative_folder_for_backups_is_one_of_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir("/")
+    home = find_home({"INFINITE_MEMORY_HOME": str(tmp_path / "memory")})
+    assert home.backup_folder("rel/path") == tmp_path / "memory" / "rel" / "path"
+    assert home.backup_folder(str(tmp_path / "elsewhere")) == tmp_path / "elsewhere"
+    assert home.backup_folder(None) == home.backups
+
+
 def test_a_relative_home_is_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     assert find_home({"INFINITE_MEMORY_HOME": "memory"}).path == tmp_path / "memory"

@@ -24,7 +24,7 @@ HOMES = {
     "dateparser": ("time_expressions",),
     "py3langid": ("time_expressions", "embedding/languages.py"),
     "yaml": ("transfer/formats/front_matter.py",),
-    "apscheduler": ("jobs/runner.py",),
+    "apscheduler": ("jobs/wakeups.py",),
     "onnxruntime": ("embedding",),
     "morpheme": ("embedding/model_tokenizer.py",),
     "tokenizers": ("embedding/model_tokenizer.py",),

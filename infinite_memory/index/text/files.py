@@ -54,7 +54,7 @@ class TantivyTextFiles:
 
         number = self._generations.newest(holding=MANIFEST)
         if number is None:
-            raise SidecarDamagedError("no text index was saved yet")
+            raise SidecarDamagedError("no text index was saved yet", is_missing=True)
         folder = self._generations.path(number)
         manifest = read_manifest(folder, database)
         index = TantivyText(folder, database)

@@ -91,6 +91,10 @@ class MongoOwners(Owners):
                 return False
         return True
 
+    async def remove_agents(self, user_id: str) -> None:
+        async with self._connection.operation() as database:
+            await database[schema.AGENTS].delete_many({"_id.user_id": {"$eq": user_id}})
+
     async def agents(self, user_id: str | None = None) -> list[Agent]:
         query = {} if user_id is None else {"_id.user_id": {"$eq": user_id}}
         async with self._connection.operation() as database:

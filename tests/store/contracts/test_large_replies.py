@@ -10,15 +10,21 @@ import pytest
 from infinite_memory.contracts.mcp import RpcError
 from infinite_memory.engine import access
 from tests.mongo_server import run
+from tests.processes import LONG
 from tests.store.contracts.conftest import McpClient, server_of, value_of
 from tests.store.lifecycle.conftest import Open
 
-COUNT, CHARS = 14, 900_000
+COUNT, CHARS = 14, 900_000 if LONG else 200_000
+
+
+def sized(folder: Path) -> dict[str, str]:
+    """Return settings without a model; the limit of a reply is the default one with ``--long``, else smaller, as the texts are."""
+    return {"embedding.model": str(folder / "none")} | ({} if LONG else {"limits.reply_bytes": "2000000"})
 
 
 def test_a_list_of_large_drawers_is_cut(open_memory: Open, tmp_path: Path) -> None:
     async def work() -> None:
-        async with open_memory(flags={"embedding.model": str(tmp_path / "none")}) as memory:
+        async with open_memory(flags=sized(tmp_path)) as memory:
             palace, client = server_of(memory, "palace"), McpClient()
             await palace.call_tool("palace_create", {"name": "Castle"}, client)
             for number in range(COUNT):
@@ -32,7 +38,7 @@ def test_a_list_of_large_drawers_is_cut(open_memory: Open, tmp_path: Path) -> No
 
 def test_a_search_that_gives_too_much_is_refused(open_memory: Open, tmp_path: Path) -> None:
     async def work() -> None:
-        async with open_memory(flags={"embedding.model": str(tmp_path / "none")}) as memory:
+        async with open_memory(flags=sized(tmp_path)) as memory:
             laravel, client = server_of(memory, "laravel"), McpClient()
             written = {"organization": "acme", "scope_type": "system", "memory_type": "fact"}
             for number in range(COUNT):

@@ -37,7 +37,7 @@ async def fill(memory: Memory, texts: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("seed", [11, 23] if LONG else [11])
 def test_identifiers_are_found_by_their_letters_and_with_one_slip(open_memory: Open, seed: int) -> None:
-    cases = json.loads((DATA / f"identifiers-{seed}.json").read_text("utf-8"))
+    cases = json.loads((DATA / f"identifiers-{seed}.json").read_text("utf-8"))[:: 1 if LONG else 2]
 
     async def work() -> None:
         async with open_memory() as memory:

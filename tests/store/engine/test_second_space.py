@@ -17,7 +17,7 @@ from infinite_memory.engine.types import Mode, ScopedFilter
 from infinite_memory.models import MemoryId
 from infinite_memory.paths import Home
 from tests.mongo_server import fresh_database, run
-from tests.processes import need_second_model
+from tests.processes import LONG, need_second_model
 from tests.store.lifecycle.conftest import Memory, Open, loaded_embedder
 
 ENGLISH = (
@@ -189,7 +189,7 @@ def test_odd_texts_are_kept_and_found_beside_others(open_memory: Open) -> None:
     need_second_model()
     scripts = "Сегодня дождь, 明日は晴れ, الجو بارد, καλημέρα, नमस्ते दुनिया, and tea"
     code = "for (int i = 0; i < n; ++i) { сумма += данные[i]; } // 合計"
-    long = "Wir treffen uns am Bahnhof. " * 30_000
+    long = "Wir treffen uns am Bahnhof. " * (30_000 if LONG else 5_000)
 
     async def work() -> None:
         async with open_memory() as memory:

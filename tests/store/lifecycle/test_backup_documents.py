@@ -90,7 +90,7 @@ def test_whatever_becomes_of_a_field_in_a_backup_restore_takes_it_whole_or_chang
     good = do(memory.ok("backup_memory"))["path"]
     before = do(everything(memory))
 
-    @settings(max_examples=1000 if LONG else 25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=1000 if LONG else 15, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.sampled_from(KINDS).flatmap(spoilings))
     def check(spoiling: Spoiling) -> None:
         nonlocal before

@@ -344,8 +344,7 @@ def test_nothing_is_lost_that_is_stored_during_a_replacement(open_memory: Open) 
 
     async def work() -> None:
         async with open_memory() as memory:
-            for number in range(300):
-                await memory.store(f"note {number}")
+            await memory.ok("store_memories", memories=[{"content": f"note {number}"} for number in range(300)])
             made = await memory.ok("backup_memory")
             restoring = asyncio.create_task(memory.ok("restore_backup", file=made["backup_file"], mode="replace"))
             stored = []

@@ -18,7 +18,7 @@ from tests.processes import ROOT
 from tests.store.lifecycle.conftest import Memory, opening
 from tests.store.lifecycle.operations import check_soundness
 
-ROUNDS = 20 if os.environ.get("INFINITE_MEMORY_TEST_LONG") else 3
+ROUNDS = 20 if os.environ.get("INFINITE_MEMORY_TEST_LONG") else 2
 COUNT = 5
 
 

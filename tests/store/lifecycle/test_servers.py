@@ -11,14 +11,18 @@ import pytest
 
 from infinite_memory.models import Fact, FactId
 from tests.mongo_server import StandaloneMongo, run, shared_mongo
+from tests.processes import LONG
 from tests.store.lifecycle.conftest import Open, opening
 from tests.store.lifecycle.operations import check_soundness, texts
 from tests.store.lifecycle.planting import LONG_AGO, plant
 
 Place = Callable[[Path], Open]
 
+EACH, MANY = (700, 2000) if LONG else (300, 1000)
+"""Memories of each scope, and so many that a backup of them takes a while."""
 
-@pytest.fixture(params=["pymongo", "motor", "standalone"])
+
+@pytest.fixture(params=["pymongo", "motor", "standalone"] if LONG else ["pymongo", "standalone"])
 def place(request: pytest.FixtureRequest) -> Place:
     """Give what opens memories by one driver, or on a standalone server."""
     if request.param == "standalone":
@@ -32,7 +36,7 @@ def test_out_and_in_again(place: Place, tmp_path: Path, request: pytest.FixtureR
     async def work() -> None:
         async with open_memory("old") as old:
             for scope in ("S0", "S1"):
-                await plant(old, scope, [f"{scope} {number}" for number in range(700)], tags=("k",))
+                await plant(old, scope, [f"{scope} {number}" for number in range(EACH)], tags=("k",))
             await plant(old, "S0", ["hidden"], deleted_at=LONG_AGO)
             changed = await old.store("first form", "S1")
             await old.ok("update_memory", memory_id=changed, content="second form")
@@ -42,7 +46,7 @@ def test_out_and_in_again(place: Place, tmp_path: Path, request: pytest.FixtureR
             made = await old.ok("backup_memory")
             assert ("note" in made) == ("standalone" in request.node.name)
             assert made["counts"] | {"meta": 0} == {
-                "memories": 1402,
+                "memories": 2 * EACH + 2,
                 "scopes": 3,
                 "revisions": 1,
                 "facts": 1,
@@ -54,20 +58,20 @@ def test_out_and_in_again(place: Place, tmp_path: Path, request: pytest.FixtureR
             refused = await new.ask("restore_backup", file=made["path"])
             assert refused["error_code"] == "INVALID_REQUEST"
             merged = await new.ok("restore_backup", file=made["path"], mode="merge")
-            assert merged["restored_memories"] == 1402
+            assert merged["restored_memories"] == 2 * EACH + 2
             assert await texts(new) == before + Counter(["before"])
             replaced = await new.ok("restore_backup", file=made["path"], mode="replace")
             assert await texts(new) == before
             assert (await new.ok("get_memory", memory_id=changed))["revisions"][0]["text"] == "first form"
             copied = await new.ok("restore_backup", file=made["path"], scope="S1", as_scope="Copy")
-            assert copied["restored_memories"] == 701
+            assert copied["restored_memories"] == EACH + 1
             await check_soundness(new)
             await new.ok("restore_backup", file=replaced["saved_before"], mode="replace")
             assert await texts(new) == before + Counter(["before"])
             await check_soundness(new)
         async with open_memory("imported") as third:
             done = await third.ok("import_memory", path=written["path"])
-            assert (done["added"], done["skipped"]) == (1402, 0)
+            assert (done["added"], done["skipped"]) == (2 * EACH + 2, 0)
             assert await texts(third) == before
             assert (await third.ok("import_memory", path=written["path"]))["added"] == 0
 
@@ -98,7 +102,7 @@ def test_memories_stored_while_a_backup_is_read_do_no_harm(place: Place, tmp_pat
 
     async def work() -> None:
         async with open_memory("old") as old:
-            await plant(old, "S", [f"note {number}" for number in range(2000)])
+            await plant(old, "S", [f"note {number}" for number in range(MANY)])
             making = asyncio.create_task(old.ok("backup_memory"))
             late = 0
             while not making.done():
@@ -109,7 +113,7 @@ def test_memories_stored_while_a_backup_is_read_do_no_harm(place: Place, tmp_pat
         async with open_memory("new") as new:
             await new.ok("restore_backup", file=made["path"])
             found = await texts(new)
-            assert {f"note {number}" for number in range(2000)} <= found.keys()
+            assert {f"note {number}" for number in range(MANY)} <= found.keys()
             assert {one for one in found if one.startswith("late")} <= {f"late {number}" for number in range(late)}
             await check_soundness(new)
 

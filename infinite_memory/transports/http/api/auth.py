@@ -41,6 +41,7 @@ LARGE_REPLY = 256 * 1024  # bytes
 LARGE_REPLIES = 8  # reads of one token that are carried out, or whose large reply the client has not read yet
 REFRESH_S = 1.0  # how often the table of tokens is read at most for those who may be guessing
 RETRY_S = 1.0
+CLOCK_SET_S = 1.0  # what the clock may stray against the monotonic one without having been set
 
 
 class Authenticator:
@@ -57,7 +58,8 @@ class Authenticator:
     ) -> None:
         self._owner_token, self._tokens, self._clock = owner_token, tokens, clock
         self._rate: RateLimitItem | None = parse(rate) if rate else None
-        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._counts = MemoryStorage()
+        self._limiter, self._clock_offset = MovingWindowRateLimiter(self._counts), time.time() - time.monotonic()
         self._known_hashes: set[str] = set()
         self._hashes = None if tokens is None else _Hashes(tokens)
         self._concurrent, self._lanes = concurrent, dict[str, _Lane]()
@@ -168,9 +170,19 @@ class Authenticator:
         return TokenPermissions(record.token_id, record.users, record.scope_ids, record.read_only, record.metrics_only)
 
     def _count(self, key: str) -> None:
-        if self._rate is None or self._limiter.hit(self._rate, key):
+        if self._rate is None:
+            return
+        self._forget_counts_of_another_clock()
+        if self._limiter.hit(self._rate, key):
             return
         raise RateLimitError(max(0.0, self._limiter.get_window_stats(self._rate, key).reset_time - time.time()))
+
+    def _forget_counts_of_another_clock(self) -> None:
+        """Begin to count again where the clock was set: requests counted at an instant that is yet to come would never end."""
+        offset = time.time() - time.monotonic()
+        if abs(offset - self._clock_offset) > CLOCK_SET_S:
+            self._counts.reset()
+            self._clock_offset = offset
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from infinite_memory.contracts.native import recall as native_recall
 from infinite_memory.contracts.native import store as native_store
 from infinite_memory.contracts.native.store import BEFORE_FIELD, older_revisions
 from infinite_memory.contracts.native.table import FILTER_FIELDS, IdField
-from infinite_memory.engine.types import StoreResult
+from infinite_memory.engine.types import ForgetMode, StoreResult
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
 from infinite_memory.models import MemoryId
 from infinite_memory.transports.http.api.backend import AGENT_FIELD, ApiRequest
@@ -55,7 +55,7 @@ async def list_(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def forget(request: ApiRequest) -> tuple[int, Json]:
-    """Forget every memory that the selectors name.
+    """Forget every memory that the selectors name; of a user whose memories all go for good, also the agents that were made for them.
 
     Raises:
         InvalidRequestError: there is none, or only a scope: nobody loses everything by leaving something out.
@@ -63,6 +63,7 @@ async def forget(request: ApiRequest) -> tuple[int, Json]:
     await request.take_agent()
     fields = dict(request.fields)
     target = {name: fields.pop(name) for name in ("scope", "tag", "query") if name in fields}
+    whole_user = request.user_id if not target and request.agent_id is None else None
     if not target:
         if not (request.names_user or request.agent_id is not None):
             raise InvalidRequestError(
@@ -75,6 +76,8 @@ async def forget(request: ApiRequest) -> tuple[int, Json]:
         report = await native_forget.forget(await request.native("delete_memory", {**fields, "target": target}))
     except InvalidRequestError as exc:
         raise _renamed(exc, "target.") from exc
+    if whole_user is not None and report.mode is ForgetMode.HARD and not report.dry_run:
+        await (await request.engine()).owners.remove_agents(whole_user)
     return 200, native_forget.serialize_forgotten(report, text_name="content")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import re
+import time
 
 import pytest
 
@@ -68,6 +69,22 @@ def test_a_token_for_the_metrics_sees_nothing_whatever_else_is_said_of_it() -> N
 
 def test_requests_above_the_rate_are_told_when_to_come_again() -> None:
     gate = Authenticator(lambda: OWNERS, None, "2/minute")
+    for _ in range(2):
+        assert admitted(gate, f"Bearer {OWNERS}") is not None
+    with pytest.raises(RateLimitError) as refused:
+        admitted(gate, f"Bearer {OWNERS}")
+    assert 0 < refused.value.retry_after_s <= 60
+
+
+def test_requests_counted_while_the_clock_was_ahead_are_not_held_against_anyone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ahead_s, read = 3600.0, time.time
+    monkeypatch.setattr(time, "time", lambda: read() + ahead_s)  # `limits` takes no clock
+    gate = Authenticator(lambda: OWNERS, None, "2/minute")
+    for _ in range(2):
+        assert admitted(gate, f"Bearer {OWNERS}") is not None
+    ahead_s = 0.0
     for _ in range(2):
         assert admitted(gate, f"Bearer {OWNERS}") is not None
     with pytest.raises(RateLimitError) as refused:

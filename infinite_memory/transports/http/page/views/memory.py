@@ -34,15 +34,18 @@ async def show_memory(visit: Visit) -> Response:
     """Show a memory with its history and what is around it."""
     reply = await read_memory(visit)
     memory, versions = reply["memory"], reply["revisions"]
+    older = reply.get("older_revisions", 0)
     if "before" not in visit.query:
         versions = [*versions, memory]
+    # People count the versions that they see; a revision counts the memory's own upkeep too, such as a vector that came later.
+    versions = [version | {"number": older + index} for index, version in enumerate(versions, 1)]
     queries = visit.queries
     before, after = await queries.find_neighbours(memory)
     links = await queries.find_links(memory["memory_id"])
     subjects = [*memory["tags"], *(memory[name] for name in ("speaker", "title") if memory.get(name))]
     facts = await queries.find_facts(memory["scope"], subjects)
     return visit.render(
-        "memory.html", memory=memory, versions=await _compare(versions), older=reply.get("older_revisions", 0),
+        "memory.html", memory=memory, versions=await _compare(versions), older=older,
         before=before, after=after, links=links,
         facts=facts, use=await queries.find_use(memory["memory_id"]), zone=queries.zone,
     )  # fmt: skip
@@ -97,8 +100,8 @@ async def bring_back_version(visit: Visit) -> Response:
         InvalidRequestError: there is no such version.
         MemoryChangedError: it was changed at this very moment.
     """
-    memory_id, number = visit.params["memory_id"], visit.text("revision")
-    former = await restore_version(visit, memory_id, number)
+    memory_id, number = visit.params["memory_id"], visit.text("number") or visit.text("revision")
+    former = await restore_version(visit, memory_id, visit.text("revision"))
     if former is None:
         return visit.go(address(memory_id), "It says that already; nothing was changed.")
     visit.session.offer_undo(Undo("", memory_ids=(memory_id,), revision=former))
@@ -221,7 +224,9 @@ async def _compare(versions: list[Json]) -> list[Json]:
     return await asyncio.to_thread(
         lambda: (
             [
-                version | {"diff": diff(old["text"], version["text"]), "changes": _changes(old, version)}
+                version
+                | {"diff": diff(old["text"], version["text"]), "changes": _changes(old, version)}
+                | {"is_move": old["scope"] != version["scope"] and old["updated_at"] == version["updated_at"]}
                 for old, version in reversed(list(itertools.pairwise(versions)))
             ]
             + [versions[0] | {"diff": [("same", versions[0]["text"])], "changes": []}]
@@ -232,7 +237,8 @@ async def _compare(versions: list[Json]) -> list[Json]:
 def _changes(old: Json, new: Json) -> list[str]:
     """Say what changed beside the text."""
     names = sorted(
-        (old.keys() | new.keys()) - {"text", "revision", "updated_at", "created_at", "memory_id", "occurrences"}
+        (old.keys() | new.keys())
+        - {"text", "revision", "number", "updated_at", "created_at", "memory_id", "occurrences"}
     )
     return [
         f"{name}: {_said(old.get(name))} → {_said(new.get(name))}" for name in names if old.get(name) != new.get(name)
