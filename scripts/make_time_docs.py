@@ -66,7 +66,7 @@ The rules by which words of time become a range, and where the tables of phrases
   second or two to load the words of the other languages and the model that tells languages apart.
 - Hour 24 is the midnight at the end of its day ("ayer a las 24"). A time without a day is today's, or yesterday's if it is to come.
 - A zone behind a time is read: "Z", "+05:30", "UTC", "GMT+2", in English "EST" and the others of RFC 5322, and names that mean one offset
-  ("CET", "JST"). One that means several ("IST"), and any in a language without a table, is named in `note` and not read.
+  ("CET", "JST"). One that means several ("BST"), and any in a language without a table, is named in `note` and not read.
 - "Since we last spoke" starts at the last conversation in the memory.
 - Quarters are calendar quarters; terms of four months (cuatrimestre, quadrimestre, Tertial) begin in January, May and September;
   seasons are whole months of the northern year (spring is March to May).

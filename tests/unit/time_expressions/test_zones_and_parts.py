@@ -195,3 +195,30 @@ def test_a_day_that_is_told_by_its_distance_is_one_day_before_a_noun_too() -> No
 @pytest.mark.parametrize("text", ["3 business days ago", "10 working days ago", "ten-ish days ago"])
 def test_a_number_that_was_not_understood_is_not_dropped(text: str) -> None:
     assert find_time(text, NOW, ZoneInfo("UTC")) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "el cuarto de baño es grande",
+        "das erste Drittel der Gruppe ging nach Hause",
+        "die zweite Hälfte des Kuchens",
+        "zehn vor der Tür",
+        "five to one odds",
+        "the score was ten to eight",
+        "quarter to the left",
+        "ein Monatsticket kaufen",
+        "der Jahresbericht ist fertig",
+        "la primera quincena de personas",
+        "上半身が痛い",
+        "前の席に座った",
+        "the last two bananas",
+        "no more than three apples",
+        "the first third of the book",
+        "a ratio of 3 to 5",
+        "my Z index is 10",
+        "menos mal",
+    ],
+)
+def test_words_for_parts_and_zones_alone_are_no_time(text: str) -> None:
+    assert find_time(text, NOW, NEW_YORK) is None
