@@ -1,7 +1,8 @@
 """Whether capture is paused or hooks are off, by the user's word. Standard library only: the hook asks this first.
 
 A pause is kept as the stretch of time that it lasts, and not as a switch: transcripts are read after the fact, and what was said
-during a pause stays out whenever it is read.
+during a pause stays out whenever it is read. Where the computer's clock was ahead when a pause began and was set right in it, nobody
+knows when that was: then all stays out that was said before the end of the pause and is not stored yet.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ class Control(NamedTuple):
     pauses: tuple[tuple[float, float | None], ...] = ()
 
     def is_paused_at(self, instant: float) -> bool:
-        """True if what was said at *instant* is not to be stored."""
-        return any(start <= instant and (end is None or instant < end) for start, end in self.pauses)
+        """True if what was said at *instant* is not to be stored; everything while a pause lasts that began in what is still to come."""
+        now = time.time()
+        return any(
+            (start <= instant or (end is None and start > now)) and (end is None or instant < end)
+            for start, end in self.pauses
+        )
 
 
 def read_control(home: Path) -> Control:
@@ -51,7 +56,8 @@ def set_state(home: Path, state: str) -> Control:
     pauses = list(read_control(home).pauses)
     is_open = bool(pauses) and pauses[-1][1] is None
     if state == ON and is_open:
-        pauses[-1] = (pauses[-1][0], now)
+        start = pauses[-1][0]
+        pauses[-1] = (start if start <= now else 0.0, now)
     elif state != ON and not is_open:
         pauses.append((now, None))
     if len(pauses) > MAX_PAUSES:

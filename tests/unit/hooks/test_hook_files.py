@@ -54,6 +54,19 @@ def test_a_pause_is_a_stretch_of_time_that_stays_out(tmp_path: Path, monkeypatch
     assert set_state(tmp_path, ON) == told
 
 
+def test_a_pause_that_began_by_a_clock_that_was_ahead_keeps_out_what_is_said_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 5000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    set_state(tmp_path, PAUSED)
+    now = 1400.0  # the clock is set right; it was 1300 when the pause began
+    assert read_control(tmp_path).is_paused_at(1350.0)
+    now = 1500.0
+    told = set_state(tmp_path, ON)
+    assert [told.is_paused_at(instant) for instant in (1350.0, 1499.0, 1500.0, 5000.0)] == [True, True, False, False]
+
+
 def test_a_control_file_that_cannot_be_read_counts_as_a_pause(tmp_path: Path) -> None:
     set_state(tmp_path, PAUSED)
     for text in ("", "{", "[]", '{"state": "on"}', '{"state": "on", "pauses": [["x", 1]]}'):
