@@ -11,6 +11,7 @@ from infinite_memory.sdk.errors import UnavailableError, to_error
 from infinite_memory.sdk.requests import (
     TIME_NAMES,
     Instant,
+    check_place,
     narrow,
     refuse,
     to_forget_mode,
@@ -76,8 +77,7 @@ class Memory:
         tunnel_to: str | None = None,
         timeout_s: float = 60.0,
     ) -> None:
-        if url is not None and home is not None:
-            refuse("home", "give home or url, not both")
+        check_place(home, url, token, tunnel_to, timeout_s)
         if user_id is not None and scope is not None:
             refuse("scope", "give user_id or scope, not both: a user's memories have a scope of their own")
         self.user_id, self.scope = user_id, scope
@@ -116,12 +116,12 @@ class Memory:
             timestamp: When it happened; default: now.
             metadata: Anything else, as JSON knows it; given back, and not filtered by. Of a scope's memory the keys ``title``,
                 ``speaker``, ``conversation_id``, ``importance`` (0 to 10), ``source``, ``type`` and ``confidence`` have a meaning of
-                their own.
+                their own; of a user's ``importance`` alone, from 0 to 1.
             agent_id, run_id, session_id, org_id, memory_type: Of a user's memory only; the types are those of the AgentMem
                 contract. *session_id* of `search` and `list_memories` finds a session's memories; a run is told in results alone.
 
         Returns:
-            The memory; ``outcome`` is ``stored``, or ``duplicate`` where the user has it already.
+            The memory; ``outcome`` is ``stored``, or ``duplicate`` where the user has it for this agent, run and session.
         """
         whose = self._whose(user_id, scope)
         about = to_object("metadata", metadata) or {}
@@ -188,7 +188,7 @@ class Memory:
             }
             return self._ask("search", whose | fields, read_memories, {"min_score": "min_confidence"})
         kind = to_user_type(memory_type) if "user_id" in whose else memory_type
-        narrowed = narrow(filter, tags, session_id, kind)
+        narrowed = narrow(filter, tags, session_id, kind, {"when": when, "since": since, "until": until})
         fields = {
             "query": query, "limit": limit, "filter": narrowed.keys or None, "min_confidence": min_confidence,
             "time_query": when, "range": to_range(since, until),
@@ -260,7 +260,9 @@ class Memory:
         session_id: str | None = None,
         page: int = 500,
     ) -> Iterator[MemoryItem]:
-        """Give every memory, newest first, reading a *page* at a time."""
+        """Give every memory, newest first, reading a *page* (1 to 1000) at a time."""
+        if type(page) is not int or not 1 <= page <= 1000:
+            refuse("page", f"{page!r} is not a whole number from 1 to 1,000")
         cursor: str | None = None
         while True:
             found = self.list_memories(
@@ -272,7 +274,7 @@ class Memory:
                 return
 
     def get(self, memory_id: str, *, user_id: str | None = None, scope: str | None = None) -> MemoryItem:
-        """Read one memory. It is looked for where `add` puts one with the same *user_id* or *scope*; here and in what follows.
+        """Read one memory; of a user, where one is named, else of any scope: *scope* narrows nothing here and in what follows.
 
         Raises:
             MissingError: there is none of that id.
@@ -289,7 +291,7 @@ class Memory:
         user_id: str | None = None,
         scope: str | None = None,
     ) -> StoredMemory:
-        """Change the text, the tags (all of them) or parts of the metadata; what it said before stays in its history."""
+        """Change the text, the tags (all of them) or parts of the metadata (None removes a key of yours). Its history keeps the rest."""
         fields = {
             "content": content,
             "tags": None if tags is None else to_tags(tags),
@@ -327,7 +329,7 @@ class Memory:
         return self._ask("restore_memory", self._one(memory_id, user_id, scope), read_stored)
 
     def move(self, memory_id: str, to: str, *, user_id: str | None = None, scope: str | None = None) -> MovedMemory:
-        """Put a memory into the scope *to*, which must exist; it keeps its id, its history and its links."""
+        """Put a memory, of no user, into the scope *to*, which must exist; it keeps its id, its history and its links."""
         fields = self._one(memory_id, user_id, scope) | {"scope": to}
         return self._ask("move_memory", fields, read_moved, {"scope": "to"})
 

@@ -30,12 +30,29 @@ USER_TYPES = (
 TIME_NAMES = {"time_query": "when", "range.from": "since", "range.to": "until", "range": "since"}
 """The arguments that fields about times are made of."""
 
+MAX_TIMEOUT_S = 86400 * 365.0  # a socket takes no longer ones
+
 _INVALID = "INVALID_REQUEST"
 
 
 def refuse(field: str, why: str) -> NoReturn:
     """Raise the error of an argument that is wrong."""
     raise InvalidError(f"{field}: {why}", code=_INVALID, field=field)
+
+
+def check_place(home: object, url: str | None, token: str | None, tunnel_to: str | None, timeout_s: float) -> None:
+    """Refuse what does not say one memory, or no time to wait: a token without its URL would open the whole memory of this machine.
+
+    Raises:
+        InvalidError: it does not.
+    """
+    if url is not None and home is not None:
+        refuse("home", "give home or url, not both")
+    for name, value in (("token", token), ("tunnel_to", tunnel_to)):
+        if url is None and value is not None:
+            refuse("url", f"is required beside {name}: the address of the server that it is for")
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s <= MAX_TIMEOUT_S:
+        refuse("timeout_s", f"{timeout_s!r} is not a number of seconds above 0")
 
 
 class Narrowed(NamedTuple):
@@ -50,11 +67,12 @@ def narrow(
     tags: Sequence[str] | str | None,
     session_id: str | None = None,
     memory_type: str | None = None,
+    times: Mapping[str, object] | None = None,
 ) -> Narrowed:
-    """Put what narrows a search or a listing together.
+    """Put what narrows a search or a listing together. *times* are the arguments that say a time.
 
     Raises:
-        InvalidError: *filter* has a key that there is none of.
+        InvalidError: *filter* has a key that there is none of, or one that stands beside it too.
     """
     keys = to_object("filter", filter) or {}
     for key in keys:
@@ -66,8 +84,13 @@ def narrow(
     names = {key: f"filter.{key}" for key in keys}
     named = {"tags": to_tags(tags) or None, "type": memory_type, "conversation_id": session_id}
     arguments = {"tags": "tags", "type": "memory_type", "conversation_id": "session_id"}
+    for name, value in (times or {}).items():
+        if value is not None and (beside := [key for key in ("time_query", "time_range") if key in keys]):
+            refuse(name, f"filter.{beside[0]} says a time too; give it once")
     for key, value in named.items():
         if value is not None:
+            if key in keys and keys[key] != value:
+                refuse(arguments[key], f"filter.{key} says something else; give it once")
             keys[key], names[key] = value, arguments[key]
     return Narrowed(keys, names)
 

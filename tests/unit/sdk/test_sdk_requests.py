@@ -38,6 +38,15 @@ REFUSED: list[tuple[str, Callable[[Memory], object]]] = [
     ("metadata", lambda memory: memory.add("x", metadata=["a"])),  # type: ignore[arg-type]
     ("home", lambda memory: Memory(home="/tmp", url="http://localhost")),
     ("scope", lambda memory: Memory("ada", scope="Work")),
+    ("url", lambda memory: Memory(token="im_x")),
+    ("url", lambda memory: Memory(tunnel_to="127.0.0.1:8765")),
+    ("timeout_s", lambda memory: Memory(timeout_s=-1)),
+    ("timeout_s", lambda memory: Memory(timeout_s=float("nan"))),
+    ("tags", lambda memory: memory.search("x", tags=["a"], filter={"tags": ["b"]})),
+    ("session_id", lambda memory: memory.list_memories(session_id="a", filter={"conversation_id": "b"})),
+    ("when", lambda memory: memory.search("x", when="today", filter={"time_query": "yesterday"})),
+    ("since", lambda memory: memory.search("x", since="2026-01-01", filter={"time_range": {"to": "2026-02-01"}})),
+    ("page", lambda memory: list(memory.iterate(page=5000))),
 ]
 
 
