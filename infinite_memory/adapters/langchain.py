@@ -10,6 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field
 
+from infinite_memory.sdk.errors import MissingError
 from infinite_memory.sdk.memory import Memory
 from infinite_memory.sdk.results import MemoryItem
 
@@ -18,7 +19,8 @@ class InfiniteMemoryRetriever(BaseRetriever):
     """Finds memories, best first, as documents.
 
     ``memory`` decides whose (a user, a scope, a URL); ``k`` is the most documents, which a call may name anew (``invoke(query, k=3)``);
-    ``search_kwargs`` goes to `Memory.search` as it is (``{"tags": ["tea"]}``). Another argument is an error.
+    ``search_kwargs`` goes to `Memory.search` as it is (``{"tags": ["tea"]}``). Another argument is an error. In a scope
+    in which nothing was stored yet nothing is found: an agent recalls before it stores.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -30,7 +32,12 @@ class InfiniteMemoryRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
-        found = self.memory.search(query, **{"limit": self.k if k is None else k, **self.search_kwargs})
+        try:
+            found = self.memory.search(query, **{"limit": self.k if k is None else k, **self.search_kwargs})
+        except MissingError as exc:
+            if exc.code != "SCOPE_NOT_FOUND":
+                raise
+            return []
         return [_document(one) for one in found]
 
     async def _aget_relevant_documents(

@@ -59,6 +59,11 @@ def test_a_document_says_where_it_comes_from(kitchen: Memory) -> None:
     assert 0 < first.metadata["confidence"] <= 1
 
 
+def test_where_nothing_was_stored_yet_nothing_is_found(shared: Installation) -> None:
+    unused = Memory(home=shared.home, scope="Never written to")
+    assert InfiniteMemoryRetriever(memory=unused).invoke("what is in bread?") == []
+
+
 def test_what_a_search_takes_is_passed_on(kitchen: Memory) -> None:
     retriever = InfiniteMemoryRetriever(memory=kitchen, search_kwargs={"tags": ["none of them"]})
     assert asyncio.run(retriever.ainvoke("bread")) == []
