@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 from infinite_memory.backup.archive import BackupWriter
 from infinite_memory.backup.archive_format import Part
 from infinite_memory.models import MAX_MEMORY_TAGS, Fact, FactId, Link, MemoryId
+from infinite_memory.normalization import is_blank
 from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Json, Memory, Open, staged_names
 
 LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
-ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60).filter(lambda text: text.strip())
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60).filter(
+    lambda text: not is_blank(text)
+)
 NAMES = st.sampled_from(["Global", "Work", "Réunion — 会議", "$where", "a/b\\c"])
 
 

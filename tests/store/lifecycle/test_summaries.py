@@ -95,20 +95,20 @@ def test_a_forgetting_that_looked_for_summaries_before_there_was_one_is_waited_f
         async with open_memory() as memory:
             ids = await plant(memory, "S", SAID, conversation_id="c1")
             store, looked, stored = memory.services.store, asyncio.Event(), asyncio.Event()
-            remove, insert = store.remove, store.insert
+            soft_delete, insert = store.soft_delete, store.insert
 
-            async def remove_later(located: Any) -> Any:
+            async def hide_later(located: Any, *arguments: Any, **options: Any) -> Any:
                 if set(located) == set(ids):
                     looked.set()
                     await stored.wait()
-                return await remove(located)
+                return await soft_delete(located, *arguments, **options)
 
             async def insert_and_tell(memories: Any) -> None:
                 await insert(memories)
                 stored.set()
 
             with monkeypatch.context() as patched:
-                patched.setattr(store, "remove", remove_later)
+                patched.setattr(store, "soft_delete", hide_later)  # what goes by a tag for good is hidden first
                 patched.setattr(store, "insert", insert_and_tell)
                 tag = memory.ok("delete_memory", target={"tag": "conversation:c1"}, forget_mode="hard")
                 forgetting = asyncio.create_task(tag)
