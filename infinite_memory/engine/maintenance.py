@@ -78,16 +78,20 @@ class Maintenance:
         self._store, self._index, self._settings, self._clock = store, index, settings, clock
 
     async def optimize(
-        self, operations: Sequence[Operation], *, dry_run: bool = False, agreed: Agreement | None = None
-    ) -> list[Done]:
+        self, operations: Sequence[Operation], *, dry_run: bool = False, agreed: Agreement | None = None,
+        as_of: dt.datetime | None = None,
+    ) -> list[Done]:  # fmt: skip
         """Carry out maintenance in the order given; each entry of the result says what was really done. With *agreed* no memory is
-        removed that a user was not asked about."""
+        removed that a user was not asked about; *as_of* is the instant from which ages are counted, by default now."""
         self._access.visibility.check_everything()
-        return [done for one in operations for done in await self._optimize(one, dry_run=dry_run, agreed=agreed)]
+        now = as_of or self._clock()
+        return [done for one in operations for done in await self._optimize(one, now, dry_run=dry_run, agreed=agreed)]
 
-    async def _optimize(self, operation: Operation, *, dry_run: bool, agreed: Agreement | None) -> list[Done]:
+    async def _optimize(
+        self, operation: Operation, now: dt.datetime, *, dry_run: bool, agreed: Agreement | None
+    ) -> list[Done]:
         if operation is Operation.PURGE_DELETED:
-            return [await self._purge_expired(dry_run=dry_run, agreed=agreed)]
+            return [await self._purge_expired(now, dry_run=dry_run, agreed=agreed)]
         if operation is Operation.CHECK_SIDECAR:
             if dry_run:
                 return [Done(operation, 0, "would_check_sidecar")]
@@ -95,12 +99,12 @@ class Maintenance:
             return [Done(operation, checked.faults, f"checked_sidecar_repaired_{checked.faults}_entries")]
         return [await self._compact_sidecar(dry_run=dry_run), await self._compact_database(dry_run=dry_run)]
 
-    async def _purge_expired(self, *, dry_run: bool, agreed: Agreement | None) -> Done:
-        before = self._clock() - dt.timedelta(days=self._settings.purge_deleted_days)
+    async def _purge_expired(self, now: dt.datetime, *, dry_run: bool, agreed: Agreement | None) -> Done:
+        before = now - dt.timedelta(days=self._settings.purge_deleted_days)
         await self._index.sidecar()
         expired = await self._store.deleted_ids(None, before, pruned=False)
         if (days := self._settings.purge_pruned_days) is not None:
-            pruned_before = self._clock() - dt.timedelta(days=days)
+            pruned_before = now - dt.timedelta(days=days)
             expired |= await self._store.deleted_ids(None, pruned_before, pruned=True)
             before = max(before, pruned_before)
         if dry_run:

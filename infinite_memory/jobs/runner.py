@@ -32,8 +32,9 @@ from infinite_memory.engine.maintenance import Operation
 from infinite_memory.errors import InfiniteMemoryError, SidecarNotReadyError, StoreUnavailableError
 from infinite_memory.jobs.administration import Administration
 from infinite_memory.jobs.consolidation import Tidying
+from infinite_memory.jobs.purge_guard import PurgeGuard
 from infinite_memory.jobs.schedule import last_due, next_due, parse_time
-from infinite_memory.jobs.state import JobState, load_state, save_state
+from infinite_memory.jobs.state import TIDY, JobState, load_state, save_state
 from infinite_memory.jobs.wakeups import ClockWatch, Wakeups
 from infinite_memory.store.base import Store
 from infinite_memory.transfer.serialization import instant_to_text
@@ -49,7 +50,7 @@ CLOCK_FAULT = dt.timedelta(days=2)  # a run noted as done so far in the future w
 DEFAULT_TIME = dt.time(3, 0)
 _AFTER_BACKUP = {
     "retention": 15,
-    "tidy": 30,
+    TIDY: 30,
     "check_sidecar": 60,
 }  # minutes: what is purged is in the backup of the same night
 
@@ -78,6 +79,8 @@ class Jobs:
     ) -> None:
         self._engine, self._administration, self._zone = engine, administration, zone
         self._store, self._config, self._clock = store, config, clock
+        self._purge_guard = PurgeGuard(store, config.retention.purge_deleted_days, clock)
+        self._shift = dt.timedelta()  # how far the clock was set, as long as the guard was not told
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._wakeups: Wakeups | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -117,6 +120,9 @@ class Jobs:
             for job in self.jobs
         ]
 
+    def _note_shift(self, shift: dt.timedelta) -> None:
+        self._shift = max(self._shift, abs(shift))
+
     def run_due_soon(self) -> None:
         """Run what is due, unless that is being done."""
         if not self._closing and (self._looking is None or self._looking.done()):
@@ -124,6 +130,10 @@ class Jobs:
 
     async def run_due(self) -> None:
         """Run every job that is due, one after another; the outermost loop of the jobs."""
+        if self._shift:
+            with contextlib.suppress(InfiniteMemoryError):  # it is told at the next look
+                await self._purge_guard.look((await self._state_of(TIDY)).last_ok_at, self._shift)
+                self._shift = dt.timedelta()
         for job in self.jobs:
             if self._closing:
                 return
@@ -139,7 +149,7 @@ class Jobs:
             await asyncio.sleep(START_LOOK_S)
         await self._first_look()
         times = {job.name: job.time for job in self.jobs}
-        self._wakeups = Wakeups(times, self._zone, self.run_due_soon, ClockWatch(self._clock))
+        self._wakeups = Wakeups(times, self._zone, self.run_due_soon, ClockWatch(self._clock), self._note_shift)
         self._wakeups.start()
 
     async def _first_look(self) -> None:
@@ -154,6 +164,8 @@ class Jobs:
                 elif state.failure is not None:
                     self._retried_at_once.add(job.name)
                 self._states[job.name] = state
+        with contextlib.suppress(InfiniteMemoryError):
+            await self._purge_guard.look((await self._state_of(TIDY)).last_ok_at)
 
     async def _run_if_due(self, job: Job) -> None:
         if self._find_due(job, await self._state(job)) is None:
@@ -207,8 +219,10 @@ class Jobs:
         return due
 
     async def _state(self, job: Job) -> JobState:
-        state = await load_state(self._store, job.name)
-        self._states[job.name] = state
+        return await self._state_of(job.name)
+
+    async def _state_of(self, name: str) -> JobState:
+        state = self._states[name] = await load_state(self._store, name)
         return state
 
     async def _renew(self, name: str) -> None:
@@ -223,7 +237,7 @@ class Jobs:
         jobs = [Job("backup", first, self._backup)] if named else []
         if self._retention_operations():
             jobs.append(Job("retention", _later(first, _AFTER_BACKUP["retention"]), self._retention))
-        jobs.append(Job("tidy", _later(first, _AFTER_BACKUP["tidy"]), self._tidy))
+        jobs.append(Job(TIDY, _later(first, _AFTER_BACKUP[TIDY]), self._tidy))
         jobs.append(Job("check_sidecar", _later(first, _AFTER_BACKUP["check_sidecar"]), self._check))
         return jobs
 
@@ -248,8 +262,13 @@ class Jobs:
         return ", ".join(result.said for result in results)
 
     async def _tidy(self) -> str:
-        done = await self._engine.maintenance.optimize([Operation.PURGE_DELETED, Operation.COMPACT])
-        return ", ".join(one.said for one in done)
+        as_of = await self._purge_guard.find_reference(self._states[TIDY].last_ok_at)
+        operations = [Operation.COMPACT] if as_of is None else [Operation.PURGE_DELETED, Operation.COMPACT]
+        done = await self._engine.maintenance.optimize(operations, as_of=as_of)
+        said = [one.said for one in done]
+        if as_of is None and (until := self._purge_guard.waits_until) is not None:
+            said.insert(0, f"purges_nothing_until_{until:%Y-%m-%d}")
+        return ", ".join(said)
 
     async def _check(self) -> str:
         done = await self._engine.maintenance.optimize([Operation.CHECK_SIDECAR])

@@ -66,12 +66,13 @@ class DailyTrigger(CronTrigger):  # type: ignore[misc]  # APScheduler has no typ
 
 
 class Wakeups:
-    """Calls *look* at each of *times* (by job) and every half a minute. Used from one event loop."""
+    """Calls *look* at each of *times* (by job) and every half a minute, *was_set* first if the clock was set. For one event loop."""
 
     def __init__(
-        self, times: Mapping[str, dt.time], zone: ZoneInfo, look: Callable[[], None], watch: ClockWatch
-    ) -> None:
-        self._look, self._watch = look, watch
+        self, times: Mapping[str, dt.time], zone: ZoneInfo, look: Callable[[], None], watch: ClockWatch,
+        was_set: Callable[[dt.timedelta], None],
+    ) -> None:  # fmt: skip
+        self._look, self._watch, self._was_set = look, watch, was_set
         self._triggers = {
             name: DailyTrigger(hour=time.hour, minute=time.minute, timezone=zone) for name, time in times.items()
         }
@@ -83,7 +84,7 @@ class Wakeups:
     def start(self) -> None:
         """Begin, with a look at once; needs a running event loop."""
         for name, trigger in self._triggers.items():
-            self._scheduler.add_job(_awaitable(self._look), trigger, id=name)
+            self._scheduler.add_job(_awaitable(self.look), trigger, id=name)
         self._scheduler.start()
         self._looking = asyncio.create_task(self._run(), name="job wakeups")
 
@@ -95,9 +96,10 @@ class Wakeups:
 
     def look(self) -> None:
         """Look, with the next runs computed again where the clock was set."""
-        shift = self._watch.take_shift().total_seconds()
-        if abs(shift) > MOVED_S:
+        moved = self._watch.take_shift()
+        if abs(shift := moved.total_seconds()) > MOVED_S:
             log.info("the clock was set by %.0f s", shift, extra={"event": "clock_set", "seconds": round(shift)})
+            self._was_set(moved)
             for name, trigger in self._triggers.items():
                 self._scheduler.reschedule_job(name, trigger=trigger)
         self._look()

@@ -183,14 +183,58 @@ def test_what_was_forgotten_long_ago_is_purged(open_memory: Open) -> None:
             old = await memory.store("old")
             await memory.ok("delete_memory", target={"memory_id": old})
             await settled(memory)
-            clock.set("2026-12-24T12:00:00Z")
             await jobs_of(memory).run_due()
-            assert (await memory.ok("get_memory_stats"))["stats"]["soft_deleted"] == 1
-            clock.set("2026-12-26T12:00:00Z")
-            await jobs_of(memory).run_due()
-            assert (await memory.ok("get_memory_stats"))["stats"]["soft_deleted"] == 0
+        for day, left in (("2026-12-24", 1), ("2026-12-26", 1), ("2026-12-27", 0)):  # by what the run before confirms
+            clock.set(f"{day}T12:00:00Z")
+            async with open_memory(flags=BACKUPS, clock=clock) as memory:
+                await settled(memory)
+                await jobs_of(memory).run_due()
+                assert (await memory.ok("get_memory_stats"))["stats"]["soft_deleted"] == left
 
     run(work())
+
+
+@pytest.mark.parametrize("wrong", ["1970-01-05T12:00:00Z", "2027-12-01T12:00:00Z"])
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_what_was_forgotten_is_not_purged_by_a_clock_that_is_wrong_for_a_while(
+    open_memory: Open, wrong: str, is_seen: bool
+) -> None:
+    """Whether the daemon sees that the clock is set, or it is away meanwhile."""
+    clock = Clock("2026-09-01T12:00:00Z")
+
+    async def forget(memory: Memory, text: str) -> None:
+        await memory.ok("delete_memory", target={"memory_id": await memory.store(text)})
+
+    async def soft_deleted(memory: Memory, name: str) -> tuple[str, int]:
+        await jobs_of(memory).run_due()
+        return name, int((await memory.ok("get_memory_stats"))["stats"]["soft_deleted"])
+
+    async def work() -> None:
+        for day in ("2026-09-01", "2026-09-25", "2026-10-20", "2026-11-25"):  # a home whose clock is trusted
+            clock.set(f"{day}T12:00:00Z")
+            async with open_memory(flags=BACKUPS, clock=clock) as memory:
+                await settled(memory)
+                await jobs_of(memory).run_due()
+                if day == "2026-11-25":
+                    await forget(memory, "forgotten before")
+        clock.set(wrong)
+        async with open_memory(flags=BACKUPS, clock=clock) as memory:
+            await settled(memory)
+            await forget(memory, "forgotten meanwhile")
+            assert await soft_deleted(memory, "wrong") == ("wrong", 2)
+            if is_seen:
+                clock.set("2026-11-26T12:00:00Z")
+                wakeups = jobs_of(memory)._wakeups
+                assert wakeups is not None
+                wakeups.look()
+                assert await soft_deleted(memory, "set") == ("set", 2)
+        for day in ("2026-11-27", "2026-11-28", "2026-11-30", "2026-12-20"):
+            clock.set(f"{day}T12:00:00Z")
+            async with open_memory(flags=BACKUPS, clock=clock) as memory:
+                await settled(memory)
+                assert await soft_deleted(memory, day) == (day, 2)
+
+    run(work(), 60)
 
 
 def test_what_is_brought_back_while_old_deletions_are_purged_stays(
@@ -324,7 +368,7 @@ def test_the_job_of_the_night_compacts_the_database(open_memory: Open) -> None:
             await jobs_of(memory).run_due()
             [job] = [job for job in jobs_of(memory).status() if job["name"] == "tidy"]
             assert job["said"].startswith(
-                "purged_0_expired_deletions, compacted_sidecar_dropped_0_rows, compacted_db_freed_"
+                "purges_nothing_until_2026-12-25, compacted_sidecar_dropped_0_rows, compacted_db_freed_"
             )
 
     run(work())

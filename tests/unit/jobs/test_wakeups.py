@@ -18,7 +18,7 @@ def test_after_years_the_trigger_names_one_missed_run_and_then_the_next_to_come(
 
 
 def test_a_clock_that_was_set_back_leaves_no_run_far_in_the_future() -> None:
-    offset, looks = dt.timedelta(), 0
+    offset, looks, shifts = dt.timedelta(), 0, list[dt.timedelta]()
 
     def clock() -> dt.datetime:
         return dt.datetime.now(dt.UTC) + offset
@@ -29,7 +29,7 @@ def test_a_clock_that_was_set_back_leaves_no_run_far_in_the_future() -> None:
 
     async def work() -> None:
         nonlocal offset
-        wakeups = Wakeups({"backup": dt.time(3, 0)}, ZONE, look, ClockWatch(clock))
+        wakeups = Wakeups({"backup": dt.time(3, 0)}, ZONE, look, ClockWatch(clock), shifts.append)
         wakeups.start()
         try:
             scheduler = wakeups._scheduler
@@ -41,6 +41,7 @@ def test_a_clock_that_was_set_back_leaves_no_run_far_in_the_future() -> None:
             wakeups.look()
             assert scheduler.get_job("backup").next_run_time <= dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
             assert looks == 2
+            assert [round(shift.total_seconds()) for shift in shifts] == [-30 * 86400]
             assert [job.id for job in scheduler.get_jobs()] == ["backup"]  # no interval, whose missed runs are millions
         finally:
             await wakeups.close()
