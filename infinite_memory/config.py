@@ -209,10 +209,10 @@ def _nearest(name: str, known: Mapping[str, Any]) -> str:
 
 def _read_file(file: Path) -> dict[str, Any]:
     try:
-        tables = tomllib.loads(file.read_text("utf-8"))
+        tables = tomllib.loads(file.read_text("utf-8-sig"))  # editors of Windows begin a file with a mark
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+    except (OSError, ValueError) as exc:  # no UTF-8, no TOML, a number of thousands of digits
         raise ConfigError(f"{file}: {exc}") from exc
     found: dict[str, Any] = {}
     for section, table in tables.items():

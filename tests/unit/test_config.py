@@ -104,6 +104,14 @@ def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"[time]\nzone = '\xff'\n")
     with pytest.raises(ConfigError, match=r"latin\.toml"):
         load_config(tmp_path / "latin.toml", {})
+    (tmp_path / "long.toml").write_text(f"[http]\nport = {'9' * 5000}\n")
+    with pytest.raises(ConfigError, match=r"long\.toml"):
+        load_config(tmp_path / "long.toml", {})
+
+
+def test_the_mark_that_some_editors_begin_a_file_with_is_no_setting(tmp_path: Path) -> None:
+    (tmp_path / "notepad.toml").write_bytes(b"\xef\xbb\xbf[time]\r\nzone = 'Asia/Tokyo'\r\n")
+    assert load_config(tmp_path / "notepad.toml", {}).time.zone == "Asia/Tokyo"
 
 
 def test_variables_that_are_none_of_ours_are_left_alone(tmp_path: Path) -> None:
