@@ -21,17 +21,13 @@ _EVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class PurgeGuard:
-    """Notes since when the clock is trusted. *days* is after how many of them things are purged.
-
-    ``waits_until`` is before when nothing is purged, as of the last look.
-    """
+    """Notes since when the clock is trusted. *days* is after how many of them things are purged."""
 
     def __init__(self, store: Store, days: float, clock: Clock) -> None:
         self._store, self._wait, self._clock = store, dt.timedelta(days=days), clock
-        self.waits_until: dt.datetime | None = None
 
     async def look(self, last_ok_at: dt.datetime | None, shift: dt.timedelta = dt.timedelta()) -> dt.datetime:
-        """Return since when the clock is trusted.
+        """Return before when nothing is to be purged.
 
         Args:
             last_ok_at: When things were purged last; in a home that has purged before, and noted nothing yet, it is trusted.
@@ -48,12 +44,10 @@ class PurgeGuard:
             is_waiting = looked_at - since < self._wait
             if abs(shift) > FAULT or now < looked_at - FAULT or (is_waiting and now - looked_at > GAP):
                 since = now
-        self.waits_until = since + self._wait
         await self._store.set_meta(META, {"trusted_since": since, "looked_at": now})
-        return since
+        return since + self._wait
 
-    async def find_reference(self, last_ok_at: dt.datetime | None) -> dt.datetime | None:
-        """Return the instant from which ages are counted; None while nothing is to be purged. Errors as in `look`."""
-        now, since = self._clock(), await self.look(last_ok_at)
-        reference = now if last_ok_at is None else min(now, last_ok_at)
-        return reference if since + self._wait <= reference else None
+    def get_reference(self, last_ok_at: dt.datetime | None) -> dt.datetime:
+        """Return the instant from which ages are counted."""
+        now = self._clock()
+        return now if last_ok_at is None else min(now, last_ok_at)

@@ -25,7 +25,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from infinite_memory.backup.retention import scheduled_backup
-from infinite_memory.clock import Clock
+from infinite_memory.clock import Clock, ClockWatch
 from infinite_memory.config import Config
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.maintenance import Operation
@@ -35,7 +35,7 @@ from infinite_memory.jobs.consolidation import Tidying
 from infinite_memory.jobs.purge_guard import PurgeGuard
 from infinite_memory.jobs.schedule import last_due, next_due, parse_time
 from infinite_memory.jobs.state import TIDY, JobState, load_state, save_state
-from infinite_memory.jobs.wakeups import ClockWatch, Wakeups
+from infinite_memory.jobs.wakeups import Wakeups
 from infinite_memory.store.base import Store
 from infinite_memory.transfer.serialization import instant_to_text
 
@@ -132,7 +132,7 @@ class Jobs:
         """Run every job that is due, one after another; the outermost loop of the jobs."""
         if self._shift:
             with contextlib.suppress(InfiniteMemoryError):  # it is told at the next look
-                await self._purge_guard.look((await self._state_of(TIDY)).last_ok_at, self._shift)
+                await self._purge_guard.look((await self._state(TIDY)).last_ok_at, self._shift)
                 self._shift = dt.timedelta()
         for job in self.jobs:
             if self._closing:
@@ -164,18 +164,19 @@ class Jobs:
                 elif state.failure is not None:
                     self._retried_at_once.add(job.name)
                 self._states[job.name] = state
-        with contextlib.suppress(InfiniteMemoryError):
-            await self._purge_guard.look((await self._state_of(TIDY)).last_ok_at)
+        if (tidied := self._states.get(TIDY)) is not None:
+            with contextlib.suppress(InfiniteMemoryError):
+                await self._purge_guard.look(tidied.last_ok_at)
 
     async def _run_if_due(self, job: Job) -> None:
-        if self._find_due(job, await self._state(job)) is None:
+        if self._find_due(job, await self._state(job.name)) is None:
             return
         copies = self._store.copies
         if not await copies.take_lease(job.name, self._holder, LEASE):
             return  # another daemon is at it; should it die, the lease ends by itself
         renewing = asyncio.create_task(self._renew(job.name))
         try:
-            state = await self._state(job)
+            state = await self._state(job.name)
             due = self._find_due(job, state)  # another daemon may have done it a moment ago
             if due is not None:
                 self._running = job.name
@@ -218,10 +219,7 @@ class Jobs:
             return None
         return due
 
-    async def _state(self, job: Job) -> JobState:
-        return await self._state_of(job.name)
-
-    async def _state_of(self, name: str) -> JobState:
+    async def _state(self, name: str) -> JobState:
         state = self._states[name] = await load_state(self._store, name)
         return state
 
@@ -262,13 +260,12 @@ class Jobs:
         return ", ".join(result.said for result in results)
 
     async def _tidy(self) -> str:
-        as_of = await self._purge_guard.find_reference(self._states[TIDY].last_ok_at)
-        operations = [Operation.COMPACT] if as_of is None else [Operation.PURGE_DELETED, Operation.COMPACT]
+        last_ok_at = self._states[TIDY].last_ok_at
+        waits_until, as_of = await self._purge_guard.look(last_ok_at), self._purge_guard.get_reference(last_ok_at)
+        waiting = [f"purges_nothing_until_{waits_until:%Y-%m-%d}"] if as_of < waits_until else []
+        operations = [Operation.COMPACT] if waiting else [Operation.PURGE_DELETED, Operation.COMPACT]
         done = await self._engine.maintenance.optimize(operations, as_of=as_of)
-        said = [one.said for one in done]
-        if as_of is None and (until := self._purge_guard.waits_until) is not None:
-            said.insert(0, f"purges_nothing_until_{until:%Y-%m-%d}")
-        return ", ".join(said)
+        return ", ".join([*waiting, *(one.said for one in done)])
 
     async def _check(self) -> str:
         done = await self._engine.maintenance.optimize([Operation.CHECK_SIDECAR])

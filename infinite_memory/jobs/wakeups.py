@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,7 +17,7 @@ from zoneinfo import ZoneInfo
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
 
-from infinite_memory.clock import Clock
+from infinite_memory.clock import ClockWatch
 from infinite_memory.tasks import cancel_and_wait
 
 log = logging.getLogger(__name__)
@@ -26,32 +25,6 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 30.0  # a clock that was set, or a machine that slept, is noticed after this long
 MOVED_S = 5.0  # what a clock may stray between two looks without having been set
 _DAY = dt.timedelta(days=1)
-
-
-def read_boot_clock() -> float:
-    """Return the seconds since the machine started, those in which it slept included where the system counts them."""
-    if hasattr(time, "CLOCK_BOOTTIME"):  # Linux, whose monotonic clock stands still in sleep
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    if hasattr(time, "CLOCK_MONOTONIC"):  # macOS, whose `time.monotonic` stands still in sleep, and this does not
-        return time.clock_gettime(time.CLOCK_MONOTONIC)
-    return time.monotonic()
-
-
-class ClockWatch:
-    """Notices that a clock was set: by how much it has moved against *steady*, which nobody sets."""
-
-    def __init__(self, clock: Clock, steady: Callable[[], float] = read_boot_clock) -> None:
-        self._clock, self._steady = clock, steady
-        self._offset = self._read()
-
-    def take_shift(self) -> dt.timedelta:
-        """Return how far the clock was set since the last call (negative: back)."""
-        offset = self._read()
-        shift, self._offset = offset - self._offset, offset
-        return dt.timedelta(seconds=shift)
-
-    def _read(self) -> float:
-        return self._clock().timestamp() - self._steady()
 
 
 class DailyTrigger(CronTrigger):  # type: ignore[misc]  # APScheduler has no types

@@ -6,7 +6,8 @@ import asyncio
 import datetime as dt
 from zoneinfo import ZoneInfo
 
-from infinite_memory.jobs.wakeups import ClockWatch, DailyTrigger, Wakeups
+from infinite_memory.clock import ClockWatch
+from infinite_memory.jobs.wakeups import DailyTrigger, Wakeups
 
 ZONE = ZoneInfo("UTC")
 NOW = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)

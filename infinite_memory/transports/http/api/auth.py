@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 import hmac
 import secrets
 import time
@@ -20,7 +21,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
 from infinite_memory import proofs
-from infinite_memory.clock import Clock, system_clock
+from infinite_memory.clock import Clock, ClockWatch, system_clock
 from infinite_memory.errors import (
     AuthenticationError,
     ForbiddenError,
@@ -41,7 +42,7 @@ LARGE_REPLY = 256 * 1024  # bytes
 LARGE_REPLIES = 8  # reads of one token that are carried out, or whose large reply the client has not read yet
 REFRESH_S = 1.0  # how often the table of tokens is read at most for those who may be guessing
 RETRY_S = 1.0
-CLOCK_SET_S = 1.0  # what the clock may stray against the monotonic one without having been set
+CLOCK_SET = dt.timedelta(seconds=1)  # what the clock may stray between two requests without having been set
 
 
 class Authenticator:
@@ -59,7 +60,7 @@ class Authenticator:
         self._owner_token, self._tokens, self._clock = owner_token, tokens, clock
         self._rate: RateLimitItem | None = parse(rate) if rate else None
         self._counts = MemoryStorage()
-        self._limiter, self._clock_offset = MovingWindowRateLimiter(self._counts), time.time() - time.monotonic()
+        self._limiter, self._clock_watch = MovingWindowRateLimiter(self._counts), ClockWatch(_clock_of_limits)
         self._known_hashes: set[str] = set()
         self._hashes = None if tokens is None else _Hashes(tokens)
         self._concurrent, self._lanes = concurrent, dict[str, _Lane]()
@@ -179,10 +180,13 @@ class Authenticator:
 
     def _forget_counts_of_another_clock(self) -> None:
         """Begin to count again where the clock was set: requests counted at an instant that is yet to come would never end."""
-        offset = time.time() - time.monotonic()
-        if abs(offset - self._clock_offset) > CLOCK_SET_S:
+        if abs(self._clock_watch.take_shift()) > CLOCK_SET:
             self._counts.reset()
-            self._clock_offset = offset
+
+
+def _clock_of_limits() -> dt.datetime:
+    """Return the time by the clock that `limits` counts by."""
+    return dt.datetime.fromtimestamp(time.time(), dt.UTC)
 
 
 @contextlib.contextmanager
