@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from infinite_memory.cli.connect import replace_text
 from infinite_memory.errors import ConfigError, EmbeddingError
 
 if TYPE_CHECKING:
@@ -66,11 +67,11 @@ def _is_in_use(home: Home, config: Config) -> bool:
 
 def _write_precision(file: Path, precision: str) -> bool:
     """Add the setting to *file*; False where its table is there already, for the user's own lines stay as they are."""
-    text = file.read_text("utf-8") if file.is_file() else ""
+    text = file.read_text("utf-8-sig") if file.is_file() else ""
     if "embedding" in tomllib.loads(text):
         return False
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     room = "\n" if text and not text.endswith("\n") else ""
     blank = "\n" if text else ""
-    file.write_text(f'{text}{room}{blank}[embedding]\nprecision = "{precision}"\n', "utf-8")
+    replace_text(file, f'{text}{room}{blank}[embedding]\nprecision = "{precision}"\n')
     return True
