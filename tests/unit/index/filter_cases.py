@@ -48,6 +48,17 @@ def passes(row: IndexRow, where: Filter) -> bool:
     )
 
 
+def filters_of_text(text: str) -> list[Filter]:
+    """Return a filter for each part that asks for a text as it is."""
+    return [
+        Filter(tag_keys=frozenset({text})),
+        Filter(source=text),
+        Filter(type=text),
+        Filter(speaker=text),
+        Filter(conversation_id=text),
+    ]
+
+
 def maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Draw None or one of *values*."""
     return st.none() | values

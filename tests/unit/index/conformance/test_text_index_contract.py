@@ -288,13 +288,7 @@ def test_a_filter_lets_through_what_its_parts_say(filled: TextIndex, where: Filt
 def test_any_text_of_a_filter_is_matched_as_it_is_and_as_nothing_else(make: Make, text: str) -> None:
     named = dict(tag_keys=frozenset({text}), source=text, type=text, speaker=text, conversation_id=text)
     index = make([text_row(1, "tea", **named), text_row(2, "tea")])
-    for where in (
-        Filter(tag_keys=frozenset({text})),
-        Filter(source=text),
-        Filter(type=text),
-        Filter(speaker=text),
-        Filter(conversation_id=text),
-    ):
+    for where in filter_cases.filters_of_text(text):
         assert found(index, "tea", where) == ids(1)
     assert found(index, "tea", Filter(tag_keys=frozenset({text + "x"}))) == []
     assert found(index, "tea", Filter(memory_ids=frozenset({MemoryId(text)}))) == []

@@ -260,13 +260,7 @@ def test_any_text_is_matched_as_it_is_and_as_nothing_else(make: Make) -> None:
     ]
     index = make([*hostile, make_row(len(HOSTILE))])
     for number, text in enumerate(HOSTILE):
-        for where in (
-            Filter(tag_keys=frozenset({text})),
-            Filter(source=text),
-            Filter(type=text),
-            Filter(speaker=text),
-            Filter(conversation_id=text),
-        ):
+        for where in filter_cases.filters_of_text(text):
             assert listed(index, where) == nearest(index, where) == ids(number), text
         assert text in index.tags(0, 100)
         assert listed(index, Filter(tag_keys=frozenset({text + "x"}))) == []
