@@ -199,7 +199,8 @@ def _left_in_files(installation: Installation, removed: set[str]) -> list[str]:
 
 def ids_in(generation: Path, *, marked_too: bool = True) -> set[str]:
     """List the memories whose words a text index's files hold, those marked as deleted too."""
-    with tempfile.TemporaryDirectory(prefix="im-soak-") as folder:
+    # tantivy watches an index that was just opened from a thread of its own, whose lock file may come while the copy goes.
+    with tempfile.TemporaryDirectory(prefix="im-soak-", ignore_cleanup_errors=True) as folder:
         copy = Path(folder) / "text"
         shutil.copytree(generation, copy)
         meta = json.loads((copy / "meta.json").read_text("utf-8"))

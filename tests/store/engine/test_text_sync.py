@@ -76,8 +76,8 @@ def keep(memory: Memory, folder: Path) -> None:
 
 def put_back(memory: Memory, folder: Path) -> None:
     """Put kept files in the place of those that an orderly end wrote."""
-    shutil.rmtree(memory.app.home.sidecars)
-    shutil.copytree(folder, memory.app.home.sidecars)
+    shutil.rmtree(memory.app.home.sidecars, ignore_errors=True)  # tantivy's watch may leave its lock file meanwhile
+    shutil.copytree(folder, memory.app.home.sidecars, dirs_exist_ok=True)
 
 
 def words_of(memory: Memory) -> set[str]:
