@@ -45,7 +45,7 @@ class Home(NamedTuple):  # no dataclass: importing those costs the thin client 1
         """Backup files. A checkout that runs without a named home keeps them in its own ``backups/``."""
         if not self.explicit and (_CHECKOUT / "setup.cfg").is_file() and (_CHECKOUT / "backups").is_dir():
             return _CHECKOUT / "backups"
-        return self.path / "backups"
+        return self.path / BACKUPS
 
     def backup_folder(self, named: str | None) -> Path:
         """Return the folder that the setting ``backup.folder`` names, seen from the home, or `backups` where it names none."""
@@ -58,12 +58,9 @@ class Home(NamedTuple):  # no dataclass: importing those costs the thin client 1
 
     def make(self) -> None:
         """Create the home and its folders, for the owner alone."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        check_home(self.path)
+        make_home(self.path)
         for folder in (self.sidecars, self.logs, self.backups):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.name == "posix" and self.path.stat().st_mode & 0o077:
-            self.path.chmod(0o700)
 
 
 def find_home(environ: Mapping[str, str]) -> Home:
@@ -99,7 +96,44 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
         return find_home(environ).path / "cache"
 
 
+BACKUPS = "backups"
+"""The one part of a home that may be another user's: whoever writes there passes nothing off for a backup where a secret is set."""
+
+
+def make_home(path: Path) -> None:
+    """Make a home, or close one that is open to others, before anything in it is used.
+
+    Raises:
+        OSError: it cannot be made, or is refused as by `check_home`.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_home_owner(path)
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        path.chmod(0o700)
+    check_home(path)
+
+
 def check_home(path: Path) -> None:
+    """Refuse a home that somebody else made, or in which something is another user's, who put it there while the home was open to others:
+    a settings file, a token that they know, a link. One that does not exist yet is in order.
+
+    Raises:
+        PermissionError: it, or something in it, belongs to another user.
+    """
+    check_home_owner(path)
+    if os.name != "posix":
+        return
+    try:
+        own, parts = (0, os.geteuid(), path.stat().st_uid), list(path.iterdir())
+    except OSError:
+        return
+    for part in parts:
+        with contextlib.suppress(FileNotFoundError):  # a daemon that runs makes and removes files
+            if part.name != BACKUPS and (uid := part.lstat().st_uid) not in own:
+                raise PermissionError(errno.EPERM, f"{part.name!r} in it belongs to another user ({_user_name(uid)})")
+
+
+def check_home_owner(path: Path) -> None:
     """Refuse a home that somebody else made; one that does not exist yet is in order.
 
     Root may use a home that belongs to another user (a folder that is bound into a container, say) where only root could have put it.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from infinite_memory.cli import outcome, schedule
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import ConfigError, DaemonError
-from infinite_memory.paths import Home, cache_folder, check_home, find_home
+from infinite_memory.paths import Home, cache_folder, check_home_owner, find_home
 
 if TYPE_CHECKING:
     from infinite_memory.cli.own_files import Removal
@@ -181,7 +181,7 @@ def _delete_home(home: Home, result: Json) -> Iterator[str]:
         if not is_home(home.path):
             yield f"{home.path} is not the home of a memory; nothing was deleted there"
             return
-        check_home(home.path)
+        check_home_owner(home.path)
         removal = find_home_parts(home.path)
     except OSError as exc:
         yield f"{home.path} is not deleted: {exc.strerror}"

@@ -20,7 +20,7 @@ from typing import Any
 from infinite_memory import __version__
 from infinite_memory.daemon import handover, ipc
 from infinite_memory.errors import ConfigError, DaemonError
-from infinite_memory.paths import check_home, unusable
+from infinite_memory.paths import check_home, make_home, unusable
 from infinite_memory.platform_files import free_bytes, set_file_aside
 from infinite_memory.platform_processes import start_detached
 
@@ -118,7 +118,7 @@ def _start(home: Path, greeting: Json, deadline: float) -> None:
         ConfigError: it refuses its settings.
     """
     try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_home(home)
         patient_until = time.monotonic() + STARTER_S
         while True:
             with ipc.locked(ipc.start_lock_path(home), wait=False) as held:

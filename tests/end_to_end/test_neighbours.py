@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -101,6 +102,48 @@ def test_a_home_that_a_neighbour_made_is_refused(tmp_path: Path) -> None:
             assert done.returncode != 0, command
             assert f"another user ({NAME})" in done.stdout + done.stderr, command
         assert list((shared / "home").iterdir()) == []
+
+
+PLANTED = {
+    "a token that they know": "open('http.token', 'w').write('x' * 43 + '\\n')",
+    "settings": "open('config.toml', 'w').write('[http]\\nport = 0\\n')",
+    "a link": "os.mkdir('logs'); os.chmod('logs', 0o777); os.symlink(sys.argv[1] + '/../lured', 'logs/daemon.out')",
+    "a folder for the database": "os.mkdir('mongodb'); os.chmod('mongodb', 0o777)",
+    "a link to a folder": "os.symlink(sys.argv[1] + '/..', 'sidecars')",
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_what_a_neighbour_planted_in_a_home_that_was_open_to_all_is_not_used(planted: str) -> None:
+    with shared_folder() as shared:
+        home = shared / "home"
+        home.mkdir()
+        home.chmod(0o777)  # by a umask of 000, or a folder that a group shares
+        run_as_neighbour(f"import os, sys; os.chdir(sys.argv[1]); {PLANTED[planted]}", home)
+        before = sorted(home.rglob("*"))
+        one = Installation(home)
+        for command in (("remember", "the vault is 4711"), ("daemon", "run"), ("doctor",), ("serve", "--in-process")):
+            done = one.command(*command)
+            assert done.returncode != 0, command
+            assert f"in it belongs to another user ({NAME})" in done.stdout + done.stderr, command
+        assert sorted(home.rglob("*")) == before
+        assert not (shared / "lured").exists()
+        for part in home.iterdir():
+            shutil.rmtree(part) if part.is_dir() and not part.is_symlink() else part.unlink()
+        with one:
+            assert one.command("remember", "the vault is 4711").returncode == 0
+        assert home.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_of_backups_that_a_neighbour_owns_is_used() -> None:
+    """Whoever writes there can withhold backups and nothing more, which is said."""
+    with shared_folder() as shared:
+        home = shared / "home"
+        home.mkdir()
+        home.chmod(0o777)
+        run_as_neighbour("import os, sys; os.mkdir(sys.argv[1]); os.chmod(sys.argv[1], 0o777)", home / "backups")
+        with Installation(home) as one:
+            assert one.command("backup").returncode == 0
 
 
 def test_a_record_of_a_neighbour_leads_nowhere() -> None:
