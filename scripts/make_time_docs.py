@@ -70,8 +70,11 @@ The rules by which words of time become a range, and where the tables of phrases
 - "Since we last spoke" starts at the last conversation in the memory.
 - Quarters are calendar quarters; terms of four months (cuatrimestre, quadrimestre, Tertial) begin in January, May and September;
   seasons are whole months of the northern year (spring is March to May).
-- The beginning, middle and end of a period are its thirds, in days, or in months from a quarter up; "the first half" is a half of it.
-- "The last two Mondays" is from the first of them to the end of the last.
+- The beginning, middle and end of a period are its thirds, in days, or in months from a quarter up, and so are "the final third of
+  October" and "the last days of October"; "the first half" is a half of it.
+- "The last two Mondays", "the last two summers" and "the last three Christmases" are from the first of them to the end of the last; a
+  season or month that goes on still is none of them. "In den letzten Tagen" and other plurals without a number are as wide as the
+  words without edges: two weeks for days, a month for weeks, half a year for months, five years for years.
 - "Yesterday after 3pm" ends with that day, "yesterday since 3pm" now.
 - "Last September" is that of last year, as "last Christmas" is the latest one that has begun.
 - A Japanese 年度 is read as the calendar year, not as the one that begins in April.

@@ -186,6 +186,8 @@ def day_and_month(reader: Reader, position: int) -> Found | None:
         return None
     index = day.after
     if reader.at(index).get(Tag.UNIT) is Unit.DAY and (day.ordinal or reader.language.scriptless):
+        if reader.has(index, Tag.PLURAL):
+            return None  # "the first days of May"
         index += 1
     index = reader.skip(index, Tag.OF, Tag.THE, limit=2)
     if reader.at(index).glued and reader.at(index).folded in ("-", "/"):

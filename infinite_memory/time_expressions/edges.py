@@ -10,7 +10,7 @@ from infinite_memory.time_expressions.spans import Date, Span, shift, unit_span
 _WHOLE_UNITS = (Unit.WEEK, Unit.MONTH, Unit.QUARTER, Unit.YEAR, Unit.DECADE)  # "the end of the week" is of this one
 _EDGE_SHARE = 3  # the beginning of a period is its first third, the end its last
 _HALVES = {1: "first_half", 2: "second_half", -1: "second_half"}
-_THIRDS = {1: "start", 2: "middle", 3: "end", -1: "end"}
+_THIRDS = {1: "start", 2: "middle", 0: "middle", 3: "end", -1: "end"}
 
 
 def edge(reader: Reader, position: int) -> Found | None:
@@ -40,14 +40,18 @@ def edge(reader: Reader, position: int) -> Found | None:
 def part(reader: Reader, position: int) -> Found | None:
     """Read "the first half of October", "la segunda mitad del mes pasado", "the last third of 2025", "das erste Drittel des Monats"."""
     which, index = _which_part(reader, reader.skip(position, Tag.THE, limit=1))
-    if which is None or not reader.has(index, Tag.OF):
+    if which is None:
         return None
-    behind = reader.skip(index, Tag.OF, limit=1)
-    the = reader.skip(behind, Tag.THE, limit=1)
-    unit = reader.at(the).get(Tag.UNIT)
-    result = reader.day(behind) or reader.day(the)
-    if result is None and unit in _WHOLE_UNITS:
-        result = Found(unit_span(reader.now, unit), the + 1)
+    if not reader.has(index, Tag.OF):
+        year = reader.year(index)  # "das erste Drittel 2025"
+        result = Found(Date(year[0]), year[1]) if year else None
+    else:
+        behind = reader.skip(index, Tag.OF, limit=1)
+        the = reader.skip(behind, Tag.THE, limit=1)
+        unit = reader.at(the).get(Tag.UNIT)
+        result = reader.day(behind) or reader.day(the)
+        if result is None and unit in _WHOLE_UNITS:
+            result = Found(unit_span(reader.now, unit), the + 1)
     if result is None:
         return None
     cut = edge_span(reader.settled(result), which)
@@ -55,32 +59,64 @@ def part(reader: Reader, position: int) -> Found | None:
 
 
 def _which_part(reader: Reader, position: int) -> tuple[str | None, int]:
-    """Read "first half", "last third", "middle third": its name and the place behind."""
+    """Read "first half", "final third", "tercio final": its name and the place behind."""
+    nth, index = _which(reader, position)
+    if nth is not None:
+        return _part_name(reader, index, nth), index + 1
+    if reader.language.scriptless or not reader.has(position, Tag.HALF_OF, Tag.PARTS_OF):
+        return None, position
+    behind = reader.at(position + 1).get(Tag.WHICH_PART)
+    return (None if behind is None else _part_name(reader, position, behind)), position + 2
+
+
+def _which(reader: Reader, position: int) -> tuple[int | None, int]:
+    """Read "second", "middle", "final": which part it is (0 is the middle, -1 the last), and the place behind."""
+    word = reader.at(position)
+    if word.has(Tag.WHICH_PART):
+        return word.get(Tag.WHICH_PART), position + 1
     number = reader.number(position)
     if number is not None and number.ordinal:
+        return number.value, number.after
+    return (-1, position + 1) if word.get(Tag.RELATIVE) == -1 else (None, position)
+
+
+def _part_name(reader: Reader, position: int, nth: int) -> str | None:
+    """Return which half or third the noun at *position* is the *nth* of; None if it is neither."""
+    if reader.has(position, Tag.HALF_OF):
+        return _HALVES.get(nth)
+    return _THIRDS.get(nth) if reader.at(position).get(Tag.PARTS_OF) == _EDGE_SHARE else None
+
+
+def third_behind(reader: Reader, position: int) -> tuple[str | None, int]:
+    """Read "最后三分之一", "最初の3分の1" behind a period: which third, and the place behind."""
+    word, index = reader.at(position), position + 1
+    edge_name: str | None = word.get(Tag.EDGE)
+    nth: int | None = word.get(Tag.WHICH_PART)
+    if edge_name is None and nth is None:
+        number = reader.number(position)
+        if number is None or not number.ordinal:
+            return None, position
         nth, index = number.value, number.after
-    elif reader.at(position).get(Tag.RELATIVE) == -1:
-        nth, index = -1, position + 1
-    else:
+    index = reader.skip(index, Tag.OF, Tag.COUNTER, limit=2)
+    below = reader.number(index)
+    if below is None or below.value != _EDGE_SHARE or not reader.has(below.after, Tag.PARTS_OF):
         return None, position
-    if reader.has(index, Tag.HALF_OF):
-        return _HALVES.get(nth), index + 1
-    return (_THIRDS.get(nth) if reader.at(index).get(Tag.PARTS_OF) == _EDGE_SHARE else None), index + 1
+    above = reader.number(below.after + 1)
+    if above is None or above.value != 1:
+        return None, position
+    return edge_name or (None if nth is None else _THIRDS.get(nth)), above.after
 
 
 def compound(reader: Reader, position: int) -> Found | None:
-    """Read "Jahresende", "Monatsanfang 2025", "die zweite Oktoberhälfte": a period and its part in one German word."""
+    """Read "Jahresende", "Monatsanfang 2025", "die zweite Oktoberhälfte", "letztes Monatsdrittel": a period and its part in one word."""
     if not reader.language.joined_parts:
         return None
     index = reader.skip(position, Tag.THE, limit=1)
-    which: str | None = None
-    number = reader.number(index)
-    if number is not None and number.ordinal:
-        which, index = _HALVES.get(number.value), number.after
+    nth, index = _which(reader, index)
     name, last = reader.at(index), reader.at(index + 1)
-    if not last.glued or not name.has(Tag.MONTH, Tag.UNIT) or not last.has(Tag.EDGE, Tag.HALF_OF):
+    if not last.glued or not name.has(Tag.MONTH, Tag.UNIT):
         return None
-    which = which if last.has(Tag.HALF_OF) else last.get(Tag.EDGE) if number is None else None
+    which: str | None = last.get(Tag.EDGE) if nth is None else _part_name(reader, index + 1, nth)
     if which is None:
         return None
     result = _compounded(reader, name, index + 2)

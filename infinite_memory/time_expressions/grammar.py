@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from infinite_memory.time_expressions.clock_days import clock_then_day, narrow, part_of_day
 from infinite_memory.time_expressions.dates import longest
-from infinite_memory.time_expressions.edges import compound, edge, edge_span, part, rest
+from infinite_memory.time_expressions.edges import compound, edge, edge_span, part, rest, third_behind
 from infinite_memory.time_expressions.lexicon import Tag
 from infinite_memory.time_expressions.open_ranges import beyond, open_end, open_start, single
 from infinite_memory.time_expressions.ordinals import nth_behind
@@ -47,7 +47,9 @@ class Grammar(Reader):
     def _edge_behind(self, result: Found) -> Found:
         """Cut a period by the word behind it: "今月下旬", "先月の後半"."""
         index = self.skip(result.after, Tag.OF, limit=1)
-        which, after = self.at(index).get(Tag.EDGE), index + 1
+        which, after = third_behind(self, index)
+        if which is None:
+            which, after = self.at(index).get(Tag.EDGE), index + 1
         if which is None and self.has(after, Tag.HALF) and self.has(index, Tag.BEFORE_CLOSES, Tag.AFTER_CLOSES):
             which, after = "first_half" if self.has(index, Tag.BEFORE_CLOSES) else "second_half", after + 1
         cut = None if which is None or self.has(after, Tag.UNIT) else edge_span(self.settled(result), which)

@@ -34,8 +34,8 @@ _GLUE_AFTER = (
 
 _SECONDS_OF: dict[Tag | None, tuple[Tag, ...]] = {
     Tag.WEEKDAY: (Tag.PART,),
-    Tag.MONTH: (Tag.HALF_OF, Tag.EDGE, Tag.UNIT),
-    Tag.UNIT: (Tag.HALF_OF, Tag.EDGE),
+    Tag.MONTH: (Tag.HALF_OF, Tag.EDGE, Tag.UNIT, Tag.PARTS_OF),
+    Tag.UNIT: (Tag.HALF_OF, Tag.EDGE, Tag.PARTS_OF),
     None: (),
 }
 """What the second part of a compound may be, by what the first one is."""

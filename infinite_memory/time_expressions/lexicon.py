@@ -83,6 +83,9 @@ class Tag(enum.Enum):
     OR_EQUAL = enum.auto()  # after "later than": the named end is inside
     HALF_OF = enum.auto()  # behind an ordinal: "the second half of"
     QUARTER_OF = enum.auto()  # the fourth part of what follows
+    WHICH_PART = (
+        enum.auto()
+    )  # first 1, middle 0, last -1: the word before or behind "third", "half", and before "week of"
     PARTS_OF = enum.auto()  # denominator: "thirds", "drittel"; 0 for "分之", which stands between the two numbers
     MIXED = enum.auto()  # Fraction: "anderthalb"
     SHARE_UNIT = enum.auto()  # (count, Unit): "quarter of an hour"
@@ -91,6 +94,7 @@ class Tag(enum.Enum):
     EDGE = enum.auto()  # start, middle, end
     SOFT = enum.auto()  # early, late
     SEASON = enum.auto()  # first month
+    PLURAL = enum.auto()  # (tag, value): several of what the tag names, "summers"
     HOLIDAY = enum.auto()  # key of holidays.py
     REST = enum.auto()  # what is still to come of a stretch
     EVE = enum.auto()
@@ -150,8 +154,10 @@ class Language:
     clock_names: dict[tuple[int, int], str]
     meridiems: dict[int, str]
     edges: dict[str, str]
+    which_parts: dict[int, str]
     seasons: dict[int, str]
     holidays: dict[str, str]
+    plurals: dict[tuple[Tag, Any], str] = field(default_factory=dict)  # forms that may mean several
     decades: dict[int, str]
     feelings: dict[str, str]
     weak: str = ""
@@ -225,6 +231,8 @@ def _entries(language: Language) -> Iterator[tuple[str, Tag, Any]]:
         (language.clock_names, Tag.CLOCK),
         (language.meridiems, Tag.MERIDIEM),
         (language.edges, Tag.EDGE),
+        (language.which_parts, Tag.WHICH_PART),
+        (language.plurals, Tag.PLURAL),
         (language.seasons, Tag.SEASON),
         (language.holidays, Tag.HOLIDAY),
         (language.decades, Tag.DECADE),

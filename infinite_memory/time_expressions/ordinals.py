@@ -31,7 +31,10 @@ def nth_of_period(reader: Reader, position: int) -> Found | None:
     outer = _outer(reader, inside)
     if outer is None or outer[0].start is None or outer[0].end is None or not (inside > after or reader.lone):
         return None
-    span = nth_inside(nth, many, what.get(Tag.WEEKDAY), what.get(Tag.UNIT), outer[0])
+    if many == 1 and abs(nth) == 1 and what.get(Tag.PLURAL) == (Tag.UNIT, Unit.DAY):
+        span = edge_span(outer[0], "start" if nth > 0 else "end")  # "the first days of May" are more than one
+    else:
+        span = nth_inside(nth, many, what.get(Tag.WEEKDAY), what.get(Tag.UNIT), outer[0])
     return Found(span, outer[1]) if span else None
 
 
@@ -50,15 +53,16 @@ def nth_compound(reader: Reader, position: int) -> Found | None:
 
 
 def which(reader: Reader, position: int) -> tuple[int | None, int]:
-    """Read "third" (3), "last" (-1) or "second last" (-2)."""
+    """Read "third" (3), "opening" (1), "last" or "final" (-1), "second last" (-2)."""
     number = reader.number(position)
     if number and number.ordinal and number.value <= 366:
         if reader.at(number.after).get(Tag.RELATIVE) == -1:
             return -number.value, number.after + 1
         return number.value, number.after
-    if reader.at(position).get(Tag.RELATIVE) == -1:
+    word = reader.at(position)
+    if word.get(Tag.RELATIVE) == -1:
         return -1, position + 1
-    return None, position
+    return (word.get(Tag.WHICH_PART) or None, position + 1) if word.has(Tag.WHICH_PART) else (None, position)
 
 
 def _outer(reader: Reader, position: int) -> tuple[Span, int] | None:
@@ -133,11 +137,19 @@ def _many_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, ou
 
 def nth_behind(reader: Reader, result: Found) -> Found:
     """Narrow a period by what follows it: "5月の第一月曜日"; gives *result* itself where nothing does."""
-    nth, index = which(reader, reader.skip(result.after, Tag.OF, limit=1))
+    start = reader.skip(result.after, Tag.OF, limit=1)
+    nth, index = which(reader, start)
     if nth is None:
         return result
-    if nth == -1 and (number := reader.number(index)) and number.value == 1:
-        index = number.after  # "最后一个星期五"
+    index = reader.skip(index, Tag.OF, limit=1)
+    count = reader.number(index)
+    many = count.value if count and not count.ordinal and count.digits <= 2 else 1
+    if reader.has(start, Tag.BEFORE_CLOSES, Tag.AFTER_CLOSES):
+        if many == 1 or start == result.after:
+            return result  # "10月前一天" may be the day before it
+        nth = reader.at(start).get(Tag.WHICH_PART) or nth  # "十月的前三天"
+    if count and abs(nth) == 1:
+        index = count.after  # "最后一个星期五"
     index = reader.skip(index, Tag.COUNTER, limit=1)
     what = reader.at(index)
     span = result.node if isinstance(result.node, Span) else settle(result.node, reader.now)
@@ -145,5 +157,5 @@ def nth_behind(reader: Reader, result: Found) -> Found:
         return result
     if not what.has(Tag.WEEKDAY, Tag.UNIT) or span.start.tzinfo is not None:
         return result
-    inner = nth_inside(nth, 1, what.get(Tag.WEEKDAY), what.get(Tag.UNIT), span)
+    inner = nth_inside(nth, many, what.get(Tag.WEEKDAY), what.get(Tag.UNIT), span)
     return Found(inner, index + 1) if inner else result

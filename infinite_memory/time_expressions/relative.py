@@ -15,8 +15,9 @@ from infinite_memory.time_expressions.edges import edge_span
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.periods import holiday_date, quarter, season
+from infinite_memory.time_expressions.several import several, years_of
 from infinite_memory.time_expressions.spans import Date, Span, latest_weekend, settle, shift, unit_span, weekday_of_week
-from infinite_memory.time_expressions.vague import feeling
+from infinite_memory.time_expressions.vague import feeling, feeling_span
 
 
 def named_day(reader: Reader, position: int) -> Found | None:
@@ -34,19 +35,22 @@ def relative_unit(reader: Reader, position: int) -> Found | None:
     if back is None:
         return _unit_then_relative(reader, start)
     count = reader.count(index)
-    if count and reader.has(count[1], Tag.WEEKDAY):
-        return _weekdays(reader, count[0], back, count[1])
+    backward = -1 if back == 0 and reader.language.scriptless else back  # "最近两个夏天"
+    if count and (many := several(reader, count[0], backward, count[1])):
+        return many
     if read := duration(reader, index):
+        if backward < 0 and (many := years_of(reader, read)):
+            return many
         return _rolling(reader, read[0], read[1]) if back <= 0 else None
     what = reader.at(index)
     if what.has(Tag.UNIT):
         unit: Unit = what.get(Tag.UNIT)
         if back == -1 and (behind := fraction_behind(reader, unit, index + 1)):
             return _rolling(reader, [Part(1, unit), behind[0]], behind[1])  # "the past hour and a half"
+        if result := _weekday_of_unit(reader, unit, back, index + 1) or _uncounted(reader, index, index - 1, index + 1):
+            return result
         if reader.has(index - 1, Tag.ROLLING) and back == -1 and unit >= Unit.DAY and unit is not Unit.WEEKEND:
             return Found(since(reader, [Part(1, unit)]), index + 1)  # "the past week"
-        if result := _weekday_of_unit(reader, unit, back, index + 1):
-            return result
         return _one_unit(reader, unit, back, index + 1, weak=what.has(Tag.WEAK))
     if what.has(Tag.WEEKDAY):
         return _relative_weekday(reader, position, back, index)
@@ -76,13 +80,15 @@ def _unit_then_relative(reader: Reader, position: int) -> Found | None:
         and reader.has(count[1] + 1, Tag.UNIT)
     ):
         return _rolling(reader, [Part(count[0], reader.at(count[1] + 1).get(Tag.UNIT), count[2])], count[1] + 2)
-    if count and reader.at(count[1]).get(Tag.RELATIVE) == -1 and reader.has(count[1] + 1, Tag.WEEKDAY):
-        return _weekdays(reader, count[0], -1, count[1] + 1)
+    if count and reader.at(count[1]).get(Tag.RELATIVE) == -1 and (many := several(reader, count[0], -1, count[1] + 1)):
+        return many
     what = reader.at(position)
     if reader.has(position + 1, Tag.RELATIVE) and not reader.has(position + 2, Tag.UNIT):
         back = int(reader.at(position + 1).get(Tag.RELATIVE))
         if what.has(Tag.UNIT) and not _opens_next(reader, position + 1):
-            if result := _weekday_of_unit(reader, what.get(Tag.UNIT), back, position + 2):
+            if result := _weekday_of_unit(reader, what.get(Tag.UNIT), back, position + 2) or _uncounted(
+                reader, position, position + 1, position + 2
+            ):
                 return result
             return _one_unit(reader, what.get(Tag.UNIT), back, position + 2, weak=what.has(Tag.WEAK))
         if what.has(Tag.WEEKDAY) and not _opens_next(reader, position + 1):
@@ -95,6 +101,26 @@ def _unit_then_relative(reader: Reader, position: int) -> Found | None:
 def _opens_next(reader: Reader, position: int) -> bool:
     """Tell whether the relative word at *position* belongs to what follows it."""
     return reader.language.code in ("en", "de", "zh", "ja")
+
+
+_LATELY = {Unit.DAY: "recently", Unit.WEEK: "lately", Unit.MONTH: "recent_months", Unit.YEAR: "recent_years"}
+_SOME_HOURS = 4
+
+
+def _uncounted(reader: Reader, unit_at: int, relative_at: int, after: int) -> Found | None:
+    """Read "in den letzten Wochen", "ces derniers mois", "en los últimos días": how many is not said."""
+    word, unit = reader.at(unit_at), reader.at(unit_at).get(Tag.UNIT)
+    relative = reader.at(relative_at)
+    is_plural = word.get(Tag.PLURAL) == (Tag.UNIT, unit) or relative.get(Tag.PLURAL) == (Tag.RELATIVE, -1)
+    if not is_plural or relative.get(Tag.RELATIVE) != -1:
+        return None
+    if reader.language.code == "en" and not relative.has(Tag.ROLLING):
+        if not reader.has(relative_at - 1, Tag.THE, Tag.RELATIVE):
+            return None  # "last weeks meeting" lacks its apostrophe
+    if unit is Unit.HOUR:
+        return Found(since(reader, [Part(_SOME_HOURS, unit)]), after)
+    span = feeling_span(_LATELY[unit], reader.now, reader.instant) if unit in _LATELY else None
+    return Found(span, after) if span else None
 
 
 def _one_unit(reader: Reader, unit: Unit, back: int, after: int, *, weak: bool) -> Found | None:
@@ -162,20 +188,6 @@ def _relative_weekday(reader: Reader, position: int, back: int, index: int, afte
         return Found(weekday_of_week(reader.now, weekday, back), after)
     span = settle(Date(weekday=weekday, shift=7 * (back + 1)), reader.now)
     return Found(span, after) if span else None
-
-
-def _weekdays(reader: Reader, count: int, back: int, index: int) -> Found | None:
-    """Read "the last two Mondays", "les deux derniers lundis": from the first of them to the end of the last."""
-    if not 1 <= count <= MAX_COUNT or back == 0:
-        return None
-    date = Date(weekday=reader.at(index).get(Tag.WEEKDAY))
-    tomorrow = unit_span(reader.now, Unit.DAY, 1).start
-    nearest = settle(date, reader.now) if back < 0 else settle(date, reader.now, floor=tomorrow)
-    if nearest is None or nearest.start is None or nearest.end is None:
-        return None
-    weeks = (count - 1) * (1 if back > 0 else -1)
-    first, last = sorted((nearest.start, shift(nearest.start, Unit.WEEK, weeks)))
-    return Found(Span(first, shift(last, Unit.DAY, 1), Unit.DAY), index + 1)
 
 
 def _relative_month(reader: Reader, month: int, back: int, after: int) -> Found | None:

@@ -101,7 +101,12 @@ TABLE = Language(
     ordinal_tens=("zwanzigste|zwanzigsten", "dreißigste|dreißigsten"),
     hundred="hundert",
     thousand="tausend",
-    vague={1: "ein|eine|einem|einer|einen|eines", 3: "paar|ein paar|einigen|einige|wenigen", 4: "mehreren|mehrere"},
+    vague={
+        1: "ein|eine|einem|einer|einen|eines",
+        2: "beide|beiden|beider",
+        3: "paar|ein paar|einigen|einige|wenigen",
+        4: "mehreren|mehrere",
+    },
     days={0: "heute", -1: "gestern", -2: "vorgestern", 1: "morgen", 2: "übermorgen"},
     relatives={
         -1: "letzte|letzten|letzter|letztes|letztem|vergangene|vergangenen|vergangener|vergangenes|vergangenem"
@@ -168,6 +173,11 @@ TABLE = Language(
         "middle": "mitte",
         "end": "ende|gegen ende",
     },
+    which_parts={
+        1: "anfängliche|anfänglichen",
+        0: "mittlere|mittleren|mittlerer|mittleres|mittlerem",
+        -1: "abschließende|abschließenden|hintere|hinteren",
+    },
     seasons={
         3: "frühling|frühjahr|frühlings|frühjahrs",
         6: "sommer|sommers",
@@ -205,6 +215,19 @@ TABLE = Language(
         "christmas": "weihnachten|weihnachtstag|erster weihnachtstag|erster weihnachtsfeiertag",
         "boxing_day": "zweiter weihnachtstag|zweiter weihnachtsfeiertag|stephanstag",
         "new_year_eve": "silvester|sylvester",
+    },
+    plurals={
+        (Tag.UNIT, Unit.HOUR): "stunden",
+        (Tag.UNIT, Unit.DAY): "tage|tagen",
+        (Tag.UNIT, Unit.WEEK): "wochen",
+        (Tag.UNIT, Unit.MONTH): "monate|monaten",
+        (Tag.UNIT, Unit.YEAR): "jahre|jahren",
+        (Tag.SEASON, 3): "frühlinge|frühlingen|frühjahre|frühjahren",
+        (Tag.SEASON, 6): "sommer|sommern",
+        (Tag.SEASON, 9): "herbste|herbsten",
+        (Tag.SEASON, 12): "winter|wintern",
+        (Tag.HOLIDAY, "christmas"): "weihnachten",
+        (Tag.HOLIDAY, "easter"): "ostern",
     },
     decades={
         20: "zwanziger|zwanzigern",

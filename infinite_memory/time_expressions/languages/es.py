@@ -165,10 +165,11 @@ TABLE = Language(
     clock_names={(12, 0): "mediodía", (0, 0): "medianoche"},
     meridiems={0: "am|a m|a.m.", 12: "pm|p m|p.m."},
     edges={
-        "start": "principio|principios|a principios|comienzo|comienzos|inicio|inicios|primeros días",
+        "start": "principio|principios|a principios|comienzo|comienzos|inicio|inicios",
         "middle": "mediados|a mediados|mitad",
-        "end": "fin|fines|final|finales|a finales|últimos días",
+        "end": "fin|fines|final|finales|a finales",
     },
+    which_parts={1: "inicial", 0: "central|medio|media", -1: "final"},
     seasons={3: "primavera", 6: "verano", 9: "otoño", 12: "invierno"},
     holidays={
         "new_year": "año nuevo|día de año nuevo",
@@ -197,6 +198,18 @@ TABLE = Language(
         "christmas_eve": "nochebuena|noche buena",
         "christmas": "navidad|día de navidad|navidades",
         "new_year_eve": "nochevieja|noche vieja|fin de año",
+    },
+    plurals={
+        (Tag.UNIT, Unit.HOUR): "horas",
+        (Tag.UNIT, Unit.DAY): "días",
+        (Tag.UNIT, Unit.WEEK): "semanas",
+        (Tag.UNIT, Unit.MONTH): "meses",
+        (Tag.UNIT, Unit.YEAR): "años",
+        (Tag.SEASON, 3): "primaveras",
+        (Tag.SEASON, 6): "veranos",
+        (Tag.SEASON, 9): "otoños",
+        (Tag.SEASON, 12): "inviernos",
+        (Tag.HOLIDAY, "christmas"): "navidades",
     },
     decades={
         20: "los veinte|los años veinte",

@@ -74,7 +74,7 @@ TABLE = Language(
     ),
     tens=("vingt|vingts", "trente", "quarante", "cinquante", "soixante", "septante", "huitante|octante", "nonante"),
     ordinals=(
-        "premier|première",
+        "premier|première|premiers|premières",
         "deuxième|second|seconde",
         "troisième",
         "quatrième",
@@ -116,7 +116,7 @@ TABLE = Language(
         Tag.REST: "reste|restant",
         Tag.OF: "de|du|des|d'|en|dans|sur",
         Tag.THE: "le|la|les|l'",
-        Tag.IN: "en|dans|pendant|durant|au cours de|au cours du|lors de|au",
+        Tag.IN: "en|dans|pendant|durant|au cours de|au cours du|au cours des|lors de|lors des|au",
         Tag.ON: "le|sur|à|pour",
         Tag.AT: "à|vers|a",
         Tag.ROUGHLY: "à peu près|environ|presque|près de|autour de",
@@ -155,6 +155,7 @@ TABLE = Language(
         "middle": "milieu|mi",
         "end": "fin",
     },
+    which_parts={1: "initial|initiale", 0: "central|centrale|médian|médiane", -1: "final|finale"},
     seasons={3: "printemps", 6: "été", 9: "automne", 12: "hiver"},
     holidays={
         "new_year": "nouvel an|jour de l'an|premier de l'an",
@@ -182,6 +183,18 @@ TABLE = Language(
         "christmas_eve": "réveillon de noël|veille de noël",
         "christmas": "noël|jour de noël",
         "new_year_eve": "saint-sylvestre|réveillon du nouvel an",
+    },
+    plurals={
+        (Tag.UNIT, Unit.HOUR): "heures",
+        (Tag.UNIT, Unit.DAY): "jours",
+        (Tag.UNIT, Unit.WEEK): "semaines",
+        (Tag.UNIT, Unit.YEAR): "années|ans",
+        (Tag.RELATIVE, -1): "derniers|dernières",  # "mois" has one form
+        (Tag.SEASON, 3): "printemps",
+        (Tag.SEASON, 6): "étés",
+        (Tag.SEASON, 9): "automnes",
+        (Tag.SEASON, 12): "hivers",
+        (Tag.HOLIDAY, "christmas"): "noëls|noël",
     },
     decades={},
     feelings={

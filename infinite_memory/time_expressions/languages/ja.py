@@ -49,7 +49,7 @@ TABLE = Language(
     },
     years={-2: "一昨年|おととし"},
     words={
-        Tag.COUNTER: "回目の",
+        Tag.COUNTER: "回目の|回の|度の",
         Tag.AGO: "前|以前|まえ|前の",
         Tag.BEFORE_CLOSES: "前|以前|より前|よりも前|の前|の前に",
         Tag.AFTER_CLOSES: "後|以後|より後|の後",
@@ -97,6 +97,7 @@ TABLE = Language(
         "middle": "半ば|中旬|中頃",
         "end": "終わり|終わりごろ|末|下旬|月末|年末",
     },
+    which_parts={1: "最初|初めの|始めの", 0: "真ん中|中間|中央", -1: "最後"},
     seasons={3: "春", 6: "夏", 9: "秋", 12: "冬"},
     holidays={
         "new_year": "元日|元旦|お正月|正月",
@@ -114,6 +115,14 @@ TABLE = Language(
         "christmas_eve": "クリスマスイブ|クリスマス・イブ",
         "christmas": "クリスマス",
         "new_year_eve": "大晦日|大みそか",
+    },
+    plurals={
+        (Tag.SEASON, 3): "春",
+        (Tag.SEASON, 6): "夏",
+        (Tag.SEASON, 9): "秋",
+        (Tag.SEASON, 12): "冬",
+        (Tag.HOLIDAY, "christmas"): "クリスマス",
+        (Tag.HOLIDAY, "new_year"): "正月|お正月",
     },
     decades={},
     feelings={

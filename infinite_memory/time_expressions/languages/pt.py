@@ -158,6 +158,7 @@ TABLE = Language(
         "middle": "meados|em meados|meio",
         "end": "fim|final|finais",
     },
+    which_parts={1: "inicial", 0: "central|médio|média|do meio", -1: "final"},
     seasons={3: "primavera", 6: "verão", 9: "outono", 12: "inverno"},
     holidays={
         "new_year": "ano novo|dia de ano novo|réveillon",
@@ -184,6 +185,18 @@ TABLE = Language(
         "christmas_eve": "véspera de natal|noite de natal",
         "christmas": "natal|dia de natal",
         "new_year_eve": "véspera de ano novo",
+    },
+    plurals={
+        (Tag.UNIT, Unit.HOUR): "horas",
+        (Tag.UNIT, Unit.DAY): "dias",
+        (Tag.UNIT, Unit.WEEK): "semanas",
+        (Tag.UNIT, Unit.MONTH): "meses",
+        (Tag.UNIT, Unit.YEAR): "anos",
+        (Tag.SEASON, 3): "primaveras",
+        (Tag.SEASON, 6): "verões",
+        (Tag.SEASON, 9): "outonos",
+        (Tag.SEASON, 12): "invernos",
+        (Tag.HOLIDAY, "christmas"): "natais",
     },
     decades={},
     feelings={

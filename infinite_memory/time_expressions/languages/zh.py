@@ -108,6 +108,11 @@ TABLE = Language(
         "second_half": "下半月|后半月|後半月",
         "end": "底|末|月底|年底|下旬|月末|年末",
     },
+    which_parts={
+        1: "前|头|頭|最初|开头|開頭|最前",
+        0: "中间|中間|当中|當中",
+        -1: "后|後|最后|最後",
+    },
     seasons={3: "春天|春季|春", 6: "夏天|夏季|夏", 9: "秋天|秋季|秋", 12: "冬天|冬季|冬"},
     holidays={
         "new_year": "元旦|元旦节|新年",
@@ -133,6 +138,14 @@ TABLE = Language(
         "lunar_new_year": "春节|春節|农历新年|大年初一",
         "dragon_boat": "端午节|端午節|端午",
         "mid_autumn": "中秋节|中秋節|中秋",
+    },
+    plurals={
+        (Tag.SEASON, 3): "春天|春季",
+        (Tag.SEASON, 6): "夏天|夏季",
+        (Tag.SEASON, 9): "秋天|秋季",
+        (Tag.SEASON, 12): "冬天|冬季",
+        (Tag.HOLIDAY, "christmas"): "圣诞节|聖誕節|圣诞|聖誕",
+        (Tag.HOLIDAY, "lunar_new_year"): "春节|春節",
     },
     decades={},
     feelings={
