@@ -34,7 +34,8 @@ luck: with 5 instead, German and Spanish questions find their paragraph first in
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where a search looks, and for what; None where it does not. With ``uses_turns`` turns of one conversation speak for each other."""
+    """Where a search looks, and for what; None where it does not. With ``uses_turns`` turns of one conversation speak for each other,
+    and those of ``addressed``, a speaker, come first (`turns`)."""
 
     sidecar: VectorIndex
     text: TextIndex | None
@@ -45,6 +46,7 @@ class Sources:
     mode: Mode
     second: SecondQuestion | None = None
     uses_turns: bool = False
+    addressed: str | None = None
 
     @property
     def has_meaning(self) -> bool:
@@ -95,9 +97,13 @@ def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tupl
         bearing = Filter(memory_ids=frozenset(ids), tag_keys=sources.tag_keys, tags_mode=TagsMode.ANY)
         lifted = frozenset(sidecar.list_page(bearing, len(ids), None, newest_first=True).memory_ids)
     turns = sidecar.neighbours(ids, MAX_TURNS) if sources.uses_turns else {}
-    return [
-        meaning.candidate(one, worded.get(one), boosted=one in lifted, turn=turns.get(one)) for one in ids
-    ], exhausted
+    candidates = [meaning.candidate(one, worded.get(one), boosted=one in lifted, turn=turns.get(one)) for one in ids]
+    if turns and sources.addressed is not None:
+        of_speaker = Filter(memory_ids=frozenset(turns), speaker=sources.addressed)
+        spoken = frozenset(sidecar.list_page(of_speaker, len(turns), None, newest_first=True).memory_ids)
+        for candidate in candidates:
+            candidate.is_addressed = candidate.memory_id in spoken
+    return candidates, exhausted
 
 
 class Meaning:

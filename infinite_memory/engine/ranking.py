@@ -32,7 +32,8 @@ class Candidate:
     """One memory that may answer, and what speaks for it.
 
     ``cosine`` is discounted for windows, and on the scale of the first space where it is of the second; None without a vector.
-    ``turn`` tells what was said beside it, where that is to count; ``is_short`` that it fits one window of the first model.
+    ``turn`` tells what was said beside it, where that is to count; ``is_short`` that it fits one window of the first model;
+    ``is_addressed`` that the question asks about its speaker.
     """
 
     memory_id: MemoryId
@@ -45,6 +46,7 @@ class Candidate:
     is_second: bool = False
     turn: Neighbours | None = None
     is_short: bool = True
+    is_addressed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,9 @@ class Scale:
     def to_spoken(self, candidates: Sequence[Candidate]) -> list[Spoken]:
         """Return those of *candidates* that belong to a conversation, with what speaks for each alone."""
         return [
-            Spoken(one.memory_id, one.turn, one.is_short, *self._near(one), sum(self._weighted(one)[:2]))
+            Spoken(
+                one.memory_id, one.turn, one.is_short, *self._near(one), sum(self._weighted(one)[:2]), one.is_addressed
+            )
             for one in candidates
             if one.turn is not None
         ]

@@ -21,6 +21,7 @@ from infinite_memory.engine.confidence import SAME_TEXT, SECOND_TRUST, confidenc
 from infinite_memory.engine.entity_mentions import EntityIndex, EntityNames, ParsedQuery
 from infinite_memory.engine.ranking import MEANING_SHARE, SECOND_MEANING_SHARE, Candidate, Scale, rank
 from infinite_memory.engine.snippets import best_window
+from infinite_memory.engine.turns import find_addressed
 from infinite_memory.engine.types import Mode, ScopedFilter
 from infinite_memory.errors import EmbeddingError, SidecarNotReadyError
 from infinite_memory.index.base import Spelling, VectorIndex
@@ -142,9 +143,12 @@ class Searcher:
         reading = READ if vector is None else await self._embeddings.reading(embedded)
         # What else there is must not show, not even by the gaps that it leaves between turns (`seen`).
         uses_turns = mode is Mode.HYBRID and vector is not None and wording is not None and seen is None
+        is_english = second is None or not second.is_foreign
+        addressed = find_addressed(query) if uses_turns and is_english else None
         return scopes, Search(
-            sidecar, text, vector, wording, asked.tag_keys, narrow, mode, second, uses_turns, note=note, reading=reading
-        )
+            sidecar, text, vector, wording, asked.tag_keys, narrow, mode, second, uses_turns, addressed,
+            note=note, reading=reading,
+        )  # fmt: skip
 
     async def _choose_embedded(self, asked: ParsedQuery) -> str:
         """Return the text that is embedded: words of another language are no slips of the language that the memories are in."""

@@ -25,17 +25,17 @@ from infinite_memory.config import load_config
 from infinite_memory.engine.candidates import gather
 from infinite_memory.engine.ranking import Scale
 from infinite_memory.engine.search import CANDIDATES, get_meaning_share
-from infinite_memory.engine.turns import AFTER, BEFORE, CONVERSATION, find_evidence
+from infinite_memory.engine.turns import ADDRESSED, AFTER, BEFORE, CONVERSATION, find_evidence
 from infinite_memory.engine.types import Mode, ScopedFilter
 from infinite_memory.paths import Home
 
 STEPS, RATE = 400, 0.5
 SCALE = 7.5  # of scores in the fit's first step: it is fitted too
-NONE, PRESENT = np.zeros(3), np.array([BEFORE, AFTER, CONVERSATION])
+NONE, PRESENT = np.zeros(4), np.array([BEFORE, AFTER, CONVERSATION, ADDRESSED])
 
 
 class Judged(NamedTuple):
-    """The candidates of one question: their scores alone, their three kinds of evidence, and which of them are right."""
+    """The candidates of one question: their scores alone, their four kinds of evidence, and which of them are right."""
 
     scope: str
     scores: Any
@@ -64,7 +64,7 @@ async def gather_all(home: Path, queries: Sequence[Mapping[str, Any]], everywher
             scale = dataclasses.replace(Scale.of(candidates, get_meaning_share(search)), lifts={})
             evidence = find_evidence(scale.to_spoken(candidates))
             right = [known[one.memory_id] in query["relevant"] for one in candidates]
-            rows = [evidence.get(one.memory_id, (0.0, 0.0, 0.0)) for one in candidates]
+            rows = [evidence.get(one.memory_id, (0.0, 0.0, 0.0, 0.0)) for one in candidates]
             scores = [scale.score(one) for one in candidates]
             judged.append(
                 Judged(query["scope"], np.array(scores), np.array(rows), np.array(right), len(query["relevant"]))
@@ -73,11 +73,11 @@ async def gather_all(home: Path, queries: Sequence[Mapping[str, Any]], everywher
 
 
 def fit(judged: Sequence[Judged]) -> Any:
-    """Return the three weights under which right candidates are likeliest to stand before all wrong ones."""
+    """Return the four weights under which right candidates are likeliest to stand before all wrong ones."""
     usable = [one for one in judged if 0 < one.right.sum() < len(one.right)]
-    weights = np.array([SCALE, 0.0, 0.0, 0.0])  # of the score alone, then of the evidence
+    weights = np.array([SCALE, 0.0, 0.0, 0.0, 0.0])  # of the score alone, then of the evidence
     for _ in range(STEPS):
-        gradient = np.zeros(4)
+        gradient = np.zeros(5)
         for one in usable:
             rows = np.column_stack([one.scores, one.evidence])
             values = rows @ weights
@@ -107,7 +107,7 @@ def main() -> None:
     for name, weights in (("alone", NONE), ("as they are", PRESENT)):
         print(f"{name:<14}recall@10 {np.mean([one.recall(weights) for one in judged]):.4f}")
     print(f"{'fitted':<14}recall@10 {np.mean(unseen):.4f}, over conversations that the fit did not see")
-    print("fit to all: before {:.3f}, after {:.3f}, conversation {:.3f}".format(*fit(judged)))
+    print("fit to all: before {:.3f}, after {:.3f}, conversation {:.3f}, addressed {:.3f}".format(*fit(judged)))
 
 
 if __name__ == "__main__":

@@ -91,3 +91,23 @@ def test_a_filter_takes_only_memories_stored_with_enough_confidence(open_memory:
                 assert [hit["memory_id"] for hit in found["results"]] == [sure["memory_id"]], mode
 
     run(work())
+
+
+def test_a_question_goes_to_what_its_user_said_unless_it_asks_what_the_assistant_did(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            text = "For the kitchen: green tiles and a {} oak table"
+            user, assistant = [
+                await memory.store(text.format(size), tags=[f"session:{size}", f"speaker:{speaker}"])
+                for size, speaker in (("large", "user"), ("small", "assistant"))
+            ]
+            for query, wanted in (
+                ("which table goes into the kitchen", user),
+                ("which table did you recommend for the kitchen", assistant),
+            ):
+                found = await memory.ok("retrieve_memory", query=query, explain=True)
+                parts = {hit["memory_id"]: hit["explain"]["conversation"] for hit in found["results"]}
+                assert parts == {wanted: 0.15, ({user, assistant} - {wanted}).pop(): 0.0}, query
+                assert found["results"][0]["memory_id"] == wanted, query
+
+    run(work())

@@ -7,7 +7,18 @@ from collections.abc import Sequence
 import pytest
 
 from infinite_memory.engine.ranking import Candidate, Scale, rank
-from infinite_memory.engine.turns import AFTER, BEFORE, CONVERSATION, SPEAKING, Spoken, find_evidence
+from infinite_memory.engine.turns import (
+    ADDRESSED,
+    AFTER,
+    ASSISTANT,
+    BEFORE,
+    CONVERSATION,
+    SPEAKING,
+    USER,
+    Spoken,
+    find_addressed,
+    find_evidence,
+)
 from infinite_memory.index.base import Neighbours
 from infinite_memory.models import MemoryId
 
@@ -105,3 +116,27 @@ def test_the_parts_add_up_to_the_score_with_the_conversation_among_them() -> Non
     for one in conversation():
         assert scale.parts(one).total == scale.score(one)
     assert scale.parts(conversation()[1]).conversation > 0
+
+
+@pytest.mark.parametrize(
+    ("question", "whom"),
+    [
+        ("When does my first sprint end?", USER),
+        ("which deadline was agreed for the review", USER),
+        ("What did you recommend for the kitchen?", ASSISTANT),
+        ("What have you already told me about tides?", ASSISTANT),
+        ("the approach that you suggested for the garden", ASSISTANT),
+        ("Your advice on the loan, please", ASSISTANT),
+        ("what the assistant said about yeast", ASSISTANT),
+        ("Can you write a test for the parser?", None),
+        ("Do you know when my train leaves?", None),
+    ],
+)
+def test_a_question_asks_about_the_user_unless_it_asks_what_the_assistant_said(question: str, whom: str | None) -> None:
+    assert find_addressed(question) == whom
+
+
+def test_a_turn_of_the_one_who_is_asked_about_is_lifted() -> None:
+    said = spoken("said", turn("said", talk="one"))
+    answered = spoken("answered", turn("answered", talk="two"))
+    assert find_lifts([said._replace(is_addressed=True), answered]) == {"said": ADDRESSED, "answered": 0.0}
