@@ -14,7 +14,7 @@
     ├── AuthenticationError          no token came, or one that is not known
     ├── ForbiddenError               the token is known and may not do this
     ├── RateLimitError               too many requests; says when to come again
-    ├── ScopeArchivedError           storing into a scope that was put away
+    ├── ScopeArchivedError           storing into a scope that is archived
     ├── StoreError                   MongoDB refused or failed
     │   ├── StoreUnavailableError    MongoDB cannot be reached; says what to do
     │   ├── MemoryChangedError       somebody else changed the memory meanwhile; read it again
@@ -226,7 +226,7 @@ class RateLimitError(InfiniteMemoryError):
 
 
 class ScopeArchivedError(InfiniteMemoryError):
-    """The scope was put away: nothing is stored into it until it is taken out again."""
+    """The scope is archived: nothing is stored into it until it is brought back."""
 
     code = "scope_archived"
 

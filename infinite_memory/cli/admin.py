@@ -46,7 +46,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     optimizing.add_argument("--dry-run", action="store_true", help="only tell what would be done")
     optimizing.add_argument("--json", action="store_true", help="print the reply as JSON, with what was concerned")
-    reindexing = commands.add_parser("reindex", parents=[common], help="build the index anew from the database")
+    reindexing = commands.add_parser("reindex", parents=[common], help="build the index again from the database")
     reindexing.add_argument("--json", action="store_true", help="print the reply as JSON")
     for long in (optimizing, reindexing):
         add_option(long)
@@ -125,7 +125,7 @@ def optimize(options: argparse.Namespace) -> int:
 
 
 def reindex(options: argparse.Namespace) -> int:
-    """Build the index anew from the database."""
+    """Build the index again from the database."""
     reply = asking(options, "reindex")({"action": "reindex"})
     if options.json:
         return report(reply)

@@ -1,4 +1,4 @@
-"""`infinite-memory scopes`: scopes as a table or as JSON, made, renamed, merged, put away and removed beside a running daemon.
+"""`infinite-memory scopes`: scopes as a table or as JSON, made, renamed, merged, archived and removed beside a running daemon.
 
 What removes or moves asks on a terminal, and wants ``--yes`` elsewhere. Exit codes: 0 done, 1 it failed, 2 it was not confirmed.
 """
@@ -24,7 +24,7 @@ UNCONFIRMED = 2
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     """Add the command to the parser of `infinite-memory`."""
-    scopes = commands.add_parser("scopes", help="list, create, rename, describe, merge, put away and remove scopes")
+    scopes = commands.add_parser("scopes", help="list, create, rename, describe, merge, archive and remove scopes")
     actions = scopes.add_subparsers(dest="what", required=True, metavar="ACTION")
     shared = argparse.ArgumentParser(add_help=False, parents=[common])
     shared.add_argument("--json", action="store_true", help="print the reply as JSON")
@@ -47,7 +47,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     merge.add_argument("name")
     merge.add_argument("into")
-    actions.add_parser("archive", parents=[careful], help="put a scope away; unarchive brings it back").add_argument(
+    actions.add_parser("archive", parents=[careful], help="hide a scope; unarchive brings it back").add_argument(
         "name"
     )
     delete = actions.add_parser(
@@ -55,7 +55,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     delete.add_argument("name")
     delete.add_argument("--hard", action="store_true", help="remove it with all its memories for good")
-    actions.add_parser("unarchive", parents=[shared], help="take a scope out again").add_argument("name")
+    actions.add_parser("unarchive", parents=[shared], help="bring an archived scope back").add_argument("name")
     export = actions.add_parser("export", parents=[common], help="write one scope as text to standard output")
     export.add_argument("name")
     export.add_argument("--format", choices=("jsonl", "markdown", "csv"), default="jsonl")

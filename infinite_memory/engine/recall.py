@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -124,12 +125,16 @@ class Recall:
     async def find_closest(self, query: str, where: ScopedFilter, k: int, *, min_confidence: float) -> RecallResult:
         """Find the *k* best matches, each for itself: texts that are equal are not collapsed. Errors, and the note, as in `search`.
 
+        Of equal texts one is as sure as the other, wherever each stands: who is forgotten by words is not left over in a copy.
         Words count as they are spelt: what a word may have been meant for is no reason to take a memory for the one that is meant.
         Confidence is that of the memory alone: what was said just before it, which a recall goes by as well, does not count.
         """
         scopes, search = await self._searcher.prepare(query, where, Mode.HYBRID, Spelling.EXACT)
         ranked = await self._searcher.find_ranked(query, search, k, alone=True)
-        sure = tuple(match for match in ranked.matches[:k] if match.confidence >= min_confidence)
+        matches = ranked.matches[:k]
+        best = {match.memory.content_hash: match.confidence for match in reversed(matches)}  # the first of equal texts
+        as_sure = (dataclasses.replace(match, confidence=best[match.memory.content_hash]) for match in matches)
+        sure = tuple(match for match in as_sure if match.confidence >= min_confidence)
         return RecallResult(sure, scopes, get_note(search, ranked))
 
     async def find_standing(

@@ -175,7 +175,7 @@ def _add_figures(reply: Reply, result: Done) -> None:
 
 @TABLE.command("reindex", title="Rebuild the index", idempotent=True)
 async def reindex(call: CommandContext) -> Reply:
-    """Build the search index anew from the database. Needed only when `health_check` or the doctor says so."""
+    """Build the search index again from the database. Needed only when `health_check` or the doctor says so."""
     return {"count": await call.engine.maintenance.reindex(call.progress)}
 
 

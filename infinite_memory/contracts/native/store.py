@@ -76,11 +76,10 @@ def _detail_field(name: str) -> Field:
 _DETAILS = ("conversation_id", "speaker", "title", "importance")
 """What may be said of a memory, beside its kind and how sure it is, which are free keys where they are no text and no number."""
 
+_SOURCE = TextField(
+    name="source", about="Where it comes from: conversation, user_profile, summary, or a word of yours", limit="query_chars"
+)  # fmt: skip
 _ABOUT_IT: tuple[Field, ...] = (
-    TextField(
-        name="source", about="Where it comes from: conversation, user_profile, summary, or a word of yours", limit="query_chars"
-    ),
-    InstantField(name="timestamp", about="When it happened; default: now"),
     *(_detail_field(name) for name in _DETAILS),
     KindField(name="type", about=FIELDS["type"].title, limit="query_chars"),
     SureField(name="confidence", about=FIELDS["confidence"].title, low=0, high=1),
@@ -91,7 +90,7 @@ STORE_FIELDS: tuple[Field, ...] = (
     TextField(name="content", about="The text to remember", required=True, limit="text_bytes"),
     ObjectField(
         name="metadata", about="What is known about it; other keys are kept and returned", free=True,
-        fields=(_SCOPE, _TAGS, *_ABOUT_IT),
+        fields=(_SCOPE, _TAGS, _SOURCE, InstantField(name="timestamp", about="When it happened; default: now"), *_ABOUT_IT),
     ),
     _SCOPE,
     _TAGS,
@@ -146,7 +145,7 @@ async def store_memories(call: CommandContext) -> Reply:
     _TAGS,
     ObjectField(
         name="metadata", about="What changes about it; free keys are added or replaced", free=True,
-        fields=(_TAGS, *_ABOUT_IT),
+        fields=(_TAGS, _SOURCE, InstantField(name="timestamp", about="When it happened"), *_ABOUT_IT),
     ),
     title="Change a memory", destructive=True, idempotent=True,
 )  # fmt: skip
@@ -166,7 +165,9 @@ async def update(call: CommandContext) -> StoreResult:
     fields, meta = call.fields, call.fields.inner("metadata")
     if meta.free.get("scope") is not None:
         raise InvalidRequestError(
-            "metadata.scope", "a memory stays in its scope; store it in the other one, then delete it here"
+            "metadata.scope",
+            "a memory stays in its scope here; the page, `infinite-memory move ID --to SCOPE` or "
+            "POST /api/v1/memories/{id}/move moves it",
         )
     tags = _one_of(fields["tags"], meta["tags"], "tags")
     if "content" not in fields and tags is None and not meta.free and not list(meta.given()):

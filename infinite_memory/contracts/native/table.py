@@ -158,7 +158,9 @@ FILTER_FIELDS = (
     ),
     TimeRangeField(name="time_range", about="Only memories of this stretch of time; both ends inside"),
     TextField(
-        name="time_query", about="A stretch of time in words (last week); `time_range` wins", limit="query_chars"
+        name="time_query",
+        about="A stretch of time in words (last week); instants or dates beside it win",
+        limit="query_chars",
     ),
     TextField(name="source", about="Only memories of this source"),
     TextField(name="type", about="Only memories of this type"),

@@ -47,6 +47,25 @@ def test_removing_a_tag_for_good_takes_what_archived_scopes_hide(open_memory: Op
     run(work())
 
 
+def test_forgetting_by_words_leaves_no_copy_of_what_it_takes(open_memory: Open) -> None:
+    """Confidence falls with rank, so that of two equal texts the second one was left where the first one was just sure enough."""
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            copies = {
+                await memory.store("The lease ends in May", scope) for scope in ("Home", "Home, before", "Archive")
+            }
+            await memory.store("The lease of the garage ends in autumn", "Home")
+            target = {"query": "lease ends in May"}
+            for mode in ("soft", "hard"):
+                would = await memory.ok("delete_memory", target=target, forget_mode=mode, dry_run=True)
+                assert set(would["memory_ids"]) == copies, mode
+            one = await memory.ok("delete_memory", target=target, limit=1, dry_run=True)
+            assert one["would_delete"] == 1
+
+    run(work())
+
+
 def test_what_was_forgotten_is_listed_latest_first_page_by_page(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory() as memory:

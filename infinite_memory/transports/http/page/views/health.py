@@ -60,7 +60,7 @@ async def show_health(visit: Visit) -> Response:
 
 @page("POST", "/page/health/reindex")
 async def reindex(visit: Visit) -> Response:
-    """Build the index anew from the database."""
+    """Build the index again from the database."""
 
     async def run(progress: Any) -> str:
         return f"{(await visit.queries.run('reindex', {}, progress))['count']:,} memories are indexed."
