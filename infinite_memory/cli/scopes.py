@@ -47,9 +47,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     merge.add_argument("name")
     merge.add_argument("into")
-    actions.add_parser("archive", parents=[careful], help="hide a scope; unarchive brings it back").add_argument(
-        "name"
-    )
+    actions.add_parser("archive", parents=[careful], help="hide a scope; unarchive brings it back").add_argument("name")
     delete = actions.add_parser(
         "delete", parents=[careful], help="delete a scope; without --hard, unarchive brings it back"
     )
