@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from infinite_memory.sdk.memory import Memory
+from infinite_memory.sdk.requests import check_page
+from infinite_memory.sdk.results import MemoryItem
 from infinite_memory.sdk.transport import CAPACITY
 
 P = ParamSpec("P")
@@ -65,6 +67,29 @@ class AsyncMemory:
     history = _in_thread(Memory.history)
     chat = _in_thread(Memory.chat)
     scopes = _in_thread(Memory.scopes)
+
+    async def iterate(
+        self,
+        *,
+        user_id: str | None = None,
+        scope: str | None = None,
+        tags: Sequence[str] | str | None = (),
+        session_id: str | None = None,
+        page: int = 500,
+        filter: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[MemoryItem]:
+        """Return what `Memory.iterate` does, for ``async for``."""
+        check_page(page)
+        cursor: str | None = None
+        while True:
+            found = await self.list_memories(
+                user_id=user_id, scope=scope, tags=tags, session_id=session_id, limit=page, cursor=cursor, filter=filter
+            )
+            for memory in found:
+                yield memory
+            cursor = found.next_cursor
+            if cursor is None:
+                return
 
     async def __aenter__(self) -> Self:
         return self

@@ -23,8 +23,14 @@ INTERNAL = "INTERNAL_ERROR"
 
 
 class ApiError(InfiniteMemoryError):
-    """A request failed. ``field`` is the path of the argument that is wrong (``since``, ``filter.tags_mode``), or None; ``status`` is
-    HTTP's, 0 where nothing was sent or no answer came."""
+    """A request failed.
+
+    Attributes:
+        code (str): What went wrong, as a word that stays (``INVALID_REQUEST``).
+        field (str | None): Path of the argument that is wrong (``since``, ``filter.tags_mode``), or None.
+        status (int): HTTP's, 0 where nothing was sent or no answer came.
+        details (dict[str, Any]): More of it, such as ``size`` and ``limit``; often empty.
+    """
 
     def __init__(
         self, message: str, *, code: str, field: str | None = None, status: int = 0,

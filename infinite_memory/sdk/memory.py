@@ -11,6 +11,7 @@ from infinite_memory.sdk.errors import UnavailableError, to_error
 from infinite_memory.sdk.requests import (
     TIME_NAMES,
     Instant,
+    check_page,
     check_place,
     narrow,
     refuse,
@@ -116,8 +117,9 @@ class Memory:
             timestamp: When it happened; default: now.
             metadata: Anything else, as JSON knows it; given back, and not filtered by. Of a scope's memory the keys ``title``,
                 ``speaker``, ``conversation_id``, ``importance`` (0 to 10), ``source``, ``type`` and ``confidence`` have a meaning of
-                their own; of a user's ``importance`` alone, from 0 to 1.
-            agent_id, run_id, session_id, org_id, memory_type: Of a user's memory only; the types are those of the AgentMem
+                their own; of a user's ``importance`` alone, from 0 to 1, which is stored as ten times that.
+            agent_id, run_id, session_id, org_id, memory_type: Of a user's memory only (into a scope, write ``conversation_id``
+                and ``type`` into *metadata* instead; a warning names what is ignored); the types are those of the AgentMem
                 contract. *session_id* of `search` and `list_memories` finds a session's memories; a run is told in results alone.
 
         Returns:
@@ -259,14 +261,14 @@ class Memory:
         tags: Sequence[str] | str | None = (),
         session_id: str | None = None,
         page: int = 500,
+        filter: Mapping[str, Any] | None = None,
     ) -> Iterator[MemoryItem]:
-        """Give every memory, newest first, reading a *page* (1 to 1000) at a time."""
-        if type(page) is not int or not 1 <= page <= 1000:
-            refuse("page", f"{page!r} is not a whole number from 1 to 1,000")
+        """Return every memory that `list_memories` would list, newest first, reading a *page* (1 to 1000) at a time."""
+        check_page(page)
         cursor: str | None = None
         while True:
             found = self.list_memories(
-                user_id=user_id, scope=scope, tags=tags, session_id=session_id, limit=page, cursor=cursor
+                user_id=user_id, scope=scope, tags=tags, session_id=session_id, limit=page, cursor=cursor, filter=filter
             )
             yield from found
             cursor = found.next_cursor

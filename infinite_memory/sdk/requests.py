@@ -55,6 +55,12 @@ def check_place(home: object, url: str | None, token: str | None, tunnel_to: str
         refuse("timeout_s", f"{timeout_s!r} is not a number of seconds above 0")
 
 
+def check_page(page: object) -> None:
+    """Raise `InvalidError` where *page* is not how many memories a page may have."""
+    if type(page) is not int or not 1 <= page <= 1000:
+        refuse("page", f"{page!r} is not a whole number from 1 to 1,000")
+
+
 class Narrowed(NamedTuple):
     """The keys of a filter, and the argument that each of them is made of."""
 
@@ -81,6 +87,8 @@ def narrow(
                 f"filter.{key}",
                 f"is not a key of filter; there are: {', '.join(FILTER_KEYS)}. Other metadata is kept, and not filtered by",
             )
+    if isinstance(ends := keys.get("time_range"), Mapping):
+        keys["time_range"] = {end: _to_text(value) for end, value in ends.items()}
     names = {key: f"filter.{key}" for key in keys}
     named = {"tags": to_tags(tags) or None, "type": memory_type, "conversation_id": session_id}
     arguments = {"tags": "tags", "type": "memory_type", "conversation_id": "session_id"}
@@ -136,11 +144,16 @@ def to_range(since: Instant | None, until: Instant | None) -> dict[str, str] | N
 
 def to_instant(name: str, instant: Instant | None) -> str | None:
     """Write an instant; None stays None."""
-    if instant is None or isinstance(instant, str):
-        return instant
-    if isinstance(instant, dt.date):
-        return instant.isoformat()
+    if instant is None:
+        return None
+    if isinstance(text := _to_text(instant), str):
+        return text
     refuse(name, f"{type(instant).__name__} is not a datetime, a date or a text")
+
+
+def _to_text(value: object) -> object:
+    """Write a date or a datetime; anything else stays as it is."""
+    return value.isoformat() if isinstance(value, dt.date) else value
 
 
 def to_json(fields: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What the SDK gives back: frozen values with aware instants, made of the forms that docs/http.md describes."""
+"""What the SDK gives back: frozen values with aware instants, made of the forms that docs/http-routes.md describes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _INSTANT_LISTS = frozenset({"also_at", "occurrences"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryItem:
-    """One memory. ``timestamp`` is when it happened; ``confidence`` (0 to 1), ``when`` (the date in words) and ``excerpt`` are set on
-    search results only, ``created_at``, ``updated_at`` and ``revision`` only where one memory was asked for."""
+    """One memory. ``timestamp`` is when it happened; ``confidence`` (0 to 1) and ``excerpt`` are set on search results only, ``when``
+    (the date in words) on those and in listings, ``created_at``, ``updated_at`` and ``revision`` only where one memory was asked for."""
 
     memory_id: str
     content: str

@@ -157,6 +157,9 @@ def test_pages_come_one_after_the_other(memory: Memory) -> None:
     assert (len(first), first.total) == (3, 7)
     assert first.next_cursor
     assert [one.content for one in memory.iterate(scope=name, page=3)] == [f"entry {n}" for n in reversed(range(7))]
+    memory.add("the odd one", scope=name, metadata={"type": "odd"})
+    assert [one.content for one in memory.iterate(scope=name, page=3, filter={"type": "odd"})] == ["the odd one"]
+    assert all(one.when for one in first)
 
 
 def test_what_is_wrong_is_named(memory: Memory) -> None:
@@ -226,6 +229,11 @@ def test_asyncio_has_the_same_methods(served: Installation) -> None:
             await memory.delete(kept.memory_id)
             with pytest.raises(ApiError):
                 await memory.get(kept.memory_id)
+            assert {one.content async for one in memory.iterate(page=3)} == {
+                f"Likes tea number {number}" for number in range(5)
+            } - {kept.content}
+            with pytest.raises(ApiError):
+                [one async for one in memory.iterate(page=0)]
             return [one.content for one in await memory.recall("today")]
 
     assert len(asyncio.run(main())) == 4

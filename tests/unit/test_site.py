@@ -5,6 +5,7 @@ What the pages show is carried out by tests/end_to_end/test_document_blocks.py.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from infinite_memory.sdk import results
 from tests.browser import PATIENCE_MS, launched
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -114,6 +116,15 @@ def test_the_site_loads_nothing_from_another_host(site: Path, pages: dict[Path, 
     assert not [address for address in loaded if urlsplit(address).scheme or address.startswith("//")]
     for sheet in site.rglob("*.css"):
         assert not re.search(r"url\(['\"]?(https?:)?//", sheet.read_text("utf-8")), sheet
+
+
+def test_the_reference_has_every_field_that_the_sdk_gives_back(site: Path, pages: dict[Path, Page]) -> None:
+    page = pages[site / "reference" / "sdk-results.html"]
+    shown = [name for name, kind in vars(results).items() if dataclasses.is_dataclass(kind)]
+    assert len(shown) > 8
+    for name in shown:
+        for field in vars(results)[name].__annotations__:
+            assert f"infinite_memory.sdk.results.{name}.{field}" in page.anchors
 
 
 def test_no_page_is_too_long_to_be_read_in_one_go(site: Path, pages: dict[Path, Page]) -> None:

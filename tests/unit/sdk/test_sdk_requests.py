@@ -12,7 +12,7 @@ from infinite_memory.contracts.agentmem.table import MemoryType
 from infinite_memory.contracts.native.table import FILTER_FIELDS
 from infinite_memory.sdk.errors import InvalidError, to_error
 from infinite_memory.sdk.memory import Memory
-from infinite_memory.sdk.requests import FILTER_KEYS, TIME_NAMES, USER_TYPES, to_json
+from infinite_memory.sdk.requests import FILTER_KEYS, TIME_NAMES, USER_TYPES, narrow, to_json
 
 SELF: list[Any] = []
 SELF.append(SELF)
@@ -48,6 +48,13 @@ REFUSED: list[tuple[str, Callable[[Memory], object]]] = [
     ("since", lambda memory: memory.search("x", since="2026-01-01", filter={"time_range": {"to": "2026-02-01"}})),
     ("page", lambda memory: list(memory.iterate(page=5000))),
 ]
+
+
+def test_the_ends_of_a_filters_time_may_be_dates() -> None:
+    ends = {"from": dt.date(2026, 3, 1), "to": dt.datetime(2026, 3, 4, tzinfo=dt.UTC)}
+    keys = narrow({"time_range": ends}, ()).keys
+    assert keys == {"time_range": {"from": "2026-03-01", "to": "2026-03-04T00:00:00+00:00"}}
+    assert narrow({"time_range": "March"}, ()).keys == {"time_range": "March"}
 
 
 @pytest.mark.parametrize(("field", "call"), REFUSED)

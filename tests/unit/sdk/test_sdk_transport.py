@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import http.server
+import inspect
 import json
 import sys
 import threading
@@ -16,6 +17,7 @@ import pytest
 
 import infinite_memory
 from infinite_memory import proofs
+from infinite_memory.sdk.async_memory import AsyncMemory
 from infinite_memory.sdk.errors import (
     ConflictError,
     DeniedError,
@@ -232,6 +234,18 @@ def test_forms_become_values_and_what_a_newer_server_adds_is_left_out() -> None:
 def test_home_and_url_exclude_each_other() -> None:
     with pytest.raises(InvalidError, match="not both"):
         Memory(home="/tmp", url="http://localhost")
+
+
+def test_the_public_names_are_listed_before_they_are_imported() -> None:
+    assert set(infinite_memory.__all__) <= set(dir(infinite_memory))
+
+
+def test_asyncio_lacks_no_method_and_no_argument() -> None:
+    for name, method in inspect.getmembers(Memory, inspect.isfunction):
+        if not name.startswith("_"):
+            assert inspect.signature(getattr(AsyncMemory, name)).parameters == inspect.signature(method).parameters, (
+                name
+            )
 
 
 def test_a_name_that_is_not_public_is_missing() -> None:
