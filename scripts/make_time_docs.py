@@ -56,13 +56,13 @@ The rules by which words of time become a range, and where the tables of phrases
   the month in the Buddhist era (12 พฤศจิกายน 2569 is in 2026).
 - **How wide.** N days ago is that day; N weeks, months or years ago the calendar week, month or year that holds it. N hours or
   minutes ago is the moment with one hour or minute on either side. A fraction (half an hour, two thirds of a year, 2.5 days) is as
-  wide as the fraction, with the moment in its middle: half an hour ago is from 45 to 15 minutes ago. The week before or after a
-  day is the seven days beside it and the calendar week next to its own, for it may mean either. In languages without a table
+  wide as its part (a half, a third, a half), with the moment in its middle: half an hour ago is from 45 to 15 minutes ago. The week before
+  or after a day is the seven days beside it and the calendar week next to its own, for it may mean either. In languages without a table
   a count with a half ("před hodinou a půl") is an error, and not the whole hours.
 - Replies tell what was read: `time_frame.words` are the words as they stood in the text, and `note` names what looks like a time
   and was not read, a second time in the text too. What begins or ends at a time in a language without a table ("sinds gisteren") is
   an error, not that day.
-- Only the first 1,000 characters of a text are looked at, which takes at most 50 ms of processor time (usually below one), and once a
+- A `time_query` has 1,000 characters at most; reading it takes at most 50 ms of processor time (usually below one), and once a
   second or two to load the words of the other languages and the model that tells languages apart.
 - Hour 24 is the midnight at the end of its day ("ayer a las 24"). A time without a day is today's, or yesterday's if it is to come.
 - A zone behind a time is read: "Z", "+05:30", "UTC", "GMT+2", in English "EST" and the others of RFC 5322, and names that mean one offset

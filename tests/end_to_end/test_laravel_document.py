@@ -208,6 +208,8 @@ def test_a_partial_update_leaves_the_rest_and_keeps_every_version(client: Client
     assert history[0]["metadata"] == {"by": "Ada", "line": 3}
     whole = read(client, f"memory://{made['id']}")
     assert whole["current_content"] == "tabs are four wide"
+    assert use(client, "memory-update", id=made["id"], metadata="")["outcome"] == "unchanged"
+    assert use(client, "memory-update", id=made["id"], metadata={})["metadata"] == {}
     assert found(client, "two wide tabs") == ["tabs are four wide"], "by the words it has now"
 
 

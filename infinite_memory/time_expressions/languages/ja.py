@@ -68,7 +68,7 @@ TABLE = Language(
         Tag.HALF: "半",
         Tag.MONTH_MARK: "月|がつ",
         Tag.DAY_MARK: "日",
-        Tag.YEAR_MARK: "年",
+        Tag.YEAR_MARK: "年|年度",
         Tag.ORDINAL_OPENS: "第",
         Tag.DECADE_CLOSES: "年代",
         Tag.AROUND: "約",

@@ -74,7 +74,7 @@ TABLE = Language(
         Tag.HALF: "半",
         Tag.MONTH_MARK: "月|月份",
         Tag.DAY_MARK: "日|号|號",
-        Tag.YEAR_MARK: "年",
+        Tag.YEAR_MARK: "年|年度",
         Tag.ORDINAL_OPENS: "第",
         Tag.DECADE_CLOSES: "年代",
         Tag.CENTURY_LAST: "上世纪|上个世纪|上世紀|上個世紀",
