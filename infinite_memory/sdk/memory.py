@@ -118,9 +118,8 @@ class Memory:
             metadata: Anything else, as JSON knows it; given back, and not filtered by. Of a scope's memory the keys ``title``,
                 ``speaker``, ``conversation_id``, ``importance`` (0 to 10), ``source``, ``type`` and ``confidence`` have a meaning of
                 their own; of a user's ``importance`` alone, from 0 to 1, which is stored as ten times that.
-            agent_id, run_id, session_id, org_id, memory_type: Of a user's memory only (into a scope, write ``conversation_id``
-                and ``type`` into *metadata* instead; a warning names what is ignored); the types are those of the AgentMem
-                contract. *session_id* of `search` and `list_memories` finds a session's memories; a run is told in results alone.
+            agent_id, run_id, session_id, org_id, memory_type: Of a user's memory only (of a scope's write ``conversation_id`` and
+                ``type`` into *metadata*); types are AgentMem's. A session is searched and listed by, a run told in results alone.
 
         Returns:
             The memory; ``outcome`` is ``stored``, or ``duplicate`` where the user has it for this agent, run and session.
@@ -320,7 +319,6 @@ class Memory:
         dry_run: bool = False,
     ) -> Deleted:
         """Forget every memory that all selectors name; a user alone names all memories of that user. *dry_run* only tells which.
-
         A *scope* is where *tag* or *query* look; alone it is refused. ``infinite-memory forget --scope`` and ``scopes delete`` empty one.
         """
         fields = {"tag": tag, "query": query, "forget_mode": to_forget_mode(hard), "dry_run": dry_run or None}
