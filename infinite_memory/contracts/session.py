@@ -55,6 +55,12 @@ class ClientSession:
         None  # a change is refused where the memory has another; set by fronts, no request can
     )
 
+    async def activate(self, scope: str) -> None:
+        """Make *scope* the active one, for a later daemon too."""
+        self.active_scope = scope
+        if self.tell is not None:
+            await self.tell({"active_scope": scope})
+
 
 @dataclass(frozen=True, slots=True)
 class ContractContext:

@@ -63,9 +63,7 @@ async def set_active_scope(call: CommandContext) -> Reply:
     name = call.fields.text("scope")
     check_name(name)
     scope = await call.engine.scopes.get(name)
-    call.session.active_scope = scope.name
-    if call.session.tell is not None:
-        await call.session.tell({"active_scope": scope.name})
+    await call.session.activate(scope.name)
     return {"scope": scope.name, "outcome": "active"}
 
 

@@ -8,6 +8,7 @@ from infinite_memory.contracts.native.serializers import serialize_scope
 from infinite_memory.contracts.native.table import TABLE, CommandContext
 from infinite_memory.engine.scopes import Merged
 from infinite_memory.errors import InvalidRequestError
+from infinite_memory.models import fold
 
 
 @TABLE.command(
@@ -18,13 +19,14 @@ from infinite_memory.errors import InvalidRequestError
     title="Rename or describe a scope", destructive=True, idempotent=True,
 )  # fmt: skip
 async def change_memory_scope(call: CommandContext) -> Reply:
-    """Give a scope another name or description. Its memories stay as they are."""
+    """Give a scope another name or description. Its memories stay as they are; an active scope stays active."""
     fields = call.fields
     if "new_name" not in fields and fields.find_text("description") is None:
         raise InvalidRequestError("new_name", "nothing is to change: give new_name or description")
     old = fields.text("scope")
     new_name, description = fields.find_text("new_name"), fields.find_text("description")
     scope = await call.engine.scopes.change(old, new_name, description, agreed=call.agreed)
+    await _follow(call, old, scope.name)
     return serialize_scope(scope)
 
 
@@ -41,6 +43,8 @@ async def merge_memory_scopes(call: CommandContext) -> Reply:
     fields = call.fields
     dry_run = fields.flag("dry_run")
     merged = await merge(call, dry_run=dry_run)
+    if not dry_run:
+        await _follow(call, merged.source.name, merged.target.name)
     reply: Reply = {"scope": merged.source.name, "into": merged.target.name}
     return reply | ({"dry_run": True, "would_move": merged.count} if dry_run else {"moved": merged.count})
 
@@ -49,3 +53,9 @@ async def merge(call: CommandContext, *, dry_run: bool) -> Merged:
     """Merge the scopes that a `merge_memory_scopes` request names."""
     source, target = call.fields.text("scope"), call.fields.text("into")
     return await call.engine.scopes.merge(source, target, dry_run=dry_run, agreed=call.agreed)
+
+
+async def _follow(call: CommandContext, name: str, to: str) -> None:
+    """Keep active what was the active scope under *name*: storing without a scope would make one of that name again."""
+    if fold(call.session.active_scope) == fold(name) and call.session.active_scope != to:
+        await call.session.activate(to)

@@ -146,6 +146,7 @@ class Tools:
         if self._moving is not None:
             await asyncio.wait([self._moving])
         session = dataclasses.replace(self._session)  # of its own: calls run side by side
+        active = session.active_scope
         told = Told(command.title)
         contract = self._open(session, agreed)
         work = asyncio.ensure_future(contract.handle({**arguments, "action": command.name}, told.take))
@@ -156,7 +157,7 @@ class Tools:
         finally:
             if self._moving is work:
                 self._moving = None
-        if command.name == "set_active_scope":
+        if command.name == "set_active_scope" or self._session.active_scope == active:
             self._session.active_scope = session.active_scope
         return reply
 
