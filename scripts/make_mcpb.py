@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT))
 from infinite_memory import __version__  # noqa: E402
 from infinite_memory.contracts.native.contract import TABLE  # noqa: E402
 from infinite_memory.contracts.native.prompts import PROMPTS  # noqa: E402
+from infinite_memory.contracts.native.tools import NO_TOOLS  # noqa: E402
 
 Json = dict[str, Any]
 
@@ -81,7 +82,7 @@ def _manifest(version: str, server: Json) -> Json:
         "license": "MIT",
         "icon": "icon.png",
         "server": server,
-        "tools": [{"name": one.name, "description": one.about} for one in TABLE],
+        "tools": [{"name": one.name, "description": one.about} for one in TABLE if one.name not in NO_TOOLS],
         "prompts": [
             {"name": one.name, "description": one.about, "arguments": [str(a["name"]) for a in one.arguments], "text": one.title}
             for one in PROMPTS

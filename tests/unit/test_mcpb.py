@@ -14,6 +14,7 @@ import pytest
 
 from infinite_memory import __version__
 from infinite_memory.contracts.native.contract import TABLE
+from infinite_memory.contracts.native.tools import NO_TOOLS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,7 +37,7 @@ def test_the_bundle_holds_the_package_itself(folder: Path) -> None:
     assert names == {"icon.png", "manifest.json", "pyproject.toml", "server/main.py", wheel}
     assert (manifest["manifest_version"], manifest["server"]["type"]) == ("0.4", "uv")
     assert manifest["name"] == "infinite-memory"
-    assert {tool["name"] for tool in manifest["tools"]} == {command.name for command in TABLE}
+    assert {tool["name"] for tool in manifest["tools"]} == {command.name for command in TABLE} - NO_TOOLS
     assert set(manifest["user_config"]) == {"home", "scope"}
     project = tomllib.loads((folder / "mcpb" / "pyproject.toml").read_text())
     assert project["tool"]["uv"]["sources"]["infinite-memory"]["path"] == wheel
@@ -45,7 +46,7 @@ def test_the_bundle_holds_the_package_itself(folder: Path) -> None:
 def test_the_launchers_bundle_holds_manifest_icon_and_launcher(folder: Path) -> None:
     names, manifest = contents(folder / "infinite-memory-launcher.mcpb")
     assert names == {"icon.png", "manifest.json", "server/main.py"}
-    assert {tool["name"] for tool in manifest["tools"]} == {command.name for command in TABLE}
+    assert {tool["name"] for tool in manifest["tools"]} == {command.name for command in TABLE} - NO_TOOLS
     assert set(manifest["user_config"]) == {"home", "scope", "command"}
     assert manifest["name"] == "infinite-memory-launcher"
 
