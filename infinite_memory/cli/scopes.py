@@ -97,7 +97,7 @@ def _request(options: argparse.Namespace) -> tuple[Json, str]:
     if options.what == "merge":
         return {"action": "merge_memory_scopes", "scope": name, "into": options.into}, "merged"
     if options.what == "unarchive":
-        return {"action": "restore_memory", "scope": name}, "taken out again"
+        return {"action": "restore_memory", "scope": name}, "brought back"
     done = "removed for good" if _is_hard(options) else "archived; unarchive brings it back"
     mode = "hard" if _is_hard(options) else "soft"
     return {"action": "delete_memory", "target": {"scope": name}, "forget_mode": mode}, done
