@@ -271,6 +271,17 @@ class Application(AbstractAsyncContextManager["Application"]):
         )
 
 
+def check_settings(config: Config) -> None:
+    """Refuse at a start what would fail with every request: a model, an index engine or a time zone that cannot be used.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    check_model(config)
+    check_index(config)
+    find_zone(config.time.zone, os.environ)
+
+
 def check_index(config: Config) -> None:
     """Refuse an index engine that cannot be used.
 

@@ -64,7 +64,7 @@ def serve(options: argparse.Namespace) -> int:
 
 def _serve_here(options: argparse.Namespace, output: int) -> int:
 
-    from infinite_memory.bootstrap import check_index, check_model, prepare_process
+    from infinite_memory.bootstrap import check_settings, prepare_process
     from infinite_memory.cli.daemon_requests import home_and_config
     from infinite_memory.daemon import ipc
     from infinite_memory.logging_setup import open_log
@@ -74,8 +74,7 @@ def _serve_here(options: argparse.Namespace, output: int) -> int:
     prepare_process()
     home.make()
     open_log(home, config.log)
-    check_model(config)
-    check_index(config)
+    check_settings(config)
     with ipc.locked(ipc.lock_path(home.path), wait=False, patience_s=LOCK_WAIT_S) as held:
         if not held:
             raise DaemonError(

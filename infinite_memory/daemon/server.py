@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from infinite_memory import __version__
-from infinite_memory.bootstrap import Application, check_index, check_model, prepare_process
+from infinite_memory.bootstrap import Application, check_settings, prepare_process
 from infinite_memory.config import Config
 from infinite_memory.daemon import handover, ipc
 from infinite_memory.daemon.admission import BUFFER_BYTES, Admission, quieten_accept_errors
@@ -333,8 +333,7 @@ def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
             if held:
                 ipc.remove_stale_record(home.path)
                 handover.withdraw_restart(home.path)
-                check_model(config)
-                check_index(config)
+                check_settings(config)
                 listening, address = ipc.listen(home.path, config.daemon.transport)
                 record = {"pid": os.getpid(), "version": __version__} | address
                 sys.setswitchinterval(SWITCH_S)

@@ -215,6 +215,17 @@ def test_a_wrong_setting_is_refused_at_start_by_name(shared: Installation, argum
 
 
 @pytest.mark.parametrize("how", [[], ["--in-process"]])
+def test_a_wrong_zone_of_the_first_client_leaves_no_daemon_that_fails_all_others(
+    installation: Installation, how: list[str]
+) -> None:
+    done = installation.command("serve", *how, "--set", "time.zone=Mars/Olympus", input="")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "time.zone = 'Mars/Olympus' is not an IANA time zone name" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert installation.processes() == []
+
+
+@pytest.mark.parametrize("how", [[], ["--in-process"]])
 def test_what_the_model_cannot_give_is_refused_at_start_and_not_with_every_request(
     installation: Installation, how: list[str]
 ) -> None:
