@@ -88,11 +88,18 @@ class Tidier:
         self._settings, self._model_settings = config.retention, config.model
         self._clock, self._uses = clock, uses
 
-    async def run(self, operation: Tidying, *, dry_run: bool, agreed: Agreement | None = None) -> Tidied:
-        """Carry out one operation over every scope that is not archived; *agreed* names the memories that it may take."""
+    async def run(
+        self, operation: Tidying, *, dry_run: bool, agreed: Agreement | None = None, as_of: dt.datetime | None = None
+    ) -> Tidied:
+        """Carry out one operation over every scope that is not archived.
+
+        Args:
+            agreed: Names the memories that it may take.
+            as_of: The instant from which ages are counted; None for now.
+        """
         await self._index.sidecar()
         if operation is Tidying.PRUNE:
-            return await self._prune(dry_run=dry_run, agreed=agreed)
+            return await self._prune(dry_run=dry_run, agreed=agreed, as_of=as_of or self._clock())
         if operation is Tidying.SUMMARIZE:
             return await self._summarize(dry_run=dry_run)
         groups = await self._find_groups(operation)
@@ -179,10 +186,10 @@ class Tidier:
         found = await self._store.fetch({memory.memory_id: memory.scope_id})
         return memory.memory_id in found and found[memory.memory_id].revision == memory.revision
 
-    async def _prune(self, *, dry_run: bool, agreed: Agreement | None) -> Tidied:
+    async def _prune(self, *, dry_run: bool, agreed: Agreement | None, as_of: dt.datetime) -> Tidied:
         """Put into the archive what is older than it may be, and what is too much: least important first, then least used, then
         oldest. What is there is not found any more, is not purged as other deletions are, and comes back by `restore_memory`."""
-        settings, now = self._settings, self._clock()
+        settings = self._settings
         if self._uses is not None:
             await self._uses.write()
         pruned: list[MemoryRecord] = []
@@ -193,7 +200,7 @@ class Tidier:
             uses = await self._store.uses.of_scope(scope.scope_id)
             kept = [one async for one in self._store.stream([scope.scope_id]) if not _is_kept(one)]
             if settings.max_age_days is not None:
-                limit = now - dt.timedelta(days=settings.max_age_days)
+                limit = as_of - dt.timedelta(days=settings.max_age_days)
                 pruned += [one for one in kept if max(one.occurred_at, one.updated_at) < limit]
                 kept = [one for one in kept if max(one.occurred_at, one.updated_at) >= limit]
             kept.sort(key=lambda one: (one.importance or 0.0, uses.get(one.memory_id, 0), *by_age(one)))

@@ -34,7 +34,7 @@ from infinite_memory.jobs.administration import Administration
 from infinite_memory.jobs.consolidation import Tidying
 from infinite_memory.jobs.purge_guard import PurgeGuard
 from infinite_memory.jobs.schedule import last_due, next_due, parse_time
-from infinite_memory.jobs.state import TIDY, JobState, load_state, save_state
+from infinite_memory.jobs.state import RETENTION, TIDY, JobState, load_state, save_state
 from infinite_memory.jobs.wakeups import Wakeups
 from infinite_memory.store.base import Store
 from infinite_memory.transfer.serialization import instant_to_text
@@ -49,7 +49,7 @@ STOP_S = 10.0  # a job under way may take this long once the daemon is asked to 
 CLOCK_FAULT = dt.timedelta(days=2)  # a run noted as done so far in the future was noted by a wrong clock
 DEFAULT_TIME = dt.time(3, 0)
 _AFTER_BACKUP = {
-    "retention": 15,
+    RETENTION: 15,
     TIDY: 30,
     "check_sidecar": 60,
 }  # minutes: what is purged is in the backup of the same night
@@ -234,7 +234,7 @@ class Jobs:
         first = parse_time(named) if named else DEFAULT_TIME
         jobs = [Job("backup", first, self._backup)] if named else []
         if self._retention_operations():
-            jobs.append(Job("retention", _later(first, _AFTER_BACKUP["retention"]), self._retention))
+            jobs.append(Job(RETENTION, _later(first, _AFTER_BACKUP[RETENTION]), self._retention))
         jobs.append(Job(TIDY, _later(first, _AFTER_BACKUP[TIDY]), self._tidy))
         jobs.append(Job("check_sidecar", _later(first, _AFTER_BACKUP["check_sidecar"]), self._check))
         return jobs
@@ -255,8 +255,12 @@ class Jobs:
         return [operation for operation, is_on in switches.items() if is_on]
 
     async def _retention(self) -> str:
+        """Do what the settings ask for; ages are counted from the last run, so that a clock that is ahead for one hides nothing early."""
         tidier = self._administration.open_tidier()
-        results = [await tidier.run(operation, dry_run=False) for operation in self._retention_operations()]
+        state = self._states[RETENTION]
+        as_of = self._purge_guard.get_reference(state.last_ok_at or state.done_until)
+        operations = self._retention_operations()
+        results = [await tidier.run(operation, dry_run=False, as_of=as_of) for operation in operations]
         return ", ".join(result.said for result in results)
 
     async def _tidy(self) -> str:

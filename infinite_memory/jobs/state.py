@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from infinite_memory.store.base import Store
 
-BACKUP, TIDY = "backup", "tidy"
-JOBS = (BACKUP, "retention", TIDY, "check_sidecar")
+BACKUP, RETENTION, TIDY = "backup", "retention", "tidy"
+JOBS = (BACKUP, RETENTION, TIDY, "check_sidecar")
 
 
 @dataclass(frozen=True, slots=True)

@@ -306,6 +306,29 @@ def test_a_clock_that_jumps_loses_and_doubles_nothing(open_memory: Open) -> None
     run(work())
 
 
+def test_nothing_is_pruned_for_its_age_by_a_clock_that_is_ahead_for_a_while(open_memory: Open) -> None:
+    clock = Clock("2026-11-20T12:00:00Z")
+    flags = BACKUPS | {"retention.max_age_days": "100"}
+
+    async def count(memory: Memory) -> int:
+        await jobs_of(memory).run_due()
+        return int((await memory.ok("get_memory_stats"))["stats"]["total_memories"])
+
+    async def work() -> None:
+        for day, left in (("2026-11-20", 2), ("2028-01-01", 2), ("2026-11-21", 2), ("2026-11-24", 2), ("2027-02-20", 2),
+                          ("2027-03-02", 2), ("2027-03-03", 1)):  # fmt: skip
+            clock.set(f"{day}T12:00:00Z")
+            async with open_memory(flags=flags, clock=clock) as memory:
+                if day == "2026-11-20":
+                    await memory.store("the lease was signed")
+                    await memory.store("the lease was read", timestamp="2026-11-24T12:00:00Z")
+                await settled(memory)
+                clock.set(f"{day}T23:00:00Z")
+                assert (day, await count(memory)) == (day, left)
+
+    run(work(), 60)
+
+
 def test_retention_limits_are_kept_by_themselves(open_memory: Open) -> None:
     clock = Clock("2026-11-25T02:50:00Z")
 
