@@ -29,7 +29,16 @@ HOME_FILES = (
 )  # fmt: skip
 FOLDER_FILES = {
     "logs": ("infinite-memory.log*", "mongod.log*", "mongod.out*", "daemon.out*"),
-    "hooks": ("control.json", ".control.json.*.tmp", "events", "recalled", "sessions", "spool", "stored"),
+    "hooks": (
+        "control.json",
+        "control.lock",
+        ".control.json.*.tmp",
+        "events",
+        "recalled",
+        "sessions",
+        "spool",
+        "stored",
+    ),
     "sidecars": ("*",),
 }
 """Files, and folders that nothing else writes to, in folders of the home."""

@@ -2,16 +2,21 @@
 
 A pause is kept as the stretch of time that it lasts, and not as a switch: transcripts are read after the fact, and what was said
 during a pause stays out whenever it is read. Where the computer's clock was ahead when a pause began and was set right in it, nobody
-knows when that was: then all stays out that was said before the end of the pause and is not stored yet.
+knows when that was: then all stays out that was said before the end of the pause and is not stored yet. One that it ended in what is
+still to come has ended all the same, by the user's word: it ends when that is noticed (`settle_control`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from infinite_memory.hooks.files import hooks_folder, read_json, write_json
+from infinite_memory.platform_files import lock_file
 
 MAX_PAUSES = 1000  # the oldest are joined to one above this: what they cover stays out
 
@@ -52,8 +57,44 @@ def set_state(home: Path, state: str) -> Control:
     Raises:
         OSError: it could not be written.
     """
+    with _locked(home):
+        return _write(home, state)
+
+
+def settle_control(home: Path) -> Control:
+    """Return the state, as `read_control` does, once no pause ends in what is still to come."""
+    control = read_control(home)
+    if not _ends_later(control):
+        return control
+    try:
+        with _locked(home):
+            control = read_control(home)
+            return _write(home, control.state) if _ends_later(control) else control
+    except OSError:  # it is tried again
+        return control
+
+
+def _ends_later(control: Control) -> bool:
     now = time.time()
-    pauses = list(read_control(home).pauses)
+    return any(end is not None and end > now for _, end in control.pauses)
+
+
+@contextlib.contextmanager
+def _locked(home: Path) -> Iterator[None]:
+    """Keep others from writing meanwhile: a pause that somebody begins is not overwritten by what was read before it."""
+    file = hooks_folder(home) / "control.lock"
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        lock_file(descriptor, wait=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write(home: Path, state: str) -> Control:
+    now = time.time()
+    pauses = [_not_later(pause, now) for pause in read_control(home).pauses]
     is_open = bool(pauses) and pauses[-1][1] is None
     if state == ON and is_open:
         start = pauses[-1][0]
@@ -66,3 +107,9 @@ def set_state(home: Path, state: str) -> Control:
     control = Control(state, tuple(pauses))
     write_json(hooks_folder(home) / "control.json", {"state": state, "pauses": pauses}, durable=True)
     return control
+
+
+def _not_later(pause: tuple[float, float | None], now: float) -> tuple[float, float | None]:
+    """Return a pause of a clock that was ahead as it is known by the right one."""
+    start, end = pause
+    return pause if end is None or end <= now else (start if start <= now else 0.0, now)

@@ -22,7 +22,7 @@ from infinite_memory.config import Config
 from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import InfiniteMemoryError, ScopeArchivedError
 from infinite_memory.hooks.capture import Capture
-from infinite_memory.hooks.control import OFF, read_control
+from infinite_memory.hooks.control import OFF, read_control, settle_control
 from infinite_memory.hooks.digests import CHECK_ALL_S, Digests, is_quiet, purged_before
 from infinite_memory.hooks.event_settings import EventSettings, carried_by
 from infinite_memory.hooks.files import (
@@ -340,7 +340,7 @@ class HookService:
         project: Project = await asyncio.to_thread(find_project, reading.cwd)
         configs = [await asyncio.to_thread(self._settings.read, {"environ": one}) for one in settings]
         stores = project.captures and all(config.capture.enabled for config in configs)
-        control, engine = read_control(self._home), await self._engine()
+        control, engine = await asyncio.to_thread(settle_control, self._home), await self._engine()
         if stores:
             project = dataclasses.replace(project, scope=await find_scope(engine, project))
         if said is not None:

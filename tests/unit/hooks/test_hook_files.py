@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infinite_memory.hooks import control, files
-from infinite_memory.hooks.control import OFF, ON, PAUSED, read_control, set_state
+from infinite_memory.hooks.control import OFF, ON, PAUSED, read_control, set_state, settle_control
 from infinite_memory.hooks.ledger import Ledger
 from infinite_memory.hooks.projects import PROJECT_FILE, find_project
 from infinite_memory.hooks.sessions import Sessions, size_of
@@ -65,6 +65,33 @@ def test_a_pause_that_began_by_a_clock_that_was_ahead_keeps_out_what_is_said_in_
     now = 1500.0
     told = set_state(tmp_path, ON)
     assert [told.is_paused_at(instant) for instant in (1350.0, 1499.0, 1500.0, 5000.0)] == [True, True, False, False]
+
+
+def test_a_pause_that_was_ended_by_a_clock_that_was_ahead_ends_when_that_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    set_state(tmp_path, PAUSED)
+    now = 90_000.0
+    set_state(tmp_path, ON)
+    now = 1200.0  # the clock is set right
+    told = settle_control(tmp_path)
+    assert told == read_control(tmp_path)
+    assert told.state == ON
+    now = 1300.0
+    assert settle_control(tmp_path) == told
+    assert [told.is_paused_at(instant) for instant in (999.0, 1000.0, 1199.0, 1200.0, 50_000.0)] == [
+        False, True, True, False, False,
+    ]  # fmt: skip
+    now = 80_000.0
+    set_state(tmp_path, PAUSED)
+    now = 90_000.0
+    set_state(tmp_path, ON)
+    now = 1400.0  # all of that pause was by the wrong clock: when it began nobody knows
+    assert [settle_control(tmp_path).is_paused_at(instant) for instant in (1.0, 1399.0, 1400.0)] == [True, True, False]
+    set_state(tmp_path, PAUSED)
+    assert settle_control(tmp_path).state == PAUSED
 
 
 def test_a_control_file_that_cannot_be_read_counts_as_a_pause(tmp_path: Path) -> None:
