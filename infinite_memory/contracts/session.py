@@ -48,9 +48,8 @@ class ClientSession:
     progress: Progress = no_progress  # where requests bring none of their own
     reads_any_path: bool = False  # set for the command line's own `import` alone, by its greeting; no request can
     uploads: Path | None = None  # set by the page: its user sent the file to import, which lies there; no request can
-    counts_use: bool = (
-        True  # False where results are shown that nobody asked for yet: the page, while a question is typed
-    )
+    counts_use: bool = True
+    """False where what is found is no use of it: shown while a question is typed on the page, or to who may only read."""
     expected_revision: int | None = (
         None  # a change is refused where the memory has another; set by fronts, no request can
     )

@@ -137,4 +137,6 @@ async def _memories(call: AgentMemCall, message: str, visibility: Visibility) ->
         return [], [f"memories cannot be searched at the moment: {exc}"], UNSEARCHED
     sharing = {one.memory.memory_id for one in await match_words(message, [one.memory for one in found])}
     used = [one for one in found if one.score >= MIN_SCORE or one.memory.memory_id in sharing]
+    if call.session.counts_use:
+        call.engine.recall.record_use(one.memory for one in used)
     return used, [note] if note else [], NOTHING

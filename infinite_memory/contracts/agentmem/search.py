@@ -98,7 +98,7 @@ class FoundMemories:
 
 
 async def find_memories(call: AgentMemCall) -> FoundMemories:
-    """Search as an `agentmem_search_memories` request says."""
+    """Search as an `agentmem_search_memories` request says; what is shown of it counts as used."""
     fields = call.fields
     agent = fields.find_text("agent_id")
     await check_agent(call.engine, agent)
@@ -115,6 +115,8 @@ async def find_memories(call: AgentMemCall) -> FoundMemories:
             note = "; ".join(filter(None, [note, f"total counts among the best {depth:,}"]))
     else:
         total = await call.engine.memories.count(await _visible(call.engine, visibility, kind))
+    if call.session.counts_use:
+        call.engine.recall.record_use(one.memory for one in passing[:limit])
     return FoundMemories(passing[:limit], total, note)
 
 
@@ -122,6 +124,8 @@ async def search(
     engine: Engine, query: str, visibility: Visibility, limit: int, how: SearchType, kind: MemoryType | None = None
 ) -> tuple[list[Scored], str | None]:
     """Find what *visibility* allows, best first; the text is a note about an engine that a hybrid search had to do without.
+
+    Nothing of it counts as used: more is looked at than anybody is shown.
 
     Raises:
         EmbeddingError: the search goes by meaning alone and the model cannot be used.
@@ -165,7 +169,7 @@ async def _one_engine(
     wanted = limit + MIN_COUNT
     where = await _visible(engine, visibility, kind)
     while True:
-        found = await engine.recall.search(query, where, wanted, mode=_MODES[how])
+        found = await engine.recall.search(query, where, wanted, mode=_MODES[how], counts_use=False)
         hits = [Scored(match.memory, match.confidence) for match in found.matches if visibility.allows(match.memory)]
         if how is SearchType.FULLTEXT:
             matches = await match_words(query, [hit.memory for hit in hits])

@@ -241,7 +241,7 @@ async def _search_or_list(
     if query_text is not None:
         if "cursor" in call.fields:
             raise InvalidRequestError("cursor", "goes with a listing, not with a query; raise limit instead")
-        found = await call.engine.recall.search(query_text, where, most)
+        found = await call.engine.recall.search(query_text, where, most, counts_use=call.session.counts_use)
         return make_ranked(found, await call.engine.memories.count(where))  # what is not among the results is told of
     return make_page(
         await call.engine.memories.list_page(where, most, call.fields.find_text("cursor"), newest_first=newest_first)

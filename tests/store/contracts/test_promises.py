@@ -203,6 +203,26 @@ async def add(memory: Memory, content: str, **fields: Any) -> Json:
     return added
 
 
+@pytest.mark.parametrize("search_type", ["hybrid", "vector", "bm25"])
+def test_what_a_search_of_a_user_shows_counts_and_what_it_looked_at_does_not(
+    open_memory: Open, search_type: str
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            for number in range(5):
+                await add(memory, f"The ferry leaves at {number}")
+            assert memory.services.uses is not None
+            scope = await memory.services.scopes.get("AgentMem")
+            fields = {"query": "the ferry", "user_id": "ada", "limit": 2, "search_type": search_type}
+            found = await use(memory, "agentmem", "agentmem_search_memories", **fields)
+            await memory.services.uses.write()
+            uses = await memory.services.store.uses.of_scope(scope.scope_id)
+            assert uses == {one["memory_id"].removeprefix("mem_"): 1 for one in found["results"]}
+            assert len(uses) == 2
+
+    run(work())
+
+
 def test_what_is_said_of_a_user_is_true_to_the_number_of_memories(open_memory: Open) -> None:
     async def look() -> None:
         async with open_memory() as memory:

@@ -47,6 +47,7 @@ class Backend:
             InvalidRequestError: ``user_id`` is wrong, or is needed for the token's users are several.
         """
         session = self.new_session()
+        session.counts_use = not grant.read_only
         checking = ValidationContext(session.limits, session.zone)
         rest = {name: value for name, value in fields.items() if name != "user_id"}
         given = fields.get("user_id")

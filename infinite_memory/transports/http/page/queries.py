@@ -70,6 +70,10 @@ class Queries:
         """True if less than everything is seen."""
         return self._request.is_narrow
 
+    def counts(self, *, asked: bool) -> bool:
+        """Tell whether what is found counts as used: where somebody *asked* for it who may change something."""
+        return asked and not self._request.grant.read_only
+
     async def run(
         self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress, *, counts_use: bool = False,
         expected_revision: int | None = None, uploads: Path | None = None, agreed: Agreement | None = None,
@@ -86,7 +90,8 @@ class Queries:
             InfiniteMemoryError: it failed, or is not for who does not see everything.
         """
         request = self._request
-        request.session.counts_use, request.session.expected_revision = counts_use, expected_revision
+        request.session.counts_use = self.counts(asked=counts_use)
+        request.session.expected_revision = expected_revision
         request.session.uploads = uploads
         if self.is_narrow and action not in BOUND_COMMANDS:
             raise ForbiddenError("a token that is bound to users or scopes may not do this")

@@ -9,11 +9,16 @@ import time
 
 import pytest
 
+from infinite_memory.bootstrap import new_session
+from infinite_memory.config import Config
+from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.visibility import Visibility
 from infinite_memory.errors import AuthenticationError, RateLimitError
 from infinite_memory.transports.http.api.auth import Authenticator
+from infinite_memory.transports.http.api.backend import ApiRequest, Backend
 from infinite_memory.transports.http.api.tokens import TokenPermissions, hash_token, make_token, parse_token_id
 from infinite_memory.transports.http.api.visibility import get_visibility
+from infinite_memory.transports.http.page.queries import Queries
 
 NOW = dt.datetime(2026, 11, 28, 12, tzinfo=dt.UTC)
 OWNERS = "the-owners-token"
@@ -90,3 +95,20 @@ def test_requests_counted_while_the_clock_was_ahead_are_not_held_against_anyone(
     with pytest.raises(RateLimitError) as refused:
         admitted(gate, f"Bearer {OWNERS}")
     assert 0 < refused.value.retry_after_s <= 60
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_what_is_found_for_who_only_reads_counts_as_no_use(read_only: bool) -> None:
+    """Uses decide what is pruned first, so counting one would change something."""
+
+    async def engine() -> Engine:
+        raise AssertionError("nothing is read")
+
+    async def opened() -> ApiRequest:
+        config = Config()
+        backend = Backend(engine, lambda: new_session(config, {}), None, 1.0)
+        return await backend.open(TokenPermissions("x", read_only=read_only), {})
+
+    request = asyncio.run(opened())
+    assert request.session.counts_use is not read_only
+    assert (Queries(request).counts(asked=True), Queries(request).counts(asked=False)) == (not read_only, False)
