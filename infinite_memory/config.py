@@ -20,6 +20,7 @@ from typing import Any, cast
 from infinite_memory.contracts.registry import list_specs
 from infinite_memory.errors import ConfigError
 from infinite_memory.paths import CHECKOUT_CONFIG_FILE
+from infinite_memory.platform_files import read_regular_text
 from infinite_memory.redaction import hide, remember
 from infinite_memory.settings import (
     BackupSettings,
@@ -209,10 +210,12 @@ def _nearest(name: str, known: Mapping[str, Any]) -> str:
 
 def _read_file(file: Path) -> dict[str, Any]:
     try:
-        tables = tomllib.loads(file.read_text("utf-8-sig"))  # editors of Windows begin a file with a mark
+        tables = tomllib.loads(read_regular_text(file))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as exc:  # no UTF-8, no TOML, a number of thousands of digits
+    except OSError as exc:
+        raise ConfigError(f"{file}: {exc.strerror or exc}") from exc
+    except ValueError as exc:  # no UTF-8, no TOML, a number of thousands of digits
         raise ConfigError(f"{file}: {exc}") from exc
     found: dict[str, Any] = {}
     for section, table in tables.items():

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from infinite_memory.paths import Home
+from infinite_memory.platform_files import check_regular
 from infinite_memory.redaction import redacted
 from infinite_memory.settings import MIB, LogSettings
 
@@ -60,7 +61,12 @@ def indented(text: str) -> str:
 
 
 def open_log(home: Home, settings: LogSettings) -> None:
-    """Send the package's log lines to ``logs/infinite-memory.log``; the files together stay under four times the limit."""
+    """Send the package's log lines to ``logs/infinite-memory.log``; the files together stay under four times the limit.
+
+    Raises:
+        OSError: something else than a file is there.
+    """
+    check_regular(home.logs / "infinite-memory.log")
     handler = logging.handlers.RotatingFileHandler(
         home.logs / "infinite-memory.log",
         maxBytes=settings.file_mb * MIB,

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 REPLACE_AGAIN_S = 0.05
 REPLACE_S = 1.0  # how long a reader is waited for
 _LOCK_AGAIN_S = 0.05
+MAX_TEXT_BYTES = 16 << 20  # of a file that is read whole for its text: settings, records, files of clients
 RESERVE_BYTES, RESERVE_SHARE = 256 << 20, 10
 """Of the disk of a folder that we write large files to so much, or a tenth of the disk, stays free: on a full one the database ends."""
 
@@ -33,22 +34,35 @@ def open_regular(file: Path, *, follow_links: bool = True) -> BinaryIO:
     descriptor = os.open(file, flags)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file", str(file))
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def read_regular_text(file: Path) -> str:
-    """Read a regular file's text in UTF-8, with or without a mark of the byte order; links are followed.
+def read_regular_text(file: Path, *, follow_links: bool = True, limit_bytes: int = MAX_TEXT_BYTES) -> str:
+    """Read a regular file's text in UTF-8, with or without a mark of the byte order.
 
     Raises:
-        OSError: as `open_regular`.
+        OSError: as `open_regular`, or it is larger than *limit_bytes*.
         UnicodeDecodeError: it is no UTF-8.
     """
-    with open_regular(file) as opened:
-        return opened.read().decode("utf-8-sig")
+    with open_regular(file, follow_links=follow_links) as opened:
+        data = opened.read(limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {limit_bytes:,} bytes", str(file))
+    return data.decode("utf-8-sig")
+
+
+def check_regular(file: Path) -> None:
+    """Refuse what is no regular file where one is to be written, which may wait for ever; one that does not exist is in order.
+
+    Raises:
+        OSError: it is a folder, pipe, socket or device.
+    """
+    if file.exists() and not file.is_file():
+        raise OSError(errno.EINVAL, "it is not a regular file", str(file))
 
 
 def lock_file(descriptor: int, *, wait: bool) -> bool:
@@ -94,6 +108,17 @@ def replace_file(source: Path, target: Path, *, system: str = os.name) -> None:
             time.sleep(REPLACE_AGAIN_S)
         else:
             return
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for the user alone, whatever the umask leaves to others.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    for one in reversed([folder, *folder.parents]):
+        if not one.is_dir():
+            one.mkdir(mode=0o700, exist_ok=True)
 
 
 def set_file_aside(file: Path, other: Path) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from infinite_memory.cli.connect import replace_text
 from infinite_memory.errors import ConfigError, EmbeddingError
+from infinite_memory.platform_files import make_folder
 
 if TYPE_CHECKING:
     from infinite_memory.config import Config
@@ -70,7 +71,7 @@ def _write_precision(file: Path, precision: str) -> bool:
     text = file.read_text("utf-8-sig") if file.is_file() else ""
     if "embedding" in tomllib.loads(text):
         return False
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(file.parent)
     room = "\n" if text and not text.endswith("\n") else ""
     blank = "\n" if text else ""
     replace_text(file, f'{text}{room}{blank}[embedding]\nprecision = "{precision}"\n')

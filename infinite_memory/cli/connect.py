@@ -30,7 +30,7 @@ from infinite_memory.cli.config_edit import (
     set_toml_table,
 )
 from infinite_memory.errors import ConfigError
-from infinite_memory.platform_files import read_regular_text
+from infinite_memory.platform_files import make_folder, read_regular_text
 
 Json = dict[str, Any]
 
@@ -330,7 +330,7 @@ def replace_text(file: Path, after: str, *, keep_copy: bool = False) -> Path | N
     file = file.resolve()  # a link to a file elsewhere stays a link
     backup = None
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
         mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o600
         if keep_copy:
             stamp = time.strftime("%Y%m%d-%H%M%S")

@@ -21,6 +21,7 @@ from typing import Any
 from infinite_memory import __version__
 from infinite_memory.cli.config_edit import find_entry, remove_json_entry, set_json_entry
 from infinite_memory.errors import ConfigError
+from infinite_memory.platform_files import make_folder
 
 Json = dict[str, Any]
 
@@ -136,7 +137,7 @@ def write_plugin(folder: Path, files: Mapping[str, str]) -> None:
 
 def _make_folders(folder: Path) -> None:
     """Make the plugin's folders, for the user alone whatever the umask: the client runs what its hooks name."""
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder.parent)
     for one in (folder, *sorted({(folder / name).parent for name in _shipped()} - {folder})):
         one.mkdir(mode=0o700, exist_ok=True)
         mode = one.stat().st_mode

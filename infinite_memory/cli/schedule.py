@@ -22,6 +22,7 @@ from xml.etree import ElementTree as Xml
 
 from infinite_memory.cli import outcome
 from infinite_memory.errors import ConfigError
+from infinite_memory.platform_files import make_folder
 
 SYSTEMS = (SYSTEMD, LAUNCHD, WINDOWS, CRON) = "systemd", "launchd", "windows", "cron"
 UNIT, LABEL, TASK = "infinite-memory-backup", "org.infinite-memory.backup", "infinite-memory-backup"
@@ -69,6 +70,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _for_the_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def _show_or_write(file: Path | None, data: bytes, *, write: bool) -> dict[str, Any]:
     """Print a file, or write it where *write* says so; returns what programs are told of it."""
     text = data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8")
@@ -77,8 +82,9 @@ def _show_or_write(file: Path | None, data: bytes, *, write: bool) -> dict[str, 
         print(f"# {file}" if file else "# a line of your crontab (crontab -e)", file=sys.stderr)
         sys.stdout.write(text)
     else:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
+        make_folder(file.parent)  # who may write there has programs of their choice run as this user
+        with open(file, "wb", opener=_for_the_owner) as opened:
+            opened.write(data)
         print(f"wrote {file}")
     return {"file": str(file) if file else None, "text": text, "written": is_written}
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from infinite_memory.cli import tables
 from infinite_memory.paths import find_home
+from infinite_memory.platform_files import read_regular_text
 
 Json = dict[str, Any]
 
@@ -28,7 +29,7 @@ class UndoJournal:
 
     def _read(self) -> list[Json]:
         with contextlib.suppress(OSError, ValueError):
-            entries = json.loads(self._file.read_text("utf-8"))
+            entries = json.loads(read_regular_text(self._file))
             if isinstance(entries, list):
                 return [entry for entry in entries if isinstance(entry, dict) and _is_entry(entry)]
         return []

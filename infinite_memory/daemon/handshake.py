@@ -144,7 +144,7 @@ def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
     logs = home / "logs"
     logs.mkdir(mode=0o700, exist_ok=True)
     output, keeps = logs / "daemon.out", False
-    if output.exists() and output.stat().st_size:  # it may tell why the one before ended
+    if output.exists() and (output.stat().st_size or not output.is_file()):  # it may tell why the one before ended
         keeps = not set_file_aside(output, logs / "daemon.out.1")
     settings = ["--config", greeting["config_file"]] if "config_file" in greeting else []
     left_behind = ipc.read_record(home)

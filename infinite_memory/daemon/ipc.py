@@ -25,13 +25,14 @@ from typing import Any
 
 from infinite_memory.errors import DaemonError
 from infinite_memory.paths import check_home, check_socket, make_socket_folder, place_of_socket, remove_socket_folder
-from infinite_memory.platform_files import lock_file, replace_file
+from infinite_memory.platform_files import check_regular, lock_file, open_regular, replace_file
 
 CONTROL = b"\x1e"  # begins a line for the client program itself, as no JSON does
 PROTOCOL = 1  # of the greeting; raised when an older side would misunderstand
 SOCKET_NAME = "daemon.sock"
 BACKLOG = 256  # clients that may come at the same moment
 GREETING_BYTES = 1 << 20  # longest line that opens a connection, either way: the client's settings travel in it
+RECORD_BYTES = 64 * 1024  # of `daemon.json`; more is none of ours
 CHALLENGE_BYTES = 1024  # longest line of a proof, from whom nobody knows yet
 _HOST = "127.0.0.1"
 _LOCK_AGAIN_S = 0.02  # pause before a lock is tried again
@@ -113,17 +114,25 @@ def write_record(home: Path, record: Json) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(record, file)
     replace_file(beside, record_path(home))
-    pid_path(home).write_text(f"{record['pid']}\n", "utf-8")
+    with contextlib.suppress(OSError):  # for scripts alone
+        check_regular(pid_path(home))
+        pid_path(home).write_text(f"{record['pid']}\n", "utf-8")
+
+
+def mend_record(home: Path, record: Json) -> None:
+    """Write the record of a daemon that runs anew where something else stands in its place: no client would find the daemon."""
+    if read_record(home) is None:
+        with contextlib.suppress(OSError):  # a full disk, no file left to open: it is tried again
+            write_record(home, record)
 
 
 def read_record(home: Path) -> Json | None:
     """Read the daemon's record; None where there is none that can be read, or none of this user's."""
     try:
-        descriptor = os.open(record_path(home), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        with os.fdopen(descriptor, encoding="utf-8") as file:
-            if os.name == "posix" and os.fstat(descriptor).st_uid != os.geteuid():
+        with open_regular(record_path(home), follow_links=False) as file:
+            if os.name == "posix" and os.fstat(file.fileno()).st_uid != os.geteuid():
                 return None
-            record = json.load(file)
+            record = json.loads(file.read(RECORD_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
@@ -133,7 +142,7 @@ def remove_stale_record(home: Path) -> None:
     """Remove what a daemon left that crashed; the caller holds the daemon's lock, so none of it is in use."""
     for path in (record_path(home), pid_path(home)):
         with contextlib.suppress(OSError):
-            path.unlink()
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def is_reachable(home: Path, record: Json) -> bool:

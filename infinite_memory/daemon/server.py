@@ -128,7 +128,9 @@ class Daemon:
                     "the home was removed or taken over: nobody can reach this daemon", extra={"event": "daemon_lost"}
                 )
                 self.stop.set()
-            elif self.sessions:
+                continue
+            ipc.mend_record(self.home.path, self.record)
+            if self.sessions:
                 self.last_seen_at = time.monotonic()
             elif self.http.page_used_at > self.last_seen_at:
                 self.last_seen_at = self.http.page_used_at

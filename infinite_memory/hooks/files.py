@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from infinite_memory.platform_files import replace_file
+from infinite_memory.platform_files import open_regular, replace_file
 
 Json = dict[str, Any]
 
@@ -42,7 +42,7 @@ def spool_folder(home: Path) -> Path:
 def read_json(path: Path) -> Json | None:
     """Return a file's object; None where there is none that can be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             value = json.loads(file.read(MAX_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
@@ -98,7 +98,7 @@ def waiting(home: Path) -> list[Path]:
 def set_aside(path: Path) -> None:
     """Rename an event that cannot be understood, so that it is not read again and `doctor` tells of it. One that cannot be read waits."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.read(1)
         path.replace(path.with_suffix(MALFORMED))
     except OSError:

@@ -35,6 +35,7 @@ from infinite_memory.mongod.log import MongodLog, has_space
 from infinite_memory.mongod.process import end_process, environment, running_pid, take_lock, with_parent
 from infinite_memory.mongod.restart_pauses import RestartPauses
 from infinite_memory.paths import make_socket_folder, place_of_socket, remove_socket_folder
+from infinite_memory.platform_files import check_regular
 
 log = logging.getLogger(__name__)
 
@@ -273,6 +274,11 @@ class LocalMongo:
         self._log.bound()
         self._socket_file.unlink(missing_ok=True)
         command = with_parent([str(binary), *self._arguments()])
+        try:
+            for file in (self._log.file, self._log.printed):
+                check_regular(file)
+        except OSError as exc:
+            raise StoreUnavailableError(f"mongod cannot be run: {exc.filename}: {exc.strerror}") from exc
         with self._log.printed.open("wb") as output:
             try:
                 return subprocess.Popen(

@@ -9,6 +9,9 @@ import secrets
 from pathlib import Path
 
 from infinite_memory.errors import ConfigError
+from infinite_memory.platform_files import open_regular
+
+MAX_BYTES = 1000  # of the file: a token has 44
 
 
 class OwnerToken:
@@ -69,14 +72,15 @@ class OwnerToken:
         return status.st_mtime_ns, status.st_ino, status.st_size
 
     def _load(self) -> str:
-        descriptor = os.open(self.file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        with os.fdopen(descriptor, encoding="utf-8") as stream:
+        with open_regular(self.file, follow_links=False) as stream:
             if os.name == "posix":
-                os.fchmod(descriptor, 0o600)
-            token = stream.read().strip()
+                os.fchmod(stream.fileno(), 0o600)
+            token = stream.read(MAX_BYTES + 1).strip()
         if not token:
             raise ConfigError(f"{self.file} is empty; remove it, and a new token is made")
-        return token
+        if len(token) > MAX_BYTES or not all(0x20 < byte < 0x7F for byte in token):
+            raise ConfigError(f"{self.file} holds no token; remove it, and a new one is made")
+        return token.decode("ascii")
 
     def _write(self, *, exclusive: bool) -> None:
         """Write a new token beside the file and put it in its place, so that a reader sees a whole one."""

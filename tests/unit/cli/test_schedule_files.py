@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import os
 import plistlib
 import shlex
 import shutil
@@ -25,6 +26,22 @@ HOME = "/data/100% mine/$memory"
 
 def made(system: str, home: str | None = HOME) -> Schedule:
     return make_schedule(system, COMMAND, (3, 5), home, {}, USER)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+@pytest.mark.parametrize("system", ["systemd", "launchd"])
+def test_what_starts_programs_is_written_for_the_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    before = os.umask(0)
+    try:
+        assert main(["schedule", "--system", system, "--write"]) == 0
+    finally:
+        os.umask(before)
+    modes = {(one.is_dir(), one.stat().st_mode & 0o777) for one in tmp_path.rglob("*")}
+    assert modes == {(True, 0o700), (False, 0o600)}
 
 
 def test_systemd_starts_the_program_once_a_day() -> None:
