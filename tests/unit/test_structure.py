@@ -172,7 +172,17 @@ INWARD = {
         "loop_watchdog",
     ),
     "transports": ("transports", "contracts", "errors", "loop_watchdog"),
-    "transports/http": ("transports", "contracts", "file_work", "daemon.ipc", "paths", "proofs", "errors", "settings"),
+    "transports/http": (
+        "transports",
+        "contracts",
+        "file_work",
+        "daemon.ipc",
+        "paths",
+        "platform_files",
+        "proofs",
+        "errors",
+        "settings",
+    ),
     "transports/http/api": (
         "transports",
         "contracts",
