@@ -24,7 +24,7 @@ from infinite_memory.contracts.fields import (
 )
 from infinite_memory.contracts.json_text import read_json_text
 from infinite_memory.errors import InvalidRequestError, LimitExceededError, check_printable, truncated_repr
-from infinite_memory.models import MILLISECOND, TimeRange, fold
+from infinite_memory.models import MILLISECOND, TimeRange, floor_to_millisecond, fold
 from infinite_memory.normalization import is_blank
 from infinite_memory.settings import LimitsSettings
 from infinite_memory.time_expressions.instants import is_day, parse_day_or_instant, parse_instant
@@ -326,7 +326,7 @@ class TimeRangeField(Field):
         if upper and value.strip() == LAST_DAY:
             return None
         try:
-            instant = parse_day_or_instant(value, checking.zone, upper=upper)
+            instant = floor_to_millisecond(parse_day_or_instant(value, checking.zone, upper=upper))
         except ValueError as exc:
             raise InvalidRequestError(path, str(exc)) from None
         try:

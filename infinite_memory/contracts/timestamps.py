@@ -9,6 +9,8 @@ from __future__ import annotations
 import datetime as dt
 from zoneinfo import ZoneInfo
 
+from infinite_memory.zones import on_clock
+
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -20,7 +22,7 @@ def format_instant(instant: dt.datetime) -> str:
 
 def format_relative(instant: dt.datetime, now: dt.datetime, zone: ZoneInfo) -> str:
     """Write *instant* as seen from *now*, both on the clock of *zone*: ``yesterday, Mon 6 Nov 2023, 14:05``."""
-    there, here = instant.astimezone(zone), now.astimezone(zone)
+    there, here = on_clock(instant, zone), on_clock(now, zone)
     written = f"{_DAYS[there.weekday()]} {there.day} {_MONTHS[there.month - 1]} {there.year}, {there:%H:%M}"
     return f"{_distance(there.date(), here.date())}, {written}"
 

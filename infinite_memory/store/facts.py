@@ -1,6 +1,7 @@
 """What the engine needs of the home of facts, beside `Store`: triples that hold for a stretch of time, and their history.
 
-Of one subject and predicate of a scope at most one triple holds at any moment, whoever asserts at the same time.
+Of one subject and predicate of a scope at most one triple holds at any moment, whoever asserts at the same time. Only where scopes were
+merged, what held in either of them at a time of the past is given side by side.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from infinite_memory.models import CONVERSATION_PREFIXES, SPEAKER_PREFIXES
 from infinite_memory.text.stopwords import content_words
 from infinite_memory.text.tokenizer import tokenize
 
-ANALYZER_VERSION = 4
+ANALYZER_VERSION = 5
 """Rises whenever memories are cut into other words or other words are searched: a text index is then built again."""
 
 SHORT_WORDS = 100

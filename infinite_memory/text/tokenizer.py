@@ -4,7 +4,7 @@ Why not the index's own tokenizers: they cut ``ERR_CONN_RESET`` and ``v2.14.3-rc
 a whole Chinese sentence, and split Indian scripts at their vowel signs. Here
 
 - letters are compared in one form: compatibility forms unified, case folded, accents taken off ("Núñez" is found by
-  "nunez");
+  "nunez"), and so are apostrophes ("O’Brien" by "O'Brien");
 - a run such as ``src/app/main.py`` or ``v2.14.3-rc1`` is one word, followed by its parts, so that it is found by its letters
   and by each part;
 - runs of scripts without blanks (Chinese, Japanese, Thai, Khmer, ...) give their characters, each with its marks, and pairs of them;
@@ -52,7 +52,8 @@ _SIGN = (  # what Unicode calls Extended_Pictographic, but for signs that are le
 _ELEMENT = f"{_SIGN}\ufe0f?[\U0001f3fb-\U0001f3ff]?(?:[\U000e0020-\U000e007e]+\U000e007f)?"
 _EMOJI = rf"[\U0001f1e6-\U0001f1ff]{{2}}|[0-9#*]\ufe0f?\u20e3|{_ELEMENT}(?:\u200d{_ELEMENT})*"
 _LANGUAGE = re.compile(r"[a-z]{1,3}(?:\+\+|#)")  # C++, C#, F#: as names of programming languages end
-_POSSESSIVE = re.compile("['’]s$")
+_POSSESSIVE = re.compile("'s$")
+_APOSTROPHES = dict.fromkeys(map(ord, "\u2019\u2018\u02bc\u02bb\u05f3"), "'")  # as keyboards and programs write them
 _JOINER_CHARS = r"_\-./\\:@+#~$%&=[]"
 
 
@@ -64,7 +65,7 @@ def fold_word(text: str) -> str:
     if _ZWJ in plain:
         plain = _patterns().joined.sub("", plain)
     apart = normalize("NFD", normalize("NFKC", plain))
-    return normalize("NFC", _DROPPED.sub("", apart)).casefold()
+    return normalize("NFC", _DROPPED.sub("", apart)).casefold().translate(_APOSTROPHES)
 
 
 def tokenize(text: str) -> list[str]:
@@ -172,11 +173,11 @@ def _patterns() -> _Patterns:
     points = [point for block in _MARK_BLOCKS for point in range(*block)]
     marks = _ranges([point for point in points if unicodedata.category(chr(point)).startswith("M")])
     word = rf"[^\W_]|[{marks}]"
-    runs = rf"(?:{word}|[{re.escape(_JOINER_CHARS)}]|(?<=\w)['’](?=\w))+"
+    runs = rf"(?:{word}|[{re.escape(_JOINER_CHARS)}]|(?<=\w)'(?=\w))+"
     return _Patterns(
         re.compile(runs),
         re.compile(rf"(?P<emoji>{_EMOJI})|(?:{runs})"),
-        re.compile(rf"(?:{word}|(?<=\w)['’](?=\w))+"),
+        re.compile(rf"(?:{word}|(?<=\w)'(?=\w))+"),
         re.compile(f"([{_UNSPACED}]+)"),
         re.compile(f"[^{marks}][{marks}]*|[{marks}]+"),
         re.compile(_EMOJI),

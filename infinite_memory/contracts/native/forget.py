@@ -18,8 +18,8 @@ from infinite_memory.contracts.native.serializers import serialize_memory
 from infinite_memory.contracts.native.table import TABLE, CommandContext, IdField, memory_id
 from infinite_memory.engine.forget import MAX_REPORTED_IDS
 from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget
-from infinite_memory.errors import InvalidRequestError
-from infinite_memory.models import MemoryId
+from infinite_memory.errors import InvalidRequestError, truncated_repr
+from infinite_memory.models import MemoryId, fold
 
 QUERY_LIMIT = 10
 MIN_CONFIDENCE = {ForgetMode.SOFT: 0.75, ForgetMode.HARD: 0.95}  # what cannot be undone asks for a surer match
@@ -133,10 +133,18 @@ async def restore_memory(call: CommandContext) -> Reply:
     if (scope is None) == ("memory_id" not in call.fields):
         raise InvalidRequestError("memory_id", "give either memory_id or scope")
     if scope is not None:
+        archived = {fold(one.name) for one in await call.engine.scopes.list_all() if one.archived_at is not None}
         restored, count = await call.engine.scopes.restore(scope)
         reply: Reply = {"scope": restored.name, "outcome": "restored", "restored_count": count}
-        return (
-            reply if count else reply | {"note": "nothing was hidden in this scope; what was removed for good is gone"}
-        )
+        if count == 0 and fold(scope) not in archived:
+            reply["note"] = "nothing was hidden in this scope; what was removed for good is gone"
+        return reply
     memory = await call.engine.memories.restore(memory_id(call.fields))
-    return {"memory_id": memory.memory_id, "memory": serialize_memory(call.engine, memory), "outcome": "restored"}
+    reply = {"memory_id": memory.memory_id, "memory": serialize_memory(call.engine, memory), "outcome": "restored"}
+    home = call.engine.scopes.find_by_id(memory.scope_id)
+    if home is not None and home.archived_at is not None:
+        reply["note"] = (
+            f"the scope {truncated_repr(home.name)} is archived, and the memory is not seen before that is taken out again:"
+            " restore_memory with scope instead of memory_id"
+        )
+    return reply

@@ -13,6 +13,7 @@ from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.explanation import Explanation, Reason, Standing
 from infinite_memory.models import Match, MemoryRecord, Scope, TimeRange
+from infinite_memory.zones import on_clock
 
 _JOINERS = frozenset("\u200d\ufe0f")  # hold an emoji of several characters together
 
@@ -21,7 +22,12 @@ def serialize_range(span: TimeRange, zone: ZoneInfo) -> Json:
     """Write a range with the offsets of *zone*: half open, but a last instant that was named comes back as it was; an open end is null."""
 
     def end(instant: dt.datetime | None) -> str | None:
-        return None if instant is None else instant.astimezone(zone).isoformat(timespec="milliseconds")
+        if instant is None:
+            return None
+        local = on_clock(instant, zone)
+        if local.strftime("%z")[5:]:  # the sun's time of a place, as before 1900, which RFC 3339 has no offset for
+            return format_instant(instant)
+        return local.isoformat(timespec="milliseconds")
 
     last = span.last if isinstance(span, NamedRange) else span.end
     return {"from": end(span.start), "to": end(last), "timezone": zone.key}

@@ -3,7 +3,8 @@
 A document holds the fields of `Fact` and ``subject_key``, ``predicate_key`` (folded) and ``active``. A unique index over those
 that are active lets two assertions of the same moment end one after the other. Closing the old triple and adding the new one
 are one transaction. A standalone server has none: there this process asserts one after the other, and opens the old triple again
-when adding fails; only two processes on one such server could still leave stretches that overlap.
+when adding fails; only two processes on one such server could still leave stretches that overlap. Stretches of the past also overlap
+where scopes were merged that said different things at one time.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from infinite_memory.errors import StoreError
 from infinite_memory.models import MILLISECOND, Fact, FactId, ScopeId, floor_to_millisecond, fold
-from infinite_memory.store.document_fields import DocumentKind
+from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind, is_readable
 from infinite_memory.store.facts import Asserted, FactOutcome, Facts
 from infinite_memory.store.mongo import schema
 from infinite_memory.store.mongo.client import Connection, Database
-from infinite_memory.store.mongo.drivers import Document, in_transaction
+from infinite_memory.store.mongo.drivers import Document, aggregate, in_transaction
 from infinite_memory.store.mongo.mapping import object_id
 
 if TYPE_CHECKING:
@@ -149,6 +150,56 @@ async def _open_again(facts: AsyncCollection[Document], key: ObjectId) -> None:
     """Undo a closing, unless another triple holds now."""
     with contextlib.suppress(DuplicateKeyError):
         await facts.update_one({"_id": key, "active": False}, {"$set": {"active": True}, "$unset": {"valid_to": ""}})
+
+
+async def move_facts(database: Database, source: ObjectId, target: ObjectId) -> None:
+    """Move the facts of one scope into another, with what held before. May be done twice, and while facts are asserted.
+
+    Where both say something of the same subject and predicate, the newer one holds and the older one is closed when that began,
+    as if both had been asserted in one scope; where both say the same, one of them stays, from the earlier moment on.
+
+    Raises:
+        StoreError: others assert the same facts all the time.
+    """
+    facts = database.get_collection(schema.FACTS, codec_options=CHECKED_CODEC)
+    key = {"subject": "$subject_key", "predicate": "$predicate_key"}
+    both: list[Document] = [
+        {"$match": {"scope_id": {"$in": [source, target]}, "active": True}},
+        {"$group": {"_id": key, "facts": {"$push": "$$ROOT"}}},
+        {"$match": {"facts.1": {"$exists": True}}},
+    ]
+    for _ in range(_TRIES):
+        for group in await aggregate(facts, both, allowDiskUse=True):
+            *coming, held = sorted(group["facts"], key=lambda fact: bool(fact["scope_id"] == target))
+            for fact in coming:
+                await _settle(facts, fact, held, target)
+        try:
+            await facts.update_many({"scope_id": source}, {"$set": {"scope_id": target}})
+        except DuplicateKeyError:  # another one was asserted between looking and moving
+            continue
+        return
+    raise StoreError("facts of these scopes are being asserted by others all the time; try again")
+
+
+async def _settle(facts: AsyncCollection[Document], coming: Document, held: Document, target: ObjectId) -> None:
+    """Let only one of two facts hold, the one that comes into a scope and the one that holds there."""
+    here = {"_id": held["_id"], "active": True}
+    if not is_readable(DocumentKind.FACT, coming):  # it is set aside, and moves so
+        await facts.update_one({"_id": coming["_id"]}, {"$set": {"scope_id": target, "active": False}})
+    elif not is_readable(DocumentKind.FACT, held):
+        await facts.update_one(here, {"$set": {"active": False}})
+    elif coming["object"] == held["object"]:
+        newer, older = (coming, held) if coming["valid_from"] > held["valid_from"] else (held, coming)
+        provenance = older.get("provenance") if newer.get("provenance") is None else newer["provenance"]
+        joined = {"confidence": newer["confidence"], "provenance": provenance, "valid_from": older["valid_from"]}
+        if (await facts.update_one(here, {"$set": joined})).matched_count:
+            await facts.delete_one({"_id": coming["_id"]})
+    elif coming["valid_from"] > held["valid_from"]:
+        await facts.update_one(here, {"$set": {"active": False, "valid_to": coming["valid_from"]}})
+    else:
+        closed_at = max(held["valid_from"], coming["valid_from"] + MILLISECOND)
+        closing = {"scope_id": target, "active": False, "valid_to": closed_at}
+        await facts.update_one({"_id": coming["_id"], "active": True}, {"$set": closing})
 
 
 def _about(scope_id: ScopeId, subject: str, predicate: str) -> Document:

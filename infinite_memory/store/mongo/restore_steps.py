@@ -27,6 +27,7 @@ from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind, c
 from infinite_memory.store.mongo import moves, schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import aggregate
+from infinite_memory.store.mongo.facts import move_facts
 from infinite_memory.store.mongo.merge_journal import JOURNAL, take_out_removed, wait_for_moves
 from infinite_memory.store.mongo.placing import add_missing, place_scope, rename
 from infinite_memory.store.mongo.snapshot import LOCAL_PREFIXES, LOCAL_VALUES, STAGED
@@ -175,7 +176,9 @@ async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> 
             await moves.apply_step(database, step)
         elif step["do"] == "rescope":
             for shared in schema.BELONGING:
-                await database[shared].update_many({"scope_id": step["from"]}, {"$set": {"scope_id": step["to"]}})
+                if shared != schema.FACTS:
+                    await database[shared].update_many({"scope_id": step["from"]}, {"$set": {"scope_id": step["to"]}})
+            await move_facts(database, step["from"], step["to"])
         elif step["do"] == "drop_scope":  # marked; whoever connects next removes what is left of it
             mark = {"$set": {"dropping": True, "name_key": f" {step['scope']}"}}
             await database[schema.SCOPES].update_one({"_id": step["scope"]}, mark)

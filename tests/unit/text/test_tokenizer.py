@@ -12,6 +12,9 @@ from infinite_memory.text.tokenizer import find_codes, tokenize
     [
         ("I went to Caroline's house.", ["i", "went", "to", "caroline", "house"]),
         ("José Núñez", ["jose", "nunez"]),
+        ("O\u2019Brien\u2019s car, \u2018don\u2019t\u2019", ["o'brien", "car", "don't"]),
+        ("п\u02bcять п\u2019ять п'ять", ["п'ять"] * 3),
+        ("Hawai\u02bbi, ma\u2018lum, צ\u05f3ק", ["hawai'i", "ma'lum", "צ'ק"]),
         ("ERR_CONN_RESET!", ["err_conn_reset", "err", "conn", "reset"]),
         ("see src/app/main.py.", ["see", "src/app/main.py", "src", "app", "main", "py"]),
         ("v2.14.3-rc1", ["v2.14.3-rc1", "v2", "14", "3", "rc1"]),

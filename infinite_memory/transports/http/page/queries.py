@@ -32,6 +32,7 @@ from infinite_memory.models import Filter, MemoryId, ScopeId, TimeRange, fold
 from infinite_memory.transports.http.api import tokens
 from infinite_memory.transports.http.api.backend import ApiRequest, Backend
 from infinite_memory.transports.http.api.tokens import TokenPermissions
+from infinite_memory.zones import on_clock
 
 Json = dict[str, Any]
 
@@ -179,7 +180,7 @@ class Queries:
         engine, years = await self.engine(), []
         for newest_first in (False, True):
             page = await engine.memories.list_page(_in_scope(scope), 1, newest_first=newest_first)
-            years += [memory.occurred_at.astimezone(self.zone).year for memory in page.memories]
+            years += [on_clock(memory.occurred_at, self.zone).year for memory in page.memories]
         return (years[0], years[1]) if len(years) == 2 else None
 
     async def find_time_words(self, question: str) -> TimeWords | None:

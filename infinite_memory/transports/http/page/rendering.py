@@ -15,6 +15,8 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 from starlette.responses import PlainTextResponse, Response
 
+from infinite_memory.zones import on_clock
+
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
 _YEAR = "public, max-age=31536000, immutable"
 
@@ -69,7 +71,7 @@ def format_local(instant: str | None, zone: ZoneInfo) -> str:
     """Write an instant of a reply on the clock of *zone*; an empty text where there is none."""
     if not instant:
         return ""
-    return f"{dt.datetime.fromisoformat(instant).astimezone(zone):%Y-%m-%d %H:%M}"
+    return f"{on_clock(dt.datetime.fromisoformat(instant), zone):%Y-%m-%d %H:%M}"
 
 
 def leave_out_midnight(written: str) -> str:

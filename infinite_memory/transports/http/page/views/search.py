@@ -17,6 +17,7 @@ from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.models import TimeRange
 from infinite_memory.transports.http.api.routes import Whose
 from infinite_memory.transports.http.page.routing import Visit, page
+from infinite_memory.zones import on_clock
 
 Json = dict[str, Any]
 Segment = tuple[str, bool]
@@ -155,7 +156,7 @@ def _name_days(span: TimeRange, zone: ZoneInfo) -> str | None:
     """Name a stretch of time in words that are read as it again: a month, a day, or the first day and the last; None where it is open."""
     if span.start is None or span.end is None:
         return None
-    start, last = span.start.astimezone(zone), span.end.astimezone(zone) - dt.timedelta(milliseconds=1)
+    start, last = on_clock(span.start, zone), on_clock(span.end, zone) - dt.timedelta(milliseconds=1)
     if start.day == 1 and (start.year, start.month) == (last.year, last.month) and (last + A_DAY).day == 1:
         return f"{calendar.month_name[start.month]} {start.year}"
     return f"{start:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if start.date() != last.date() else "")
@@ -184,7 +185,7 @@ async def _find_other_year(
 
 
 def _in_year(instant: dt.datetime, years: int, zone: ZoneInfo) -> dt.datetime:
-    local = instant.astimezone(zone)
+    local = on_clock(instant, zone)
     return local.replace(year=local.year + years)
 
 

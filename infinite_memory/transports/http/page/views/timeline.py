@@ -106,9 +106,10 @@ async def _find_periods(
         years = await visit.queries.find_years(scope)
         if years is None:
             return [], None
-        oldest = max(FIRST_YEAR, years[0], years[1] - MAX_YEARS + 1)
+        newest = min(years[1], LAST_YEAR - 1)
+        oldest = max(FIRST_YEAR, years[0], newest - MAX_YEARS + 1)
         return [
-            Period(dt.date(year, 1, 1), str(year), str(year), str(year)) for year in range(oldest, years[1] + 1)
+            Period(dt.date(year, 1, 1), str(year), str(year), str(year)) for year in range(oldest, newest + 1)
         ], None
     first, last = span
     if len(named) == 4:

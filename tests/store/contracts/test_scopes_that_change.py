@@ -1,0 +1,112 @@
+"""Requests one after the other over scopes that are renamed, merged and archived, as a client sends them."""
+
+from __future__ import annotations
+
+from tests.mongo_server import run
+from tests.store.contracts.conftest import McpClient, server_of, session_of, value_of
+from tests.store.lifecycle.conftest import Open
+
+
+def test_a_session_stays_in_its_active_scope_when_that_is_renamed_and_merged(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            await memory.ok("create_memory_scope", scope_name="Boat")
+            await memory.ok("create_memory_scope", scope_name="Harbour")
+            await memory.ok("set_active_scope", scope="boat")
+            await memory.ok("change_memory_scope", scope="BOAT", new_name="Ship")
+            assert (await memory.ok("store_memory", content="The mast is new"))["scope"] == "Ship"
+            await memory.ok("merge_memory_scopes", scope="ship", into="harbour", dry_run=True)
+            assert (await memory.ok("store_memory", content="The sail is old"))["scope"] == "Ship"
+            await memory.ok("merge_memory_scopes", scope="ship", into="harbour")
+            assert (await memory.ok("store_memory", content="The keel is dry"))["scope"] == "Harbour"
+            stats = (await memory.ok("get_memory_stats"))["stats"]
+            assert stats["scopes"] == {"Global": 0, "Harbour": 3}
+
+    run(look())
+
+
+def test_the_same_by_mcp_where_calls_have_a_session_each(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            await memory.ok("create_memory_scope", scope_name="Boat")
+            server, client = server_of(memory, "native", session_of(memory)), McpClient()
+            await server.call_tool("set_active_scope", {"scope": "Boat"}, client)
+            await server.call_tool("change_memory_scope", {"scope": "Boat", "new_name": "Ship"}, client)
+            stored = value_of(await server.call_tool("store_memory", {"content": "The mast is new"}, client))
+            assert stored["scope"] == "Ship"
+
+    run(look())
+
+
+def test_a_memory_that_is_brought_back_into_an_archived_scope_is_said_to_stay_hidden(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            memory_id = await memory.store("The mast is new", "Boat")
+            assert "note" not in await memory.ok("restore_memory", memory_id=memory_id)
+            await memory.ok("delete_memory", target={"memory_id": memory_id})
+            await memory.ok("delete_memory", target={"scope": "Boat"})
+            reply = await memory.ok("restore_memory", memory_id=memory_id)
+            assert "'Boat' is archived" in reply["note"]
+            assert (await memory.ask("get_memory", memory_id=memory_id))["error_code"] == "NOT_FOUND"
+            await memory.ok("restore_memory", scope="Boat")
+            assert (await memory.ok("get_memory", memory_id=memory_id))["memory"]["scope"] == "Boat"
+
+    run(look())
+
+
+def test_an_empty_scope_that_is_taken_out_again_is_not_said_to_be_gone(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            await memory.ok("create_memory_scope", scope_name="Boat")
+            await memory.ok("delete_memory", target={"scope": "Boat"})
+            assert await memory.ok("restore_memory", scope="boat") == {
+                "status": "OK", "scope": "Boat", "outcome": "restored", "restored_count": 0,
+            }  # fmt: skip
+            assert "note" in await memory.ok("restore_memory", scope="boat")
+
+    run(look())
+
+
+def test_memories_at_the_ends_of_the_calendar_are_shown_in_every_zone(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            for timestamp in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z"):
+                await memory.store(f"Of {timestamp}", timestamp=timestamp)
+            for zone in ("Pacific/Kiritimati", "Europe/Berlin", "UTC", "America/New_York"):
+                found = await memory.ok("list_memories", timezone=zone)
+                assert [one["timestamp"] for one in found["results"]] == [
+                    "9999-12-31T23:59:59.999Z", "0001-01-01T00:00:00.000Z",
+                ]  # fmt: skip
+                assert len((await memory.ok("retrieve_memory", query="of when?", timezone=zone))["results"]) == 2
+                every = {"from": "0001-01-01T00:00:00Z", "to": "9999-12-31T23:59:59.999Z"}
+                recalled = await memory.ok("recall_memory_by_time", range=every, timezone=zone)
+                assert recalled["total"] == 2
+
+    run(look())
+
+
+def test_both_ends_of_a_range_are_inside_to_the_millisecond_and_no_more(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            for timestamp in ("2025-05-04T23:59:59.9995Z", "2025-05-05T00:00:00Z"):
+                await memory.store(f"Of {timestamp}", timestamp=timestamp)
+            for start, end, count in (
+                ("2025-05-04T00:00:00Z", "2025-05-04T23:59:59.999999Z", 1),
+                ("2025-05-04T23:59:59.9995Z", "2025-05-04T23:59:59.9995Z", 1),
+                ("2025-05-04T23:59:59.9995Z", "2025-05-05T00:00:00.000001Z", 2),
+            ):
+                span = {"from": start, "to": end}
+                assert (await memory.ok("list_memories", filter={"time_range": span}))["total"] == count
+                recalled = await memory.ok("recall_memory_by_time", range=span)
+                assert recalled["total"] == count
+
+    run(look())
+
+
+def test_a_time_frame_of_a_time_before_zones_has_an_offset_that_can_be_read(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            reply = await memory.ok("recall_memory_by_time", range={"from": "1850-01-01"}, timezone="Europe/Berlin")
+            assert reply["time_frame"]["from"] == "1849-12-31T23:06:32.000Z"
+
+    run(look())
