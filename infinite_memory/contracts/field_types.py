@@ -230,7 +230,7 @@ class TagsField(Field):
             if any("\ud800" <= one <= "\udfff" for one in tag):  # JSON in a text may bring one in
                 raise InvalidRequestError.invalid_value(f"{path}[{at}]", tag, "a text: it holds an unpaired surrogate")
             check_limit("tag_chars", tag.strip(), f"{path}[{at}]", checking.limits)
-            if tag.strip():
+            if not is_blank(tag):
                 tags.setdefault(fold(tag), tag.strip())
             if len(tags) > checking.limits.tags:  # not at the end: a line has room for a million
                 raise LimitExceededError(path, len(listed), checking.limits.tags, "tags")

@@ -146,7 +146,7 @@ class StatsService:
             archived={scope.name: counts.get(scope.scope_id, 0) for scope in scopes if scope.archived_at is not None},
             conversations=await call(sidecar, lambda: sidecar.count_conversations(Filter())),
             soft_deleted=await self._store.count_deleted(),
-            facts=await self._store.facts.count(),
+            facts=await self._store.facts.count({scope.scope_id for scope in scopes if scope.archived_at is None}),
             pending=await self._index.count_pending(),
             language_hint=await self._language_hint(),
             last_backup=last["at"] if last else None,

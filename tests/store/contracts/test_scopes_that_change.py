@@ -110,3 +110,28 @@ def test_a_time_frame_of_a_time_before_zones_has_an_offset_that_can_be_read(open
             assert reply["time_frame"]["from"] == "1849-12-31T23:06:32.000Z"
 
     run(look())
+
+
+def test_facts_of_an_archived_scope_are_not_counted(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            palace, client = server_of(memory, "palace", session_of(memory)), McpClient()
+            await palace.call_tool("palace_create", {"name": "Boat"}, client)
+            triple = {"palace": "Boat", "subject": "mast", "predicate": "is", "object": "new"}
+            await palace.call_tool("kg_assert", triple, client)
+            assert (await memory.ok("get_memory_stats"))["stats"]["facts"] == 1
+            await memory.ok("delete_memory", target={"scope": "Boat"})
+            assert (await memory.ok("get_memory_stats"))["stats"]["facts"] == 0
+            await memory.ok("restore_memory", scope="Boat")
+            assert (await memory.ok("get_memory_stats"))["stats"]["facts"] == 1
+
+    run(look())
+
+
+def test_a_tag_that_nobody_sees_is_dropped_as_an_empty_one(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            memory_id = await memory.store("The mast is new", tags=["", "\u200b", "mast", " \u2060"])
+            assert (await memory.ok("get_memory", memory_id=memory_id))["memory"]["tags"] == ["mast"]
+
+    run(look())
