@@ -6,7 +6,6 @@ Why not `tzlocal` alone: it reads the ``TZ`` of this process, which is the daemo
 
 from __future__ import annotations
 
-import datetime as dt
 import io
 import os
 import re
@@ -38,17 +37,6 @@ def find_zone(name: str | None, environ: Mapping[str, str]) -> ZoneInfo:
         ConfigError: the one named does not exist.
     """
     return zone_and_note(name, environ)[0]
-
-
-def on_clock(instant: dt.datetime, zone: dt.tzinfo | None) -> dt.datetime:
-    """Return an instant on the clock of a zone (None: the system's); in UTC where that clock would leave the years 1 to 9999.
-
-    Such instants are real: 0001-01-01T00:00:00Z is what some languages write where there is no time.
-    """
-    try:
-        return instant.astimezone(zone)
-    except (OverflowError, ValueError):
-        return instant.astimezone(dt.UTC)
 
 
 def zone_and_note(name: str | None, environ: Mapping[str, str]) -> tuple[ZoneInfo, str | None]:

@@ -78,7 +78,7 @@ def local_day(timestamp: str | None) -> str:
     """Return the local day of an instant; "" where there is none, as in what is to be forgotten."""
     import datetime as dt
 
-    from infinite_memory.zones import on_clock
+    from infinite_memory.contracts.timestamps import on_clock
 
     return on_clock(dt.datetime.fromisoformat(timestamp), None).date().isoformat() if timestamp else ""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import datetime as dt
 from zoneinfo import ZoneInfo
 
-from infinite_memory.zones import on_clock
-
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -18,6 +16,17 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 def format_instant(instant: dt.datetime) -> str:
     """Write an instant in UTC: ``2023-07-20T15:30:45.123Z``."""
     return instant.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def on_clock(instant: dt.datetime, zone: dt.tzinfo | None) -> dt.datetime:
+    """Return an instant on the clock of a zone (None: the system's); in UTC where that clock would leave the years 1 to 9999.
+
+    Such instants are real: 0001-01-01T00:00:00Z is what some languages write where there is no time.
+    """
+    try:
+        return instant.astimezone(zone)
+    except (OverflowError, ValueError):
+        return instant.astimezone(dt.UTC)
 
 
 def format_relative(instant: dt.datetime, now: dt.datetime, zone: ZoneInfo) -> str:

@@ -9,11 +9,10 @@ from zoneinfo import ZoneInfo
 
 from infinite_memory.contracts.field_types import NamedRange
 from infinite_memory.contracts.fields import Json
-from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.contracts.timestamps import format_instant, on_clock
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.explanation import Explanation, Reason, Standing
 from infinite_memory.models import Match, MemoryRecord, Scope, TimeRange
-from infinite_memory.zones import on_clock
 
 _JOINERS = frozenset("\u200d\ufe0f")  # hold an emoji of several characters together
 

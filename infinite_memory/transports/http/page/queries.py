@@ -16,7 +16,7 @@ from infinite_memory.contracts.native.contract import NativeContract
 from infinite_memory.contracts.native.serializers import serialize_memory
 from infinite_memory.contracts.native.table import TimeWords, find_time_words
 from infinite_memory.contracts.session import no_progress
-from infinite_memory.contracts.timestamps import format_instant
+from infinite_memory.contracts.timestamps import format_instant, on_clock
 from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.moving import Moved
@@ -32,7 +32,6 @@ from infinite_memory.models import Filter, MemoryId, ScopeId, TimeRange, fold
 from infinite_memory.transports.http.api import tokens
 from infinite_memory.transports.http.api.backend import ApiRequest, Backend
 from infinite_memory.transports.http.api.tokens import TokenPermissions
-from infinite_memory.zones import on_clock
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 from starlette.responses import PlainTextResponse, Response
 
-from infinite_memory.zones import on_clock
+from infinite_memory.contracts.timestamps import on_clock
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
 _YEAR = "public, max-age=31536000, immutable"

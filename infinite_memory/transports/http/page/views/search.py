@@ -13,11 +13,11 @@ from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
+from infinite_memory.contracts.timestamps import on_clock
 from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.models import TimeRange
 from infinite_memory.transports.http.api.routes import Whose
 from infinite_memory.transports.http.page.routing import Visit, page
-from infinite_memory.zones import on_clock
 
 Json = dict[str, Any]
 Segment = tuple[str, bool]
