@@ -6,13 +6,14 @@ import datetime as dt
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from infinite_memory.errors import InvalidRequestError, check_printable
 from infinite_memory.models import (
     DETAILS,
+    MAX_MEMORY_TAGS,
     FieldType,
     MemoryId,
     MemoryRecord,
@@ -41,7 +42,6 @@ MAX_NAME_CHARS = 256  # of a scope's name
 MAX_LABEL_CHARS = 10_000  # of a title, speaker or the like: a page, and far from what an index of the database refuses
 MAX_TIMES = 10_000  # that one memory occurred; the store keeps them in its document
 _INT64 = 1 << 63
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _LABELS = (*(one.name for one in DETAILS if one.type is FieldType.TEXT), "source")
 
 
@@ -165,13 +165,11 @@ def find_fault(one: Incoming, limits: LimitsSettings) -> str | None:
 
 
 def _fault_of_tags(tags: Sequence[str], limits: LimitsSettings) -> str | None:
-    if (count := len({tag_key(tag) for tag in tags})) > limits.tags:
-        return f"it has {count:,} tags, the limit is {limits.tags:,}"
+    if (count := len({tag_key(tag) for tag in tags})) > MAX_MEMORY_TAGS:  # merged memories unite the tags of many
+        return f"it has {count:,} tags, the limit is {MAX_MEMORY_TAGS:,}"
     for tag in tags:
         if len(tag) > limits.tag_chars:
             return f"one of its tags has {len(tag):,} characters, the limit is {limits.tag_chars:,}"
-        if _CONTROL.search(tag):
-            return "one of its tags holds control characters"
     return None
 
 
@@ -179,12 +177,14 @@ def fault_of_name(name: str) -> str | None:
     """Tell why a scope cannot have a name; None when it can."""
     if not name or len(name) > MAX_NAME_CHARS:
         return f"its scope has a name of {len(name):,} characters, 1 to {MAX_NAME_CHARS} were expected"
-    if _CONTROL.search(name):
-        return "its scope has a name with control characters"
     try:
         name.encode()
     except UnicodeEncodeError:
         return "its scope has a name that is no valid text"
+    try:
+        check_printable(name, "scope")
+    except InvalidRequestError:
+        return "its scope has a name with control characters"
     return None
 
 
@@ -246,8 +246,8 @@ def _check_storable(value: Any, depth: int) -> None:
         raise ValueError(f"it is nested deeper than {MAX_LEVELS} levels")
     if isinstance(value, Mapping):
         for key, one in value.items():
-            if not isinstance(key, str) or "\0" in key:
-                raise ValueError("it holds a key that is no text, or has a null character in it")
+            if not isinstance(key, str):
+                raise ValueError("it holds a key that is no text")
             _check_storable(one, depth + 1)
     elif isinstance(value, list | tuple):
         for one in value:

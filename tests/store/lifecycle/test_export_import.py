@@ -251,6 +251,29 @@ def test_our_own_lines_lose_nothing(open_memory: Open) -> None:
     run(work())
 
 
+def test_what_is_stored_with_odd_names_and_many_tags_comes_in_again(open_memory: Open) -> None:
+    """Marks of direction are part of Hebrew and Arabic names; merged duplicates have more tags than one request may give."""
+
+    async def work() -> None:
+        async with open_memory("old") as old:
+            odd = {"scope": "\u200fעברית", "tags": ["\u200fתג", "two\nlines", "a\0b"], "a\0b": {"c.d": 1}}
+            await old.store("of odd names", **odd)
+            for number in range(3):
+                tags = [f"tag {number} {one}" for one in range(60)]
+                await old.store("said again", "Many", tags=tags, timestamp=f"2024-01-0{number + 1}T08:00:00Z")
+            await old.ok("optimize_memory", operations=["deduplicate"])
+            written = await old.ok("export_memory")
+        async with open_memory("new") as new:
+            done = await new.ok("import_memory", path=written["path"])
+            assert (done["added"], done["skipped"]) == (2, 0), done
+            [found] = (await new.ok("list_memories", scope="\u200fעברית"))["results"]
+            assert (found["tags"], found["metadata"]) == (odd["tags"], {"a\0b": {"c.d": 1}})
+            [united] = (await new.ok("list_memories", scope="Many"))["results"]
+            assert (len(united["tags"]), len(united["occurrences"])) == (180, 3)
+
+    run(work())
+
+
 def test_of_two_facts_that_would_hold_in_one_place_the_second_is_named_as_left_out(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory("old") as old:
