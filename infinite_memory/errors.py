@@ -350,7 +350,7 @@ class ModelRefusedError(ModelError):
 
 
 class ModelReplyError(ModelError):
-    """What it sent is no answer."""
+    """What it sent is not an answer."""
 
     code = "model_reply"
 
