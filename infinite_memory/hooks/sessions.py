@@ -90,6 +90,8 @@ class Sessions:
         good = {name: one for name, one in (value or {}).items() if name in _names(Reading) and name not in faults}
         if value is None or faults & {"withheld_until", "environ"}:
             good["withheld_until"] = written_at
+        # By a clock that was ahead: no later than now, when that is noticed, or the session would be captured no more.
+        good["withheld_until"] = min(float(good.get("withheld_until", 0.0)), time.time())
         return Reading(**({"cwd": ""} | good | {"session_id": session_id, "transcript": transcript}))
 
     def save_reading(self, reading: Reading) -> None:

@@ -94,6 +94,19 @@ def test_a_pause_that_was_ended_by_a_clock_that_was_ahead_ends_when_that_is_noti
     assert settle_control(tmp_path).state == PAUSED
 
 
+def test_what_a_client_held_back_by_a_clock_that_was_ahead_ends_when_that_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1200.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    sessions = Sessions(tmp_path)
+    reading = sessions.reading("s", "/t.jsonl", "/")
+    for withheld, told in ((90_000.0, 1200.0), (1100.0, 1100.0), (0.0, 0.0)):
+        reading.withheld_until = withheld
+        sessions.save_reading(reading)
+        assert sessions.reading("s", "/t.jsonl", "/").withheld_until == told
+
+
 def test_a_control_file_that_cannot_be_read_counts_as_a_pause(tmp_path: Path) -> None:
     set_state(tmp_path, PAUSED)
     for text in ("", "{", "[]", '{"state": "on"}', '{"state": "on", "pauses": [["x", 1]]}'):
