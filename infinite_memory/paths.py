@@ -285,7 +285,8 @@ def unusable(home: Path, exc: OSError) -> str:
         return f"the home {home} cannot be used: {said}"
     if Path(exc.filename) != home and Path(exc.filename).is_relative_to(home):
         named = exc.filename2 if isinstance(exc.filename2, str) else exc.filename  # of two, what was to be replaced
-        return f"the home {home} cannot be used: {Path(named).name!r} in it: {said}"
+        part = Path(named).relative_to(home) if Path(named).is_relative_to(home) else named
+        return f"the home {home} cannot be used: {str(part)!r} in it: {said}"
     if home.is_relative_to(exc.filename):
         return f"the home {home} cannot be used: {said}"
     return f"{exc.filename} cannot be used: {said}" if exc.filename not in said else said

@@ -121,6 +121,17 @@ def test_a_record_that_leads_nowhere_is_no_hindrance(shared: Installation, left:
     assert shared.call("ping")["pong"]
 
 
+@pytest.mark.parametrize("damage", ["", '{"pi', "[]"])
+def test_a_daemon_whose_record_is_damaged_while_it_runs_is_found_again(shared: Installation, damage: str) -> None:
+    assert shared.call("ping")["pong"]
+    record = shared.home / "daemon.json"
+    before = json.loads(record.read_text())
+    record.write_text(damage)
+    assert shared.call("ping")["pong"]
+    until(lambda: record.read_text() != damage, "the daemon mends its record")
+    assert json.loads(record.read_text()) == before
+
+
 def test_a_daemon_that_others_start_is_used(installation: Installation) -> None:
     running = subprocess.Popen(
         [sys.executable, "-m", "infinite_memory", "daemon", "run"],

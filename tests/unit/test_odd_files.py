@@ -114,7 +114,7 @@ def test_a_log_that_is_no_file_is_named(tmp_path: Path, odd: str) -> None:
         open_log(home, LogSettings())
     assert logging.getLogger("infinite_memory").handlers == before
     said = unusable(tmp_path, refused.value)
-    assert said == f"the home {tmp_path} cannot be used: 'infinite-memory.log' in it: it is not a regular file"
+    assert said == f"the home {tmp_path} cannot be used: 'logs/infinite-memory.log' in it: it is not a regular file"
 
 
 def test_a_text_is_read_up_to_a_limit(tmp_path: Path) -> None:
