@@ -77,7 +77,11 @@ The rules by which words of time become a range, and where the tables of phrases
   words without edges: two weeks for days, a month for weeks, half a year for months, five years for years.
 - "Yesterday after 3pm" ends with that day, "yesterday since 3pm" now.
 - "Last September" is that of last year, as "last Christmas" is the latest one that has begun.
-- A Japanese 年度 is read as the calendar year, not as the one that begins in April.
+- A Japanese 年度 begins in April: 2024年度 is April 2024 to March 2025, its 第1四半期 April to June, its 3月 that of 2025. A Chinese one is
+  the calendar year. Without kana it is Japanese in Asia/Tokyo and where it is all that is said (2024年度, 2024年度末), else Chinese.
+- "This time last year" is a fortnight on either side of that day a year ago; some months from now it is three days, some weeks from now
+  a day, and some days from now ("gestern um diese Zeit") an hour. "On this day last year" is that day.
+- "At most two weeks ago" is from then until now, "at least two weeks ago" all before; "seit über zwei Wochen" begins two weeks ago.
 - Where there is no time in the text, nothing is guessed: the answer is an error that shows examples.
 """
 

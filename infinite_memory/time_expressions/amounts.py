@@ -90,7 +90,7 @@ def _part(reader: Reader, position: int) -> tuple[Duration, int] | None:
     whole = int(many.value)
     if reader.has(many.after, Tag.MONTH_MARK) and unit is Unit.MONTH and many.value == whole:
         return None  # "5月" is May
-    if reader.has(many.after, Tag.YEAR_MARK) and reader.language.scriptless and whole >= 1000:
+    if reader.has(many.after, Tag.YEAR_MARK, Tag.FISCAL_YEAR) and reader.language.scriptless and whole >= 1000:
         return None  # "2000年" is a year
     parts = in_units(many.value, unit, vague=many.vague)
     if not parts or many.value != whole:

@@ -11,6 +11,7 @@ from infinite_memory.time_expressions.parser import Reader
 from infinite_memory.time_expressions.spans import Span, unit_span
 
 _MINUTES_BEHIND = ("fr", "es", "pt")  # languages
+_HOUR_FIRST = frozenset({"menos", "moins"})
 LATE_PARTS = ("afternoon", "evening", "night")
 _LAST_HOUR = 30  # Japanese counts the small hours on from 24
 
@@ -46,7 +47,7 @@ def clock(reader: Reader, position: int, *, plain: bool = False) -> Clock | None
     read = (
         _named(reader, index)
         or _digits(reader, index)
-        or _past(reader, index)
+        or (_short_of(reader, index) if reader.language.scriptless else _past(reader, index))
         or _hour(reader, index, plain=plain or part is not None)
     )
     if read is None:
@@ -118,11 +119,32 @@ def _past(reader: Reader, position: int) -> Clock | None:
     if german and reader.has(position, Tag.HALF):
         return _at_dial(reader, index, -30)
     sign = 1 if reader.has(index, Tag.PAST_HOUR) else -1 if reader.has(index, Tag.TO_HOUR) else 0
+    if sign < 0 and reader.at(index).folded in _HOUR_FIRST:
+        return None  # "las cinco menos diez" is ten to five
     if not sign or (not sure and (sign < 0 or german) and not _is_said_as_time(reader, position, minute)):
         return None
     if german and reader.has(index + 1, Tag.HALF):
         return _at_dial(reader, index + 2, sign * minute - 30)
     return _at_dial(reader, index + 1, sign * minute)
+
+
+def _short_of(reader: Reader, position: int) -> Clock | None:
+    """Read "差一刻五点", "差五分钟八点": so much before the hour that follows."""
+    minutes = _counted_minutes(reader, position + 1) if reader.has(position, Tag.TO_HOUR) else None
+    hour = reader.number(minutes[1]) if minutes else None
+    if minutes is None or hour is None or hour.ordinal or hour.value > 24 or not reader.has(hour.after, Tag.HOUR_MARK):
+        return None
+    return _moved(Clock(hour.value, 0, hour.value > 12, False, hour.after + 1), -minutes[0])
+
+
+def _counted_minutes(reader: Reader, position: int) -> tuple[int, int] | None:
+    """Read "一刻", "三刻钟", "五分", "10分钟": the minutes and the place behind."""
+    number = reader.number(position)
+    if number is None or number.ordinal or not 0 < number.value < 60:
+        return None
+    if reader.has(number.after, Tag.QUARTER_OF):
+        return (number.value * 15, number.after + 1) if number.value < 4 else None
+    return (number.value, number.after + 1) if reader.at(number.after).get(Tag.UNIT) is Unit.MINUTE else None
 
 
 def _minutes_before_hour(reader: Reader, index: int) -> tuple[int | None, int, bool]:
@@ -200,7 +222,14 @@ def _hour(reader: Reader, position: int, *, plain: bool) -> Clock | None:
 def _after_hour_mark(reader: Reader, hour: int, position: int) -> Clock:
     if reader.has(position, Tag.HALF) and reader.language.scriptless:
         return Clock(hour, 30, hour > 12, False, position + 1)
+    if reader.language.scriptless and reader.has(position, Tag.TO_HOUR, Tag.PAST_HOUR):
+        if counted := _counted_minutes(reader, position + 1):  # "八点差五分", "三点过一刻"
+            sign = -1 if reader.has(position, Tag.TO_HOUR) else 1
+            return _moved(Clock(hour, 0, hour > 12, False, counted[1]), sign * counted[0])
     minute = reader.number(position)
+    if minute and reader.language.scriptless and reader.has(minute.after, Tag.QUARTER_OF):
+        if counted := _counted_minutes(reader, position):  # "五点三刻"
+            return Clock(hour, counted[0], hour > 12, False, counted[1])
     if minute and not minute.ordinal and 0 <= minute.value <= 59 and minute.digits <= 2:
         marked = reader.at(minute.after).get(Tag.UNIT) is Unit.MINUTE
         if marked or minute.digits == 2:

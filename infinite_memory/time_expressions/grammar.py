@@ -16,6 +16,7 @@ from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.periods import DATE_RULES
 from infinite_memory.time_expressions.ranges import around, from_to, neighbours, within_week
 from infinite_memory.time_expressions.relative import RELATIVE_RULES
+from infinite_memory.time_expressions.same_time import same_time_behind
 
 _SUPPORT = (Tag.IN, Tag.ON, Tag.SINCE, Tag.FROM, Tag.BEFORE, Tag.AFTER, Tag.UNTIL, Tag.BETWEEN, Tag.AROUND, Tag.OF)
 
@@ -41,6 +42,8 @@ class Grammar(Reader):
             dated = counted
         if dated and self.language.scriptless:
             dated = self._edge_behind(nth_behind(self, dated))
+        if dated:
+            dated = same_time_behind(self, dated)
         edged = part(self, position) or edge(self, position) or compound(self, position)
         return edged if edged and (dated is None or edged.after > dated.after) else dated
 

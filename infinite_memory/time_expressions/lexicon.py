@@ -98,6 +98,8 @@ class Tag(enum.Enum):
     HOLIDAY = enum.auto()  # key of holidays.py
     REST = enum.auto()  # what is still to come of a stretch
     EVE = enum.auto()
+    SAME = enum.auto()  # time or day: "this time" in "this time last year"
+    COMPARED = enum.auto()  # "as" in "at the same time as"
     AROUND = enum.auto()
     EARLIER = enum.auto()
     DECADE = enum.auto()  # tens of the decade: "nineties" is 90, "two-thousands" 2000
@@ -112,6 +114,7 @@ class Tag(enum.Enum):
     DAY_MARK = enum.auto()
     YEAR_MARK = enum.auto()
     ERA = enum.auto()
+    FISCAL_YEAR = enum.auto()  # behind a year: from April to March
     YEAR_WORD = enum.auto()  # years from this one
     COUNTER = enum.auto()  # between a number and what it counts
     AFTER_CLOSES = enum.auto()
@@ -158,6 +161,7 @@ class Language:
     seasons: dict[int, str]
     holidays: dict[str, str]
     plurals: dict[tuple[Tag, Any], str] = field(default_factory=dict)  # forms that may mean several
+    same: dict[str, str]
     decades: dict[int, str]
     feelings: dict[str, str]
     weak: str = ""
@@ -235,6 +239,7 @@ def _entries(language: Language) -> Iterator[tuple[str, Tag, Any]]:
         (language.plurals, Tag.PLURAL),
         (language.seasons, Tag.SEASON),
         (language.holidays, Tag.HOLIDAY),
+        (language.same, Tag.SAME),
         (language.decades, Tag.DECADE),
         (language.feelings, Tag.FEELING),
         (language.eras, Tag.ERA),

@@ -1,11 +1,11 @@
-"""Ranges that one named time begins or ends: "since August", "before 2000", "until Friday", "older than 3 months"."""
+"""Ranges that one named time begins or ends: "since August", "before 2000", "older than 3 months", "vor höchstens zwei Wochen"."""
 
 from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
 
-from infinite_memory.time_expressions.amounts import duration
+from infinite_memory.time_expressions.amounts import Duration, duration
 from infinite_memory.time_expressions.durations import since
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
@@ -21,6 +21,8 @@ def single(reader: Reader, position: int) -> Found | None:
         return Found(since(reader, length[0]), length[1] + 1)  # "一个半小时以来"
     if result is None:
         return None
+    if reader.has(result.after, Tag.OLDER, Tag.YOUNGER) and (bounded := _bounded_behind(reader, position, result)):
+        return bounded
     opened = reader.skip(result.after, Tag.OR, limit=1)
     if opened > result.after and reader.has(opened, Tag.LATER):
         return _since(reader, result, opened + 1)
@@ -110,7 +112,7 @@ def _holds_joint(reader: Reader, position: int, after: int) -> bool:
 
 def _since_length(reader: Reader, position: int) -> Found | None:
     """Read the rest of "seit zwei Wochen", "depuis une heure et demie", "desde hace dos años": a length until now."""
-    opened = reader.skip(position, Tag.AGO_OPENS, limit=1)
+    opened = reader.skip(position, Tag.AGO_OPENS, Tag.OLDER, Tag.YOUNGER, limit=2)
     read = duration(reader, opened)
     if read is None or reader.has(read[1], Tag.AGO, Tag.BEFORE, Tag.AFTER):
         return None
@@ -127,17 +129,48 @@ def _after(reader: Reader, result: Found, after: int) -> Found | None:
 
 
 def beyond(reader: Reader, position: int) -> Found | None:
-    """Read "more than two weeks ago", "older than 3 months", "less than an hour ago"; a mere length is no time."""
-    word = reader.at(position)
-    older = word.has(Tag.OLDER)
-    if not older and not word.has(Tag.YOUNGER):
+    """Read "more than two weeks ago", "vor höchstens zwei Wochen", "older than 3 months"; a mere length is no time."""
+    opened = reader.has(position, Tag.AGO_OPENS)
+    index = position + 1 if opened else position
+    word = reader.at(index)
+    if not word.has(Tag.OLDER, Tag.YOUNGER):
+        return _length_beyond(reader, position) if reader.language.scriptless else None
+    index = reader.skip(index + 1, Tag.ROUGHLY, limit=1)
+    if not opened and reader.has(index, Tag.AGO_OPENS):  # "höchstens vor zwei Wochen"
+        opened, index = True, index + 1
+    read = duration(reader, index)
+    if read is None or not (opened or reader.has(read[1], Tag.AGO) or (reader.lone and not word.has(Tag.WEAK))):
         return None
-    read = duration(reader, position + 1)
-    if read is None or not (reader.has(read[1], Tag.AGO) or (reader.lone and not word.has(Tag.WEAK))):
-        return None
-    after = reader.skip(read[1], Tag.AGO, limit=1)
-    edge_at = since(reader, read[0]).start
+    return _beyond(reader, read[0], reader.skip(read[1], Tag.AGO, limit=1), older=word.has(Tag.OLDER))
+
+
+def _beyond(reader: Reader, length: Duration, after: int, *, older: bool) -> Found:
+    """Return all before the moment that lies *length* back, or what is since then."""
+    edge_at = since(reader, length).start
     return Found(Span(None, edge_at) if older else Span(edge_at, reader.instant), after)
+
+
+def _length_beyond(reader: Reader, position: int) -> Found | None:
+    """Read "两周以上前", "2週間以内" where the bound follows the length."""
+    read = duration(reader, position)
+    if read is None or not reader.has(read[1], Tag.OLDER, Tag.YOUNGER):
+        return None
+    older = reader.has(read[1], Tag.OLDER)
+    behind = reader.skip(read[1] + 1, Tag.OF, limit=1)
+    if reader.has(behind, Tag.AGO):
+        return _beyond(reader, read[0], behind + 1, older=older)
+    return _beyond(reader, read[0], read[1] + 1, older=False) if not older and reader.lone else None
+
+
+def _bounded_behind(reader: Reader, position: int, result: Found) -> Found | None:
+    """Read the bound in "two weeks ago at most", "il y a deux semaines au plus", where it ends the phrase."""
+    word, end = reader.at(result.after), reader.at(result.after + 1)
+    if end.folded.isalnum() or not (reader.has(position, Tag.AGO_OPENS) or reader.has(result.after - 1, Tag.AGO)):
+        return None
+    read = duration(reader, reader.skip(position, Tag.AGO_OPENS, Tag.ROUGHLY, limit=2))
+    if read is None or reader.skip(read[1], Tag.AGO, limit=1) != result.after:
+        return None
+    return _beyond(reader, read[0], result.after + 1, older=word.has(Tag.OLDER))
 
 
 def open_end(reader: Reader, position: int) -> Found | None:

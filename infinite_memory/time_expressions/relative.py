@@ -12,9 +12,11 @@ from infinite_memory.time_expressions.cjk_dates import half_behind_year, marked_
 from infinite_memory.time_expressions.dates import day_and_month, longest, month_and_day
 from infinite_memory.time_expressions.durations import ago, before_day, since
 from infinite_memory.time_expressions.edges import edge_span
+from infinite_memory.time_expressions.fiscal import fiscal_year
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.periods import holiday_date, quarter, season
+from infinite_memory.time_expressions.same_time import same_time
 from infinite_memory.time_expressions.several import several, years_of
 from infinite_memory.time_expressions.spans import Date, Span, latest_weekend, settle, shift, unit_span, weekday_of_week
 from infinite_memory.time_expressions.vague import feeling, feeling_span
@@ -329,6 +331,8 @@ def unit_to_date(reader: Reader, position: int) -> Found | None:
 
 
 RELATIVE_RULES = (
+    fiscal_year,
+    same_time,
     in_relative_year,
     in_year_ago,
     edge_of_unit,

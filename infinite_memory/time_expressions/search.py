@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,6 +44,9 @@ _BOUNDS = (Tag.UNTIL, Tag.BEFORE, Tag.AFTER, Tag.SINCE)
 _LAST_HOUR = 24
 _JOINTS = ",;:-"
 _KANA = ("\u3041", "\u30ff")
+_JAPAN = ("Asia/Tokyo", "Japan")  # zones
+_MAX_FISCAL = 6  # tokens
+_FISCAL_YEAR = re.compile(r"\d{2,4}年度(?:末|前半|後半|[上下]期)?\W*")
 
 
 class Result(NamedTuple):
@@ -74,7 +78,7 @@ def search(text: str, now: dt.datetime, zone: ZoneInfo, language: str | None, *,
     if not tokens:
         return None
     best: Result | None = None
-    for code in (language,) if language else likely_languages(tokens):
+    for code in (language,) if language else likely_languages(tokens, zone):
         lexemes = read_lexemes(tokens, lexicon(code))
         try:
             hit = _find(lexemes, code, now, zone)
@@ -160,13 +164,17 @@ def _located(
     return Result(span, text[hit.start : hit.end], rest, False, hit.unread + written_zone(text, hit.end))
 
 
-def likely_languages(tokens: list[Token]) -> list[str]:
-    """Order the languages worth trying, by script and by how many words of the text each knows."""
+def likely_languages(tokens: list[Token], zone: ZoneInfo | None = None) -> list[str]:
+    """Order the languages worth trying, by script and by how many words of the text each knows.
+
+    Without kana a text may be either of two; Japanese comes first in Japan, and where a fiscal year is all that is said.
+    """
     signs = {character for token in tokens for character in token.folded if not character.isascii()}
     if any(_KANA[0] <= sign <= _KANA[1] for sign in signs):
         return ["ja"]
     if any(is_unspaced(sign) for sign in signs):
-        return ["zh", "ja"]
+        is_japanese = (zone is not None and zone.key in _JAPAN) or _is_fiscal_year(tokens)
+        return ["ja", "zh"] if is_japanese else ["zh", "ja"]
     scores: list[tuple[int, int, str]] = []
     folded = [token.folded for token in tokens[:200]]
     endings = {  # of ordinals: the "er" of "1er mai" is no word of German
@@ -191,6 +199,13 @@ def likely_languages(tokens: list[Token]) -> list[str]:
     likely = [code for score, _, code in scores if -score >= best * _LIKELY]
     is_prose = best * _PROSE >= tokens[-1].end
     return likely if is_prose else likely[:_MAX_GUESSES]
+
+
+def _is_fiscal_year(tokens: list[Token]) -> bool:
+    """Tell whether "2024年度" or a part of it is all of the text."""
+    if len(tokens) > _MAX_FISCAL:
+        return False
+    return _FISCAL_YEAR.fullmatch("".join([token.folded for token in tokens])) is not None
 
 
 def _count_weekdays(folded: list[str], code: str) -> int:

@@ -118,6 +118,8 @@ TABLE = Language(
     words={
         Tag.AGO_OPENS: "vor",
         Tag.AGO: "her|zuvor",
+        Tag.OLDER: "älter als|mehr als|länger als|über|mindestens|wenigstens|nicht weniger als",
+        Tag.YOUNGER: "jünger als|neuer als|weniger als|unter|höchstens|maximal|bis zu|nicht mehr als|nicht länger als|nicht einmal",
         Tag.BEFORE: "vor|vor dem|vor der|bevor|früher als",
         Tag.AFTER: "nach|nach dem|nach der|später als",
         Tag.SINCE: "ab einschließlich|frühestens|frühestens am|"
@@ -131,12 +133,13 @@ TABLE = Language(
         Tag.OR: "oder|und",
         Tag.LATER: "später|danach",
         Tag.REST: "rest|rests|reste|restliche|restlichen|restlicher|restliches",
+        Tag.COMPARED: "wie|als",
         Tag.OF: "der|des|im|in|von|vom|aus|dem",
         Tag.THE: "der|die|das|dem|den|des",
         Tag.IN: "im|in|während|in den|in der|innerhalb|über",
         Tag.ON: "am|an|um|zu|für",
         Tag.AT: "um|gegen",
-        Tag.ROUGHLY: "etwa|ungefähr|circa|ca|rund|fast|gut|knapp",
+        Tag.ROUGHLY: "etwa|ungefähr|circa|ca|rund|fast|gut|knapp|kaum|nur|erst|schon|bereits|genau|gerade einmal|gerade mal",
         Tag.NOW: "jetzt|heute|dato",
         Tag.HOUR_MARK: "uhr",
         Tag.PAST_HOUR: "nach",
@@ -229,6 +232,11 @@ TABLE = Language(
         (Tag.HOLIDAY, "christmas"): "weihnachten",
         (Tag.HOLIDAY, "easter"): "ostern",
     },
+    same={
+        "time": "um diese zeit|zu dieser zeit|um diese uhrzeit|zu diesem zeitpunkt|um diese jahreszeit|zur gleichen zeit"
+        "|zur selben zeit|um die gleiche zeit|um dieselbe zeit|im gleichen zeitraum|im selben zeitraum",
+        "day": "am selben tag|am gleichen tag|zum gleichen datum|am gleichen datum|an diesem tag",
+    },
     decades={
         20: "zwanziger|zwanzigern",
         30: "dreißiger|dreißigern",
@@ -249,7 +257,9 @@ TABLE = Language(
         "holidays": "über die feiertage|die feiertage|zwischen den jahren|den feiertagen",
         "other_day": "dieser tage|vor wenigen tagen",
     },
-    weak="früh|morgen|abend|nacht|mittag|vormittag|nachmittag|jan|quartal|winter|sommer|herbst",
+    weak="mehr als|länger als|über|mindestens|wenigstens|nicht weniger als|weniger als|"
+    "unter|höchstens|maximal|bis zu|nicht mehr als|nicht länger als|nicht einmal|"
+    "früh|morgen|abend|nacht|mittag|vormittag|nachmittag|jan|quartal|winter|sommer|herbst",
     common="was|haben|wir|habe|ich|du|sie|er|es|über|das|die|der|ist|war|waren|wann|wo|wer|mit|und|hat|hatte|nicht|zu"
     "|besprochen|gesagt|entschieden|passiert|zeig|mir|uns|mein|meine|unser|unsere|gesprochen|dem|den|ein|eine|von|auf|wie"
     "|geschehen|zum|zur|wurde|wurden|bei",

@@ -115,7 +115,8 @@ TABLE = Language(
         Tag.BEFORE: "before|prior to|earlier than|preceding",
         Tag.AFTER: "after|later than|greater than|more recent than",
         Tag.OLDER: "older than|more than|over|longer than|at least|no less than|not less than",
-        Tag.YOUNGER: "newer than|younger than|less than|fewer than|under|at most|no more than|not more than",
+        Tag.YOUNGER: "newer than|younger than|less than|fewer than|under|at most|at the most"
+        "|no more than|not more than|maximum|a maximum of",
         Tag.SINCE: "from and including|since and including|"
         "since|after or equal to|equal to or after"
         "|as of|no earlier than|not before|not earlier than|on or after|in or after|starting"
@@ -131,6 +132,7 @@ TABLE = Language(
         Tag.OR: "or|and",
         Tag.LATER: "later|after|greater|onwards|onward|newer",
         Tag.REST: "rest|remainder",
+        Tag.COMPARED: "as|that",
         Tag.OF: "of|in|from|for|on|'s",
         Tag.THE: "the",
         Tag.IN: "in|during|within|over|throughout|for",
@@ -249,6 +251,11 @@ TABLE = Language(
         (Tag.MONTH, 11): "novembers",
         (Tag.MONTH, 12): "decembers",
     },
+    same={
+        "time": "this time|about this time|around this time|at this time|this time of year|the same time|same time"
+        "|at the same time|same period|the same period|this point|at this point|the same point|at the same point",
+        "day": "the same day|same day|on the same day|this date|on this date|the same date|same date|on the same date",
+    },
     decades={
         20: "twenties",
         30: "thirties",
@@ -273,7 +280,7 @@ TABLE = Language(
         "holidays": "the holidays|the holiday season|the festive season|christmas holidays",
         "so_far_today": "earlier today|so far today|today so far",
     },
-    weak="more than|over|longer than|less than|fewer than|under"
+    weak="maximum|at the most|a maximum of|more than|over|longer than|less than|fewer than|under"
     "|may|march|mar|sun|sat|wed|weds|second|fall|spring|dec|mon|fri|sec|august|jan|winter|summer|autumn"
     "|half|quarter|christmas|evening|afternoon|morning|night|noon|dawn|lunch|tue|thu",
     common="what|did|do|does|we|the|about|was|were|is|are|when|who|which|i|you|my|our|me|us|they|it|he|she|to|and|with"

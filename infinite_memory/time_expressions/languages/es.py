@@ -116,6 +116,9 @@ TABLE = Language(
     words={
         Tag.AGO_OPENS: "hace|hace ya",
         Tag.AGO: "atrás",
+        Tag.OLDER: "más antiguo que|más antigua que|más antiguos que|más antiguas que|más de|al menos|por lo menos|como mínimo"
+        "|no menos de",
+        Tag.YOUNGER: "más reciente que|más recientes que|menos de|a lo sumo|como máximo|como mucho|máximo|no más de",
         Tag.BEFORE: "antes|antes de|antes del|anterior a",
         Tag.AFTER: "después|después de|después del|tras|posterior a",
         Tag.SINCE: "en o después de|en o después del|"
@@ -129,12 +132,13 @@ TABLE = Language(
         Tag.OR: "o|y",
         Tag.LATER: "más tarde|después|posterior|posteriores|en adelante",
         Tag.REST: "resto|restante",
+        Tag.COMPARED: "que",
         Tag.OF: "de|del|en|de la",
         Tag.THE: "el|la|los|las",
         Tag.IN: "en|durante|por|dentro de",
         Tag.ON: "el|en|al|para|a",
         Tag.AT: "a las|a la|a eso de|hacia las",
-        Tag.ROUGHLY: "cerca de|unos|unas|casi|aproximadamente|alrededor de|más o menos",
+        Tag.ROUGHLY: "cerca de|unos|unas|casi|aproximadamente|alrededor de|más o menos|solo|tan solo|apenas|exactamente|ya",
         Tag.NOW: "ahora|hoy|la fecha|el presente",
         Tag.HOUR_MARK: "horas|h|en punto",
         Tag.TO_HOUR: "menos",
@@ -211,6 +215,12 @@ TABLE = Language(
         (Tag.SEASON, 12): "inviernos",
         (Tag.HOLIDAY, "christmas"): "navidades",
     },
+    same={
+        "time": "por estas fechas|en estas fechas|estas fechas|por esta época|en esta época|esta época|a estas alturas"
+        "|a esta altura|por esta fecha|a esta hora|a esta misma hora|a la misma hora|en la misma época|por la misma época"
+        "|por las mismas fechas|en el mismo período|el mismo período|mismo período|en este momento|en el mismo momento",
+        "day": "el mismo día|este mismo día|ese mismo día|tal día como hoy|la misma fecha|en la misma fecha|en esta fecha",
+    },
     decades={
         20: "los veinte|los años veinte",
         30: "los treinta|los años treinta",
@@ -232,7 +242,9 @@ TABLE = Language(
         "just_now": "hace un momento|hace un rato|ahora mismo",
         "holidays": "las fiestas|fiestas navideñas",
     },
-    weak="mar|may|ago|sep|set|sept|jun|jul|lun|jue|vie|dom|segundo|segunda|cuarto|cuarta|mañana|tarde|noche|mediodía|fin"
+    weak="más de|al menos|por lo menos|como mínimo|no menos de|"
+    "menos de|a lo sumo|como máximo|como mucho|máximo|no más de|"
+    "mar|may|ago|sep|set|sept|jun|jul|lun|jue|vie|dom|segundo|segunda|cuarto|cuarta|mañana|tarde|noche|mediodía|fin"
     "|t|final|abr|feb|nov|dic|ene|oct|sexta|quinta|otoño|verano|invierno|primavera",
     common="qué|que|nosotros|hablamos|decidimos|dijimos|sobre|el|la|los|las|cuándo|quién|yo|mi|nuestro|nuestra|es|era"
     "|fue|con|por|para|no|un|una|y|cómo|dónde|me|muestra|pasó|hicimos|se|dije|dijo|del|de|en|lo|su",

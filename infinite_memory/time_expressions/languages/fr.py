@@ -100,6 +100,10 @@ TABLE = Language(
     words={
         Tag.AGO_OPENS: "il y a|y a|ça fait|voici|voilà",
         Tag.AGO: "plus tôt|auparavant",
+        Tag.OLDER: "plus vieux que|plus ancien que|plus anciens que|plus ancienne que|plus anciennes que|plus de|plus d'"
+        "|au moins|au minimum|pas moins de|pas moins d'",
+        Tag.YOUNGER: "plus récent que|plus récents que|plus récente que|plus récentes que|moins de|moins d'|au plus|tout au plus"
+        "|au maximum|maximum|pas plus de|pas plus d'",
         Tag.BEFORE: "avant|avant le|avant la|avant l'|antérieur à",
         Tag.AFTER: "après|après le|après la|après l'|postérieur à",
         Tag.SINCE: "au plus tôt le|au plus tôt|"
@@ -114,12 +118,13 @@ TABLE = Language(
         Tag.OR: "ou|et",
         Tag.LATER: "après|plus tard|au-delà|suivantes",
         Tag.REST: "reste|restant",
+        Tag.COMPARED: "que",
         Tag.OF: "de|du|des|d'|en|dans|sur",
         Tag.THE: "le|la|les|l'",
         Tag.IN: "en|dans|pendant|durant|au cours de|au cours du|au cours des|lors de|lors des|au",
         Tag.ON: "le|sur|à|pour",
         Tag.AT: "à|vers|a",
-        Tag.ROUGHLY: "à peu près|environ|presque|près de|autour de",
+        Tag.ROUGHLY: "à peu près|environ|presque|près de|autour de|à peine|seulement|juste|déjà|exactement",
         Tag.NOW: "maintenant|aujourd'hui|présent|ce jour",
         Tag.HOUR_MARK: "h|heures|heure",
         Tag.TO_HOUR: "moins",
@@ -196,6 +201,11 @@ TABLE = Language(
         (Tag.SEASON, 12): "hivers",
         (Tag.HOLIDAY, "christmas"): "noëls|noël",
     },
+    same={
+        "time": "à la même époque|à cette époque|à pareille époque|à la même période|à cette période|même période|la même période"
+        "|même époque|cette époque|à la même heure|à cette heure|à cette heure-ci|à ce moment-là|au même moment|à ce stade",
+        "day": "le même jour|au même jour|à la même date|à cette date|jour pour jour|à pareille date",
+    },
     decades={},
     feelings={
         "recently": "récemment",
@@ -208,7 +218,9 @@ TABLE = Language(
         "just_now": "à l'instant",
         "holidays": "pendant les fêtes|les fêtes",
     },
-    weak="quelque temps|un moment|longtemps"
+    weak="plus de|plus d'|au moins|au minimum|pas moins de|pas moins d'|moins de|"
+    "moins d'|au plus|tout au plus|au maximum|maximum|pas plus de|pas plus d'|"
+    "quelque temps|un moment|longtemps"
     "|sept|mer|sam|ven|dim|lun|jeu|second|seconde|été|mars|midi|mi|fin|t|s|jan|soir|matin|nuit|ce|hiver",
     common="a été|que|quoi|qu|nous|avons|est|ce|sur|le|la|les|a|été|dit|décidé|quand|qui|je|tu|il|elle|on|mon|ma|notre|nos"
     "|parlé|discuté|fait|était|avec|pour|pas|un|une|des|du|de|et|dans|comment|où|me|moi|montre|passé|avez|vous",

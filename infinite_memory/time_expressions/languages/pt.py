@@ -105,6 +105,9 @@ TABLE = Language(
     words={
         Tag.AGO_OPENS: "há|faz|fazem",
         Tag.AGO: "atrás",
+        Tag.OLDER: "mais antigo que|mais antiga que|mais antigos que|mais antigas que|mais de|mais do que|pelo menos|ao menos"
+        "|no mínimo|não menos de",
+        Tag.YOUNGER: "mais recente que|mais recentes que|menos de|menos do que|no máximo|quando muito|não mais de|não mais que",
         Tag.BEFORE: "antes|antes de|antes do|antes da|anterior a",
         Tag.AFTER: "depois|depois de|depois do|depois da|após",
         Tag.SINCE: "em ou depois de|em ou após|"
@@ -118,12 +121,13 @@ TABLE = Language(
         Tag.OR: "ou|e",
         Tag.LATER: "depois|mais tarde|em diante|posterior",
         Tag.REST: "resto|restante",
+        Tag.COMPARED: "que",
         Tag.OF: "de|do|da|dos|das|em|no|na",
         Tag.THE: "o|a|os|as",
         Tag.IN: "em|no|na|nos|nas|durante|ao longo de|dentro de|pela|pelo",
         Tag.ON: "em|no|na|à|ao|para|a",
         Tag.AT: "às|as|à|por volta das|pelas",
-        Tag.ROUGHLY: "cerca de|quase|aproximadamente|mais ou menos|uns|umas",
+        Tag.ROUGHLY: "cerca de|quase|aproximadamente|mais ou menos|uns|umas|apenas|só|somente|exatamente|já",
         Tag.NOW: "agora|hoje|presente|a data",
         Tag.HOUR_MARK: "horas|h|hora|em ponto",
         Tag.TO_HOUR: "menos|para as|para a|para o",
@@ -198,6 +202,12 @@ TABLE = Language(
         (Tag.SEASON, 12): "invernos",
         (Tag.HOLIDAY, "christmas"): "natais",
     },
+    same={
+        "time": "por esta altura|nesta altura|a esta altura|nessa altura|nesta época|nessa época|por esta época|esta época"
+        "|na mesma época|a mesma época|nesta mesma época|no mesmo período|o mesmo período|mesmo período|a esta hora|à mesma hora"
+        "|na mesma altura|neste momento|no mesmo momento",
+        "day": "o mesmo dia|no mesmo dia|neste mesmo dia|mesmo dia|na mesma data|a mesma data|nesta data",
+    },
     decades={},
     feelings={
         "recently": "recentemente|há pouco tempo",
@@ -210,7 +220,9 @@ TABLE = Language(
         "just_now": "agora mesmo|agora há pouco|há pouco",
         "holidays": "festas de fim|as festas|nas festas",
     },
-    weak="mar|mai|set|out|ago|jun|jul|segunda|terça|quarta|quinta|sexta|segundo|quarto|manhã|tarde|noite|natal|fim|final"
+    weak="mais de|mais do que|pelo menos|ao menos|no mínimo|não menos de|"
+    "menos de|menos do que|no máximo|quando muito|não mais de|não mais que|"
+    "mar|mai|set|out|ago|jun|jul|segunda|terça|quarta|quinta|sexta|segundo|quarto|manhã|tarde|noite|natal|fim|final"
     "|t|meio|jan|fev|abr|nov|dez|tem|outono|verão|inverno|primavera",
     common="que|o|a|os|as|nós|falamos|decidimos|dissemos|conversamos|sobre|quando|quem|eu|meu|minha|nosso|nossa|é|foi"
     "|era|com|por|para|não|um|uma|e|como|onde|me|mostre|aconteceu|fizemos|disse|do|da|dos|das|em|no|na|você|ao|às|até",

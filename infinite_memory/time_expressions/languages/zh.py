@@ -53,6 +53,8 @@ TABLE = Language(
     words={
         Tag.COUNTER: "个|個",
         Tag.AGO: "前|以前|之前",
+        Tag.OLDER: "超过|超過|多于|多於|至少|起码|起碼|最少|不少于|不少於|以上",
+        Tag.YOUNGER: "不到|不足|最多|至多|顶多|頂多|不超过|不超過|少于|少於|以内|以內|之内|之內|内|內",
         Tag.BEFORE_CLOSES: "前|以前|之前",
         Tag.AFTER_CLOSES: "之后|以后|之後|以後|后|後",
         Tag.SINCE: "从|自|自从|從|自從",
@@ -71,6 +73,9 @@ TABLE = Language(
         Tag.ROUGHLY: "约|約|大约|大約|差不多|将近",
         Tag.NOW: "现在|現在|今天|今|目前",
         Tag.HOUR_MARK: "点|點|时|時|点钟|點鐘",
+        Tag.TO_HOUR: "差",
+        Tag.PAST_HOUR: "过|過",
+        Tag.QUARTER_OF: "刻|刻钟|刻鐘",
         Tag.HALF: "半",
         Tag.MONTH_MARK: "月|月份",
         Tag.DAY_MARK: "日|号|號",
@@ -146,6 +151,11 @@ TABLE = Language(
         (Tag.SEASON, 12): "冬天|冬季",
         (Tag.HOLIDAY, "christmas"): "圣诞节|聖誕節|圣诞|聖誕",
         (Tag.HOLIDAY, "lunar_new_year"): "春节|春節",
+    },
+    same={
+        "time": "这个时候|這個時候|这时候|這時候|此时|此時|这个时期"
+        "|这个时间|這個時間|这时|這時|同一时间|同一時間|同期|同一时期|同一時期|同时期|同時期",
+        "day": "同一天|同日|今天|今日|这一天|這一天",
     },
     decades={},
     feelings={
