@@ -89,6 +89,8 @@ def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tupl
     ids = meaning.found | worded.keys() | set(beside)
     meaning.score(ids)
     if text is not None and wording is not None and (lacking := ids - worded.keys()):
+        if sum(hit.exact_phrase > 0 for hit in worded.values()) < pool:  # then these are all that have a phrase
+            wording = dataclasses.replace(wording, phrases=())
         worded |= {
             hit.memory_id: hit for hit in text.search(wording, len(lacking), Filter(memory_ids=frozenset(lacking)))
         }

@@ -220,11 +220,14 @@ class MetadataTable:
         return living
 
     def find_turns(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> tuple[Slots, Slots]:
-        """Return the slots of those of *memory_ids* that are known, and the living slots of all their conversations, once each.
+        """Return the slots of those of *memory_ids* that belong to a conversation, and the living slots of all these, once each.
 
         Conversations of more than *max_turns* are left out.
         """
         slots = np.array(list(self.find_many(memory_ids).values()), np.int64)
+        slots = slots[self.column("conversation")[slots] >= 0]
+        if not len(slots):
+            return slots, slots
         named = zip(*(self.column(name)[slots].tolist() for name in _CONVERSATION), strict=True)
         turns = [self._in_conversation(slot) for slot in dict(zip(named, slots.tolist(), strict=True)).values()]
         short = [one for one in turns if max_turns is None or len(one) <= max_turns]
@@ -232,6 +235,8 @@ class MetadataTable:
 
     def neighbours(self, asked: Slots, slots: Slots) -> dict[MemoryId, Neighbours]:
         """Return what was said before and after memories, of what `find_turns` returned; needs no lock."""
+        if not len(slots):
+            return {}
         if len(asked) <= FEW_ASKED < MANY_TURNS < len(slots):
             slots = self._beside(asked, slots)
         order = tuple(self.column(name)[slots] for name in ("key", "occurred_ms", *_CONVERSATION))
