@@ -71,7 +71,8 @@ class Forget:
         removed = whole_scope if whole_scope is not None and not is_global(whole_scope) else None
         if agreed is not None:
             agreed.check_scopes(*([removed] if removed is not None else []))
-        async with self._closed(removed if agreed is not None and mode is ForgetMode.HARD else None):
+        is_closed = mode is ForgetMode.HARD and (agreed is not None or not dry_run)
+        async with self._closed(removed if is_closed else None):
             condition, partial = _get_condition(target), None
             if target.query is not None:
                 located, condition, partial = await self._nearest(sidecar, target, scope)
@@ -81,7 +82,7 @@ class Forget:
             if removed is None and mode is ForgetMode.HARD:
                 doubles = await find_doubles(self._access, self._store, located)
                 located = {**located, **doubles}
-            elif removed is not None and agreed is not None and mode is ForgetMode.HARD:
+            elif removed is not None and is_closed:
                 located = await self._with_unseen(removed, located)
             texts: dict[MemoryId, str] = {}
             if target.query is not None or dry_run or agreed is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.agreement import Agreement
-from infinite_memory.errors import InvalidRequestError, check_printable
+from infinite_memory.errors import InvalidRequestError, ScopeNotFoundError, check_printable
 from infinite_memory.index.base import call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, Scope, ScopeId
@@ -142,6 +142,7 @@ class Scopes:
         if dry_run:
             return Merged(source, target, await self._count(source))
         async with self._store.copies.exclusive():
+            await self._check_still_open(source, target)
             count = await self._store.copies.merge_scopes(source.scope_id, target.scope_id)
             await retry_while_away(lambda: self._store.drop_scope(source.scope_id))
             await retry_while_away(self._scopes.refresh)
@@ -149,6 +150,15 @@ class Scopes:
         await self._index.scope_removed(source.scope_id)
         self._index.scopes_changed()
         return Merged(source, target, count)
+
+    async def _check_still_open(self, source: Scope, target: Scope) -> None:
+        """Raise if another client removed, merged or archived one of two scopes while their merge waited for its turn."""
+        await retry_while_away(self._scopes.refresh)
+        for scope in (source, target):
+            if self._scopes.find_by_id(scope.scope_id) is None:
+                raise ScopeNotFoundError(scope.name)
+        if target.scope_id in self._scopes.archived_ids():
+            raise InvalidRequestError("into", f"{target.name!r} is archived; take it out first")
 
     async def count(self, name: str) -> int:
         """Count all memories of a scope, archived or not, with those that are softly forgotten; reads none of them.

@@ -109,6 +109,24 @@ async def wait_for_moves(database: Database, scope_keys: Collection[ObjectId], l
         await asyncio.sleep(LOOK_AGAIN_S)
 
 
+async def check_merge(database: Database, merge_id: ObjectId, source: ObjectId, target: ObjectId) -> None:
+    """Refuse a merge that is written down, of which another process removes or merges one of the scopes.
+
+    Each of two that meet sees the other's journal, so at most one of them goes on.
+
+    Raises:
+        StoreError: it does.
+    """
+    names = {"$in": [schema.collection_name(key) for key in (source, target)]}
+    pours = {"do": "pour", "$or": [{"from": names}, {"to": names}]}
+    key = {"$regex": r"^restore\.", "$ne": f"{JOURNAL}{merge_id}"}
+    others = {**_JOURNALS, "_id": key, "steps": {"$elemMatch": pours}}
+    present = {"_id": {"$in": [source, target]}, "dropping": {"$ne": True}}
+    is_met = await database[schema.META].find_one(others, {"_id": 1}) is not None
+    if is_met or await database[schema.SCOPES].count_documents(present) < 2:
+        raise StoreError("one of these scopes is merged or removed at this moment; nothing was merged, look again")
+
+
 async def is_receiving_memories(database: Database, scope_key: ObjectId) -> bool:
     """True if memories are moved into a scope at this moment, or another scope is merged into it."""
     ends = [{"do": "move", "to": scope_key}, {"do": "pour", "to": schema.collection_name(scope_key)}]

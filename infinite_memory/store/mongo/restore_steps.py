@@ -28,7 +28,7 @@ from infinite_memory.store.mongo import moves, schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import aggregate
 from infinite_memory.store.mongo.facts import move_facts
-from infinite_memory.store.mongo.merge_journal import JOURNAL, take_out_removed, wait_for_moves
+from infinite_memory.store.mongo.merge_journal import JOURNAL, check_merge, take_out_removed, wait_for_moves
 from infinite_memory.store.mongo.placing import add_missing, place_scope, rename
 from infinite_memory.store.mongo.snapshot import LOCAL_PREFIXES, LOCAL_VALUES, STAGED
 from infinite_memory.store.set_aside import SetAside
@@ -217,9 +217,11 @@ async def merge_scopes(connection: Connection, source: ObjectId, target: ObjectI
     steps: list[Step] = [*moving, {"do": "drop_scope", "scope": source}, *moving, take_out]
 
     async def begin(database: Database) -> None:
-        await wait_for_moves(database, [source, target], connection.timeout_s)
+        await check_merge(database, merge_id, source, target)
+        if polled:
+            await wait_for_moves(database, [source, target], connection.timeout_s)
 
-    await put_into_place(connection, merge_id, steps, polled=polled, begin=begin if polled else None)
+    await put_into_place(connection, merge_id, steps, polled=polled, begin=begin)
     return count
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tests.mongo_server import run
 from tests.store.contracts.conftest import McpClient, server_of, session_of, value_of
 from tests.store.lifecycle.conftest import Open
@@ -133,5 +135,40 @@ def test_a_tag_that_nobody_sees_is_dropped_as_an_empty_one(open_memory: Open) ->
         async with open_memory() as memory:
             memory_id = await memory.store("The mast is new", tags=["", "\u200b", "mast", " \u2060"])
             assert (await memory.ok("get_memory", memory_id=memory_id))["memory"]["tags"] == ["mast"]
+
+    run(look())
+
+
+def test_of_two_clients_that_merge_scopes_into_each_other_one_is_refused_and_nothing_is_lost(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            for scope in ("Boat", "Ship"):
+                for number in range(5):
+                    await memory.store(f"{scope} {number}", scope)
+            ways = (("Boat", "Ship"), ("Ship", "Boat"))
+            replies = await asyncio.gather(
+                *(memory.ask("merge_memory_scopes", scope=source, into=target) for source, target in ways)
+            )
+            assert sorted(reply.get("error_code", "OK") for reply in replies) == ["NOT_FOUND", "OK"]
+            stats = (await memory.ok("get_memory_stats"))["stats"]
+            assert sum(stats["scopes"].values()) == 10
+            assert len(stats["scopes"]) == 2
+
+    run(look())
+
+
+def test_what_is_merged_into_a_scope_does_not_go_with_it_when_another_client_removes_that(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            for scope in ("Boat", "Ship"):
+                for number in range(5):
+                    await memory.store(f"{scope} {number}", scope)
+            merged, removed = await asyncio.gather(
+                memory.ask("merge_memory_scopes", scope="Boat", into="Ship"),
+                memory.ask("delete_memory", target={"scope": "Ship"}, forget_mode="hard"),
+            )
+            stats = (await memory.ok("get_memory_stats"))["stats"]["scopes"]
+            gone = removed.get("deleted_count", 0)
+            assert sum(stats.values()) + gone == 10, (merged, removed, stats)
 
     run(look())
