@@ -141,11 +141,16 @@ class Sessions:
         ]
 
     def remove_old(self) -> None:
-        """Remove what was not touched for long: a transcript that comes back all the same is read anew, and met as stored."""
+        """Remove what was not touched for long.
+
+        As long as a transcript is there it is known how far it was read, and what of it stays out: read anew, what was said while
+        capture was off would be stored.
+        """
         for folder in (self._readings, self._recalled):
             for path in folder.glob("*.json") if folder.is_dir() else ():
                 with contextlib.suppress(OSError):
-                    if path.stat().st_mtime < time.time() - UNUSED_S:
+                    is_old = path.stat().st_mtime < time.time() - UNUSED_S
+                    if is_old and (folder == self._recalled or _is_over(read_json(path))):
                         path.unlink()
 
     def recalled(self, session_id: str) -> Recalled:
@@ -172,6 +177,13 @@ _IS: dict[str, Callable[[Any], bool]] = {
     "dict[str, str]": lambda value: isinstance(value, dict) and all(isinstance(one, str) for one in value.values()),
 }
 """Whether a value is of a field's type, which is named as the class below names it."""
+
+
+def _is_over(value: Json | None) -> bool:
+    """True if the file of a reading tells that its transcript is gone, or that there never was one."""
+    if value is None or not isinstance(transcript := value.get("transcript"), str):
+        return False  # it holds back what was said before it was written
+    return not transcript or not os.path.lexists(transcript)
 
 
 def _names(kind: type[Any]) -> set[str]:

@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,6 +85,23 @@ def test_what_was_said_with_capture_off_is_not_read_by_another_clients_start(mem
         says(session, "second secret")
     catch_up(memory, 1)
     assert texts_of(memory, session) == []
+
+
+def test_what_was_said_with_capture_off_stays_out_however_long_ago_it_was(memory: Installation) -> None:
+    """Or long ago by a clock that was ahead for a while."""
+    session = new_session(memory, "slow")
+    with quiet(memory):
+        session.run(memory, "SessionStart")
+        says(session, "old secret")
+        session.run(memory, "Stop")
+        wait_for(memory, session, 0)
+    for file in (memory.home / "hooks" / "sessions").iterdir():
+        os.utime(file, (time.time() - 200 * 86_400,) * 2)
+    catch_up(memory, 7)  # a start has what is old removed
+    session.run(memory, "SessionStart", source="resume")
+    says(session, "open again")
+    session.run(memory, "Stop")
+    assert texts_of(memory, session, 1) == ["open again"]
 
 
 def test_a_client_that_goes_on_with_a_session_says_from_when_on_it_is_captured(memory: Installation) -> None:

@@ -293,3 +293,19 @@ def test_a_pipe_in_the_place_of_a_file_of_the_project_holds_nothing_up(tmp_path:
     os.mkfifo(other / ".git")
     os.mkfifo(other / PROJECT_FILE)
     assert find_project(str(other)).root == other
+
+
+def test_what_is_known_of_a_transcript_is_kept_as_long_as_it_is_there(tmp_path: Path) -> None:
+    sessions, kept = Sessions(tmp_path), tmp_path / "kept.jsonl"
+    kept.touch()
+    for number, transcript in enumerate((str(kept), str(tmp_path / "gone.jsonl"), "")):
+        sessions.save_reading(sessions.reading(f"s{number}", transcript, "/"))
+    folder = files.hooks_folder(tmp_path) / "sessions"
+    (folder / "damaged.json").write_text("{")
+    for file in folder.iterdir():
+        os.utime(file, (time.time() - 200 * 86_400,) * 2)
+    sessions.save_reading(sessions.reading("fresh", str(tmp_path / "gone too.jsonl"), "/"))
+    sessions.remove_old()
+    left = [json.loads(file.read_text()).get("session_id") for file in folder.iterdir() if file.stem != "damaged"]
+    assert sorted(left) == ["fresh", "s0"]
+    assert (folder / "damaged.json").exists()
