@@ -113,8 +113,12 @@ class Scopes:
             check_printable(new_name, "new_name")
             if is_global(scope):
                 raise InvalidRequestError("new_name", f"{scope.name} always exists and keeps its name")
-        changed = await self._store.change_scope(scope.scope_id, name=new_name, description=description)
-        await self._scopes.refresh()
+        try:
+            changed = await self._store.change_scope(scope.scope_id, name=new_name, description=description)
+        except ScopeNotFoundError:  # removed or merged at this moment; the store knows its id alone
+            raise ScopeNotFoundError(scope.name) from None
+        finally:
+            await self._scopes.refresh()
         return changed
 
     async def merge(self, name: str, into: str, *, dry_run: bool = False, agreed: Agreement | None = None) -> Merged:

@@ -172,3 +172,18 @@ def test_what_is_merged_into_a_scope_does_not_go_with_it_when_another_client_rem
             assert sum(stats.values()) + gone == 10, (merged, removed, stats)
 
     run(look())
+
+
+def test_a_scope_that_is_merged_while_it_is_renamed_is_named_as_it_was_called(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            await memory.store("The mast is new", "Boat")
+            await memory.ok("create_memory_scope", scope_name="Ship")
+            merged, renamed = await asyncio.gather(
+                memory.ask("merge_memory_scopes", scope="Boat", into="Ship"),
+                memory.ask("change_memory_scope", scope="Boat", new_name="Raft"),
+            )
+            assert merged["status"] == "OK"
+            assert renamed["status"] == "OK" or renamed["error"] == "there is no scope 'Boat'"
+
+    run(look())
