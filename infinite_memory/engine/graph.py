@@ -6,12 +6,13 @@ nothing is ever overwritten, so the graph can be asked what it knew at any insta
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Collection
 
 from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
-from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
+from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError, ScopeNotFoundError
 from infinite_memory.index.base import call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Fact, FactId, Link, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond
@@ -80,7 +81,12 @@ class Graph:
         fact = Fact(
             FactId(""), place.scope_id, subject.strip(), predicate.strip(), object_, now, None, confidence, provenance
         )
-        return await self._store.facts.put(fact)
+        try:
+            return await self._store.facts.put(fact)
+        except ScopeNotFoundError:  # merged or removed at this moment; another may have its name by now
+            await self._scopes.refresh()
+            place = await self._scopes.get_open(scope, create=False)
+            return await self._store.facts.put(dataclasses.replace(fact, scope_id=place.scope_id))
 
     async def get_facts(self, scope: str, subject: str, at: dt.datetime | None = None) -> list[Fact]:
         """List what holds of *subject* now, or held *at* an instant, by predicate.

@@ -40,6 +40,9 @@ class Facts(Protocol):
 
         ``fact_id`` may be empty. When the clock was set back, the new fact begins a millisecond after the old one did, so that no
         two stretches overlap. Repeating a call that may have happened is safe.
+
+        Raises:
+            ScopeNotFoundError: the scope was merged or removed.
         """
 
     async def of_subject(self, scope_id: ScopeId, subject: str, at: dt.datetime | None) -> list[Fact]:

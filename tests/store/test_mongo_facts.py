@@ -7,6 +7,7 @@ import datetime as dt
 
 import pytest
 
+from infinite_memory.errors import ScopeNotFoundError
 from infinite_memory.models import MILLISECOND, Fact, FactId, ScopeId
 from infinite_memory.store.facts import FactOutcome
 from infinite_memory.store.mongo import restore_steps
@@ -176,3 +177,26 @@ def test_a_merge_that_facts_of_both_scopes_held_up_is_finished_by_the_next_start
 
 async def _refuse(*_: object) -> None:
     raise ConnectionError
+
+
+def test_nothing_is_asserted_in_a_scope_that_was_merged_meanwhile(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.open() as store:
+            home, other = await global_scope(store), await store.create_scope("kg", "", NOW)
+
+            async def merge() -> None:
+                async with store.copies.exclusive():
+                    await store.copies.merge_scopes(other.scope_id, home.scope_id)
+                    await store.drop_scope(other.scope_id)
+
+            merging, asserted = asyncio.create_task(merge()), 0
+            for number in range(30):
+                try:
+                    await store.facts.put(make_fact(other.scope_id, f"v{number}", predicate=f"p{number}"))
+                except ScopeNotFoundError:
+                    continue
+                asserted += 1
+            await merging
+            assert len(await store.facts.of_subject(home.scope_id, "auth-service", None)) == asserted
+
+    run(scenario())

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from infinite_memory.errors import StoreError
+from infinite_memory.errors import ScopeNotFoundError, StoreError
 from infinite_memory.models import MILLISECOND, Fact, FactId, ScopeId, floor_to_millisecond, fold
 from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind, is_readable
 from infinite_memory.store.facts import Asserted, FactOutcome, Facts
@@ -46,6 +46,7 @@ class MongoFacts(Facts):
     async def put(self, fact: Fact) -> Asserted:
         for _ in range(_TRIES):
             async with self._connection.operation() as database:
+                await _check_scope(database, fact.scope_id)
                 try:
                     return await self._put(database, fact)
                 except DuplicateKeyError:  # another one was added between looking and adding
@@ -91,6 +92,13 @@ class MongoFacts(Facts):
         query |= self._connection.set_aside.but_these(schema.FACTS)
         async with self._connection.operation(factor=4) as database:
             return await database[schema.FACTS].count_documents(query)
+
+
+async def _check_scope(database: Database, scope_id: ScopeId) -> None:
+    """Raise `ScopeNotFoundError` where a scope was merged or removed while an assertion in it waited."""
+    present = {"_id": object_id(scope_id), "dropping": {"$ne": True}}
+    if await database[schema.SCOPES].find_one(present, {"_id": 1}) is None:
+        raise ScopeNotFoundError(scope_id)
 
 
 async def _replace(
