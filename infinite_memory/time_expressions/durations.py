@@ -62,6 +62,8 @@ def ago(reader: Reader, position: int) -> Found | None:
     if read is None:
         return None if opened else _weekdays_ago(reader, position)
     parts, after = read
+    if reader.language.scriptless:
+        after = reader.skip(after, Tag.ROUGHLY, limit=1)  # "2週間ほど前"
     closed = reader.has(after, Tag.AGO)
     if not opened and not closed:
         return None
@@ -269,7 +271,7 @@ def before_day(reader: Reader, position: int) -> Found | None:
             if unit is Unit.DAY or len(parts) > 1 or (read and span.grain is Unit.DAY):
                 return Found(unit_span(base, Unit.DAY), result.after)
             return Found(unit_span(base, unit), result.after)
-    if reader.is_over(index) and not read and not ahead and unit is Unit.DAY:
+    if reader.is_over(index) and not read and not ahead and not reader.has(start, Tag.PLURAL):  # "la semaine d'avant"
         return Found(unit_span(reader.now, unit, -1), index)
     return None
 

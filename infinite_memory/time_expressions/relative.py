@@ -110,11 +110,11 @@ _SOME_HOURS = 4
 
 
 def _uncounted(reader: Reader, unit_at: int, relative_at: int, after: int) -> Found | None:
-    """Read "in den letzten Wochen", "ces derniers mois", "en los últimos días": how many is not said."""
+    """Read "in den letzten Wochen", "ces derniers mois", "en estos días": how many is not said."""
     word, unit = reader.at(unit_at), reader.at(unit_at).get(Tag.UNIT)
     relative = reader.at(relative_at)
     is_plural = word.get(Tag.PLURAL) == (Tag.UNIT, unit) or relative.get(Tag.PLURAL) == (Tag.RELATIVE, -1)
-    if not is_plural or relative.get(Tag.RELATIVE) != -1:
+    if not is_plural or relative.get(Tag.RELATIVE) not in (-1, 0):
         return None
     if reader.language.code == "en" and not relative.has(Tag.ROLLING):
         if not reader.has(relative_at - 1, Tag.THE, Tag.RELATIVE):

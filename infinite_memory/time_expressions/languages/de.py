@@ -120,8 +120,8 @@ TABLE = Language(
         Tag.AGO: "her|zuvor",
         Tag.OLDER: "älter als|mehr als|länger als|über|mindestens|wenigstens|nicht weniger als",
         Tag.YOUNGER: "jünger als|neuer als|weniger als|unter|höchstens|maximal|bis zu|nicht mehr als|nicht länger als|nicht einmal",
-        Tag.BEFORE: "vor|vor dem|vor der|bevor|früher als",
-        Tag.AFTER: "nach|nach dem|nach der|später als",
+        Tag.BEFORE: "davor|kurz vor|vor|vor dem|vor der|bevor|früher als",
+        Tag.AFTER: "kurz nach|nach|nach dem|nach der|später als",
         Tag.SINCE: "ab einschließlich|frühestens|frühestens am|"
         "seit|nach oder am|am oder nach|größer oder gleich|später oder gleich|seit dem|seit der|ab|ab dem|beginnend",
         Tag.UNTIL: "bis einschließlich|bis einschl|bis inklusive|spätestens|spätestens am|"
@@ -136,7 +136,7 @@ TABLE = Language(
         Tag.COMPARED: "wie|als",
         Tag.OF: "der|des|im|in|von|vom|aus|dem",
         Tag.THE: "der|die|das|dem|den|des",
-        Tag.IN: "im|in|während|in den|in der|innerhalb|über",
+        Tag.IN: "im|in|im laufe|im laufe der|im laufe des|im verlauf|während|in den|in der|innerhalb|über",
         Tag.ON: "am|an|um|zu|für",
         Tag.AT: "um|gegen",
         Tag.ROUGHLY: "etwa|ungefähr|circa|ca|rund|fast|gut|knapp|kaum|nur|erst|schon|bereits|genau|gerade einmal|gerade mal",
@@ -253,8 +253,9 @@ TABLE = Language(
         "lately": "in letzter zeit|seit kurzem",
         "while_ago": "vor einiger zeit|vor einer weile",
         "long_ago": "vor langer zeit|vor langem",
-        "just_now": "gerade eben|soeben",
-        "holidays": "über die feiertage|die feiertage|zwischen den jahren|den feiertagen",
+        "just_now": "gerade eben|soeben|vorhin",
+        "holidays": "weihnachtsferien|weihnachtsfeiertage|weihnachtsfeiertagen"
+        "|über die feiertage|die feiertage|zwischen den jahren|den feiertagen",
         "other_day": "dieser tage|vor wenigen tagen",
     },
     weak="mehr als|länger als|über|mindestens|wenigstens|nicht weniger als|weniger als|"

@@ -112,8 +112,8 @@ TABLE = Language(
     words={
         Tag.ROLLING: "past|trailing",
         Tag.AGO: "ago|back|earlier",
-        Tag.BEFORE: "before|prior to|earlier than|preceding",
-        Tag.AFTER: "after|later than|greater than|more recent than",
+        Tag.BEFORE: "shortly before|just before|right before|before|prior to|earlier than|preceding",
+        Tag.AFTER: "shortly after|just after|right after|after|later than|greater than|more recent than",
         Tag.OLDER: "older than|more than|over|longer than|at least|no less than|not less than",
         Tag.YOUNGER: "newer than|younger than|less than|fewer than|under|at most|at the most"
         "|no more than|not more than|maximum|a maximum of",
@@ -268,7 +268,7 @@ TABLE = Language(
     },
     feelings={
         "recently": "recently|recent days|just recently|of late|the last little while",
-        "lately": "lately|recent weeks",
+        "lately": "lately|recent weeks|these days",
         "recent_months": "recent months",
         "recent_years": "recent years",
         "other_day": "the other day|other day",
@@ -277,7 +277,7 @@ TABLE = Language(
         "while_ago": "a while ago|a while back|awhile ago|some time ago|sometime back",
         "long_ago": "long ago|a long time ago|ages ago",
         "just_now": "just now|moments ago|a moment ago|a minute ago",
-        "holidays": "the holidays|the holiday season|the festive season|christmas holidays",
+        "holidays": "the holidays|the holiday season|the festive season|christmas holidays|christmas break|christmas vacation",
         "so_far_today": "earlier today|so far today|today so far",
     },
     weak="maximum|at the most|a maximum of|more than|over|longer than|less than|fewer than|under"

@@ -114,13 +114,13 @@ TABLE = Language(
         1: "próximo|próxima|próximos|próximas|siguiente|que viene",
     },
     words={
-        Tag.AGO_OPENS: "hace|hace ya",
+        Tag.AGO_OPENS: "hace|hace ya|hará|hace cosa de",
         Tag.AGO: "atrás",
         Tag.OLDER: "más antiguo que|más antigua que|más antiguos que|más antiguas que|más de|al menos|por lo menos|como mínimo"
         "|no menos de",
         Tag.YOUNGER: "más reciente que|más recientes que|menos de|a lo sumo|como máximo|como mucho|máximo|no más de",
-        Tag.BEFORE: "antes|antes de|antes del|anterior a",
-        Tag.AFTER: "después|después de|después del|tras|posterior a",
+        Tag.BEFORE: "poco antes de|justo antes de|antes|antes de|antes del|anterior a",
+        Tag.AFTER: "poco después de|justo después de|después|después de|después del|tras|posterior a",
         Tag.SINCE: "en o después de|en o después del|"
         "desde|después o igual a|mayor o igual a|mayor o igual que|desde el|desde la|a partir de|a partir del|desde hace",
         Tag.UNTIL: "a más tardar|a más tardar el|como muy tarde el|en o antes de|en o antes del|"
@@ -240,7 +240,7 @@ TABLE = Language(
         "while_ago": "hace un tiempo|hace tiempo|hace un rato largo",
         "long_ago": "hace mucho tiempo|hace mucho",
         "just_now": "hace un momento|hace un rato|ahora mismo",
-        "holidays": "las fiestas|fiestas navideñas",
+        "holidays": "las fiestas|fiestas navideñas|vacaciones de navidad|vacaciones navideñas",
     },
     weak="más de|al menos|por lo menos|como mínimo|no menos de|"
     "menos de|a lo sumo|como máximo|como mucho|máximo|no más de|"

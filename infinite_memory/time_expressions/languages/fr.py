@@ -33,9 +33,9 @@ TABLE = Language(
         Unit.MINUTE: "minute|minutes|min|mn",
         Unit.HOUR: "heure|heures",
         Unit.DAY: "jour|jours|journée|journées|j",
-        Unit.WEEK: "semaine|semaines|sem",
+        Unit.WEEK: "semaine|semaines|sem|huitaine|huitaine de jours",
         Unit.WEEKEND: "week-end|weekend|week-ends|weekends|fin de semaine",
-        Unit.FORTNIGHT: "quinzaine",
+        Unit.FORTNIGHT: "quinzaine|quinzaine de jours|quinzaines",
         Unit.MONTH: "mois",
         Unit.QUARTER: "trimestre|trimestres",
         Unit.FOUR_MONTHS: "quadrimestre|quadrimestres",
@@ -104,8 +104,8 @@ TABLE = Language(
         "|au moins|au minimum|pas moins de|pas moins d'",
         Tag.YOUNGER: "plus récent que|plus récents que|plus récente que|plus récentes que|moins de|moins d'|au plus|tout au plus"
         "|au maximum|maximum|pas plus de|pas plus d'",
-        Tag.BEFORE: "avant|avant le|avant la|avant l'|antérieur à",
-        Tag.AFTER: "après|après le|après la|après l'|postérieur à",
+        Tag.BEFORE: "d'avant|peu avant|juste avant|avant|avant le|avant la|avant l'|antérieur à",
+        Tag.AFTER: "peu après|juste après|après|après le|après la|après l'|postérieur à",
         Tag.SINCE: "au plus tôt le|au plus tôt|"
         "depuis|le ou après|après ou égal à|supérieur ou égal à"
         "|depuis le|depuis la|depuis l'|à partir de|à partir du|à compter du|dès",
@@ -208,15 +208,15 @@ TABLE = Language(
     },
     decades={},
     feelings={
-        "recently": "récemment",
+        "recently": "récemment|ces jours-ci|ces temps-ci",
         "lately": "ces derniers temps|dernièrement",
         "other_day": "l'autre jour",
         "other_week": "l'autre semaine",
         "other_night": "l'autre soir",
         "while_ago": "quelque temps|un moment",
         "long_ago": "longtemps",
-        "just_now": "à l'instant",
-        "holidays": "pendant les fêtes|les fêtes",
+        "just_now": "à l'instant|tout à l'heure",
+        "holidays": "pendant les fêtes|les fêtes|vacances de noël|les vacances de noël",
     },
     weak="plus de|plus d'|au moins|au minimum|pas moins de|pas moins d'|moins de|"
     "moins d'|au plus|tout au plus|au maximum|maximum|pas plus de|pas plus d'|"

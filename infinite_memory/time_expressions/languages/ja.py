@@ -64,7 +64,7 @@ TABLE = Language(
         Tag.OF: "の",
         Tag.IN: "に|は|中|中に|で|ごろ|頃|のごろ|のころ",
         Tag.ON: "に|は",
-        Tag.ROUGHLY: "約|およそ|だいたい",
+        Tag.ROUGHLY: "ほど|くらい|ぐらい|ばかり|約|およそ|だいたい",
         Tag.NOW: "今|現在|いま|今日",
         Tag.HOUR_MARK: "時|じ",
         Tag.HALF: "半",

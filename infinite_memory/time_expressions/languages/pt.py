@@ -103,13 +103,14 @@ TABLE = Language(
         1: "próximo|próxima|próximos|próximas|seguinte|que vem",
     },
     words={
-        Tag.AGO_OPENS: "há|faz|fazem",
+        Tag.AGO_OPENS: "há|há coisa de|faz|fazem",
         Tag.AGO: "atrás",
         Tag.OLDER: "mais antigo que|mais antiga que|mais antigos que|mais antigas que|mais de|mais do que|pelo menos|ao menos"
         "|no mínimo|não menos de",
         Tag.YOUNGER: "mais recente que|mais recentes que|menos de|menos do que|no máximo|quando muito|não mais de|não mais que",
-        Tag.BEFORE: "antes|antes de|antes do|antes da|anterior a",
-        Tag.AFTER: "depois|depois de|depois do|depois da|após",
+        Tag.BEFORE: "pouco antes de|pouco antes do|pouco antes da|pouco antes das|antes|antes de|antes do|antes da|anterior a",
+        Tag.AFTER: "pouco depois de|pouco depois do|pouco depois da|pouco depois das|logo depois de"
+        "|depois|depois de|depois do|depois da|após",
         Tag.SINCE: "em ou depois de|em ou após|"
         "desde|depois ou igual a|maior ou igual a|maior ou igual que|desde o|desde a|a partir de|a partir do|a partir da",
         Tag.UNTIL: "o mais tardar em|no mais tardar em|o mais tardar|no mais tardar|em ou antes de|"
@@ -218,7 +219,7 @@ TABLE = Language(
         "while_ago": "há algum tempo|faz um tempo|há um tempo",
         "long_ago": "há muito tempo|faz muito tempo",
         "just_now": "agora mesmo|agora há pouco|há pouco",
-        "holidays": "festas de fim|as festas|nas festas",
+        "holidays": "festas de fim|as festas|nas festas|férias de natal",
     },
     weak="mais de|mais do que|pelo menos|ao menos|no mínimo|não menos de|"
     "menos de|menos do que|no máximo|quando muito|não mais de|não mais que|"

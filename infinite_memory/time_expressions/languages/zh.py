@@ -70,7 +70,7 @@ TABLE = Language(
         Tag.OF: "的",
         Tag.IN: "在|于|於|里|裡|中|内|內",
         Tag.ON: "在|于|於",
-        Tag.ROUGHLY: "约|約|大约|大約|差不多|将近",
+        Tag.ROUGHLY: "左右|多|约|約|大约|大約|差不多|将近",
         Tag.NOW: "现在|現在|今天|今|目前",
         Tag.HOUR_MARK: "点|點|时|時|点钟|點鐘",
         Tag.TO_HOUR: "差",

@@ -196,3 +196,35 @@ def test_without_kana_it_is_japanese_in_japan_and_else_chinese() -> None:
         assert f"{found.span.start.astimezone(ZoneInfo(zone)):%y-%m-%d}" == expected
     chinese = find_time("2024年度", NOW, UTC, "zh")
     assert chinese is not None and chinese.span.start is not None and chinese.span.start.month == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (
+            "il y a une quinzaine de jours|hace cosa de dos semanas|há coisa de duas semanas|2週間ほど前|大约两周前",
+            "26-11-09 to 26-11-16",
+        ),
+        ("la semaine d'avant|the week before|die Woche davor", "26-11-16 to 26-11-23"),
+        ("le mois d'avant|the month before", "26-10-01 to 26-11-01"),
+        ("la semaine d'avant Noël", "25-12-15 to 25-12-25"),
+        ("estos días|ces jours-ci|in diesen Tagen|nestes dias", "26-11-11 to now"),
+        (
+            "durante las vacaciones de Navidad|pendant les vacances de Noël|in den Weihnachtsferien",
+            "25-12-20 to 26-01-07",
+        ),
+        ("gestern kurz nach 15 Uhr|yesterday shortly after 3pm|hier peu après 15h", "26-11-24 15:00 to 26-11-25"),
+        ("im Laufe der letzten Woche", "26-11-16 to 26-11-23"),
+        ("昨天下午三点左右|昨日15時くらい", "26-11-24 15:00 to 26-11-24 16:00"),
+        ("两年多前", "24-01-01 to 25-01-01"),
+    ],
+)
+def test_words_beside_a_time_that_are_part_of_it(texts: str, expected: str) -> None:
+    for text in texts.split("|"):
+        assert read(text) == expected, text
+
+
+def test_a_number_before_what_is_before_is_not_dropped() -> None:
+    for text in ("three weeks before", "three days before"):
+        found = find_time(text, NOW, UTC)
+        assert found is None or found.words == text, text
