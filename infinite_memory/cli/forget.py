@@ -22,6 +22,7 @@ Json = dict[str, Any]
 UNCONFIRMED = 2
 MAX_SHOWN = 20  # memories of a preview before a question
 PAGE = 1000  # what a listing gives at most
+UNCHANGED = "nothing was changed"
 
 
 class _RefusedError(Exception):
@@ -61,7 +62,7 @@ def forget(options: argparse.Namespace) -> int:
         if options.dry_run:
             return _print_preview(options, preview)
         if not preview.count and preview.scope is None:
-            tables.note("nothing matches; nothing was changed")
+            tables.note(f"nothing matches; {UNCHANGED}")
             return 1
         if not options.yes and (refused := _confirm(options, preview)) is not None:
             return refused
@@ -148,9 +149,9 @@ def _print_preview(options: argparse.Namespace, preview: Preview) -> int:
         told = {"would_delete": preview.count, "memory_ids": preview.memory_ids, "memories": preview.memories}
         print(json.dumps(told | whole_scope, ensure_ascii=False))
         return 0
-    tables.print_memories(preview.memories)
+    _show(options, preview.memories)
     scope = _with_scope(preview)
-    tables.note(f"{_count(preview.count)} would go{scope}; nothing was changed")
+    tables.note(f"{_count(preview.count)} would go{scope}; {UNCHANGED}")
     return 0
 
 
@@ -159,7 +160,7 @@ def _confirm(options: argparse.Namespace, preview: Preview) -> int | None:
     if not sys.stdin.isatty():
         print("infinite-memory forget: say --yes, for there is no terminal to ask on", file=sys.stderr)
         return UNCONFIRMED
-    tables.print_memories(preview.memories[:MAX_SHOWN])
+    _show(options, preview.memories[:MAX_SHOWN])
     more = preview.count - min(len(preview.memories), MAX_SHOWN)
     if more:
         print(f"and {more:,} more")
@@ -169,7 +170,19 @@ def _confirm(options: argparse.Namespace, preview: Preview) -> int | None:
         said = input(f"forget {_count(preview.count)}{scope}{for_good}? [y/N] ")
     except EOFError:
         said = ""
-    return None if said.strip().casefold() in ("y", "yes") else UNCONFIRMED
+    if said.strip().casefold() in ("y", "yes"):
+        return None
+    tables.note(UNCHANGED)
+    return UNCONFIRMED
+
+
+def _show(options: argparse.Namespace, memories: list[Json]) -> None:
+    """Print what would go; on a terminal with the day, the scope and the tags, which a preview does not tell, of the first ones."""
+    first = memories[:MAX_SHOWN] if tables.is_terminal() else []
+    requests = [{"action": "get_memory", "memory_id": memory["memory_id"]} for memory in first]
+    known = [reply.get("memory", {}) for reply in daemon_requests.ask_each(options, requests)] if requests else []
+    told = [known_fields | memory for known_fields, memory in zip(known, first, strict=True)]
+    tables.print_memories([*told, *memories[len(first) :]])
 
 
 def _report(options: argparse.Namespace, preview: Preview, replies: list[Json]) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from typing import Any
 
@@ -113,7 +114,30 @@ def recall(options: argparse.Namespace) -> int:
     request = {"action": "recall_memory_by_time", "time_query": read_text(options.words), "limit": options.limit}
     request |= {} if options.about is None else {"query": options.about}
     request |= {} if options.in_scope is None else {"scope": options.in_scope}
-    return _print_results(options, daemon_requests.ask(options, request), options.about or "")
+    reply = daemon_requests.ask(options, request)
+    code = _print_results(options, reply, options.about or "")
+    if not options.json and reply["status"] == "OK" and (month := find_later_month(request, reply)):
+        later = daemon_requests.ask(options, request | {"time_query": month, "limit": 1})
+        if count := later.get("total", 0):
+            tables.note(f"{month} has {count:,}: recall {month}")
+    return code
+
+
+def find_later_month(request: Json, reply: Json) -> str | None:
+    """Name the same month of the year after the one that was read, where the words name no year and it is over: "last March" said in
+    November is of this year for one and of the last for another.
+    """
+    import calendar
+    import datetime as dt
+
+    edges = [(reply.get("time_frame") or {}).get(name) for name in ("from", "to")]
+    if None in edges or re.search(r"\d{4}", request["time_query"]):
+        return None
+    start, end = (dt.datetime.fromisoformat(edge) for edge in edges)
+    is_month = start.day == end.day == 1 and (end.replace(tzinfo=None) - start.replace(tzinfo=None)).days < 32
+    if not is_month or end.replace(year=end.year + 1) > dt.datetime.now(dt.UTC):
+        return None
+    return f"{calendar.month_name[start.month]} {start.year + 1}"
 
 
 def show(options: argparse.Namespace) -> int:
@@ -170,6 +194,8 @@ def edit(options: argparse.Namespace) -> int:
     if options.json or reply["status"] != "OK":
         return daemon_requests.report(reply)
     print(f"{reply['memory_id']} changed; revision {reply['revision']}")
+    if tables.is_terminal():
+        tables.note(f"show --history {reply['memory_id']} shows what it said before")
     print_notes(reply)
     return 0
 

@@ -25,14 +25,15 @@ UNCONFIRMED = 2
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     """Add the command to the parser of `infinite-memory`."""
     scopes = commands.add_parser("scopes", help="list, create, rename, describe, merge, archive and remove scopes")
-    actions = scopes.add_subparsers(dest="what", required=True, metavar="ACTION")
+    actions = scopes.add_subparsers(dest="what", metavar="[ACTION]")
+    scopes.set_defaults(what="list", json=False, config=None, set=[])
     shared = argparse.ArgumentParser(add_help=False, parents=[common])
     shared.add_argument("--json", action="store_true", help="print the reply as JSON")
     careful = argparse.ArgumentParser(add_help=False, parents=[shared])
     careful.add_argument("--yes", action="store_true", help="do not ask")
     careful.add_argument("--dry-run", action="store_true", help="only tell what would be done")
 
-    actions.add_parser("list", parents=[shared], help="every scope with its number of memories")
+    actions.add_parser("list", parents=[shared], help="every scope with its number of memories; also without an action")
     create = actions.add_parser("create", parents=[shared], help="make a scope")
     create.add_argument("name")
     create.add_argument("--description", default="")
@@ -45,8 +46,8 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     merge = actions.add_parser(
         "merge", parents=[careful], help="move all memories of a scope into another, and remove it"
     )
-    merge.add_argument("name")
-    merge.add_argument("into")
+    merge.add_argument("name", help="the scope that goes")
+    merge.add_argument("into", help="the scope that its memories go to")
     actions.add_parser("archive", parents=[careful], help="hide a scope; unarchive brings it back").add_argument("name")
     delete = actions.add_parser(
         "delete", parents=[careful], help="delete a scope; without --hard, unarchive brings it back"
@@ -121,10 +122,15 @@ def _confirm(options: argparse.Namespace, ask: Ask) -> int | None:
     about = f" with {_memories(count)}" if isinstance(count, int) else ""
     try:
         for_good = " for good" if _is_hard(options) else ""
+        if options.what == "merge":
+            for_good = f" into {in_one_line(options.into)!r}, which only a backup undoes"
         said = input(f"{options.what} the scope {in_one_line(options.name)!r}{about}{for_good}? [y/N] ")
     except EOFError:
         said = ""
-    return None if said.strip().casefold() in ("y", "yes") else UNCONFIRMED
+    if said.strip().casefold() in ("y", "yes"):
+        return None
+    tables.note("nothing was changed")
+    return UNCONFIRMED
 
 
 def _report(options: argparse.Namespace, reply: Json, done: str) -> str:

@@ -98,16 +98,16 @@ def _print_results(results: list[Json]) -> None:
         for result in results:
             print("\t".join(_columns(result)))
         return
-    columns = [Column(name, is_number=True) for name in ("score", "meaning", "words", "tag", "exact", "talk")]
-    columns += [
-        Column("each word", "magenta", max_width=24),
-        Column("text", flexible=True),
-        Column("id", "dim", max_width=12),
-    ]
+    titles = ("score", "meaning", "words", "tag", "exact", "talk")
+    lines = [_columns(result) for result in results]
+    told = [
+        at for at in range(len(titles)) if any(float(line[at]) for line in lines)
+    ]  # a screen has no room for noughts
+    columns = [Column(titles[at], is_number=True) for at in told]
+    columns += [Column("each word", "magenta", max_width=16), Column("text", flexible=True), Column("id", "dim")]
     rows = []
-    for result in results:
-        *parts, memory_id, text = _columns(result)
-        rows.append([*parts, tables.shorten(text), memory_id])
+    for *parts, by_word, memory_id, text in lines:
+        rows.append([*(parts[at] for at in told), by_word, tables.shorten(text), memory_id])
     terminal_table.write_table(columns, rows)
 
 

@@ -164,6 +164,8 @@ def test_a_terminal_is_asked_and_shown_a_table(shared: Installation) -> None:
         code, shown = on_a_terminal(shared, "forget", memory_id, answer=answer)
         assert "The ladder is in the shed" in shown
         assert "forget 1 memory? [y/N]" in shown
+        assert "Garden" in shown  # in which scope it is; a preview's reply does not say
+        assert ("nothing was changed" in shown) == (expected != 0)
         assert code == expected
     assert shared.command("undo").returncode == 0
     editor = f"{sys.executable} -c \"import sys; open(sys.argv[1], 'w').write('The ladder is in the barn\\n')\""

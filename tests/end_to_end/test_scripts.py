@@ -103,8 +103,10 @@ def test_scopes_from_a_script(home: Installation) -> None:
 def test_a_terminal_is_asked_and_shown_tables(home: Installation) -> None:
     home.call("store_memory", content="tea", scope="Plans")
     code, shown = on_a_terminal(home, "n\n", "delete", "Plans")
-    assert (code, "with 1 memory? [y/N]" in shown) == (2, True)
-    code, shown = on_a_terminal(home, "", "list")
+    assert (code, "with 1 memory? [y/N]" in shown, "nothing was changed" in shown) == (2, True, True)
+    code, shown = on_a_terminal(home, "n\n", "merge", "Plans", "Global")
+    assert (code, "with 1 memory into 'Global', which only a backup undoes? [y/N]" in shown) == (2, True)
+    code, shown = on_a_terminal(home, "")  # without an action
     assert code == 0
     assert "──" in shown
     assert "Plans" in shown
