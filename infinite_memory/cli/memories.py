@@ -135,7 +135,8 @@ def find_later_month(request: Json, reply: Json) -> str | None:
         return None
     start, end = (dt.datetime.fromisoformat(edge) for edge in edges)
     is_month = start.day == end.day == 1 and (end.replace(tzinfo=None) - start.replace(tzinfo=None)).days < 32
-    if not is_month or end.replace(year=end.year + 1) > dt.datetime.now(dt.UTC):
+    now = dt.datetime.now(dt.UTC)
+    if not is_month or end > now or end.replace(year=end.year + 1) > now:
         return None
     return f"{calendar.month_name[start.month]} {start.year + 1}"
 

@@ -32,8 +32,12 @@ def on_clock(instant: dt.datetime, zone: dt.tzinfo | None) -> dt.datetime:
 def format_relative(instant: dt.datetime, now: dt.datetime, zone: ZoneInfo) -> str:
     """Write *instant* as seen from *now*, both on the clock of *zone*: ``yesterday, Mon 6 Nov 2023, 14:05``."""
     there, here = on_clock(instant, zone), on_clock(now, zone)
-    written = f"{_DAYS[there.weekday()]} {there.day} {_MONTHS[there.month - 1]} {there.year}, {there:%H:%M}"
-    return f"{_distance(there.date(), here.date())}, {written}"
+    return f"{_distance(there.date(), here.date())}, {format_day(there)}, {there:%H:%M}"
+
+
+def format_day(day: dt.date) -> str:
+    """Write a day, or that of an instant on its own clock: ``Mon 6 Nov 2023``."""
+    return f"{_DAYS[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
 def _distance(there: dt.date, here: dt.date) -> str:

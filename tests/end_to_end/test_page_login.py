@@ -286,7 +286,8 @@ def test_a_bound_token_sees_its_scope_alone_in_every_view(
             assert "Vault" not in said or "scope=Vault" in path, path
         opened.open(f"/page/memories/{own}")
         expect(page.get_by_role("link", name="Edit")).to_be_visible()
-        assert page.get_by_role("navigation").get_by_role("link").all_inner_texts() == ["Search", "Timeline", "Scopes"]
+        views = ["Search", "Timeline", "Scopes", "Forgotten"]
+        assert page.get_by_role("navigation").get_by_role("link").all_inner_texts() == views
 
 
 def test_a_bound_or_reading_token_reaches_no_form_that_it_may_not_send(home: Installation, web: httpx2.Client) -> None:

@@ -90,7 +90,7 @@ def test_a_file_is_looked_at_and_then_imported(
     page.get_by_label("Or choose one").set_input_files(file)
     expect(page.get_by_text("2 memories would be added")).to_be_visible()
     samples = page.locator(".samples li")
-    expect(samples.first).to_have_text(re.compile(r"The tent has a hole\s*2024-03-02\s*Global\s*camping\s*Ada"))
+    expect(samples.first).to_have_text(re.compile(r"The tent has a hole\s*Sat 2 Mar 2024\s*Global\s*camping\s*Ada"))
     expect(samples.last).to_contain_text("<img src=x onerror=alert(1)> مرحبا")
     expect(samples.last.locator(".tag").first).to_have_text("<b>camping</b>")
     expect(samples.last).to_contain_text("no date")
@@ -233,6 +233,9 @@ def test_every_view_fits_a_phone_and_the_dark(
                 )
                 assert wide <= 0, f"{path} is {wide} pixels too wide"
                 opened.check_accessible()
+            opened.open("/?tags=tide")
+            expect(opened.page.get_by_text("tagged tide")).to_be_visible()
+            expect(opened.page.get_by_label("Tags")).to_be_visible(visible="viewport" not in options)
             opened.page.get_by_role("link", name="Search", exact=True).click()
             expect(opened.page).to_have_url(re.compile("/$"))
 

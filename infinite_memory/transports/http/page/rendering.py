@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import mimetypes
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -15,7 +16,7 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 from starlette.responses import PlainTextResponse, Response
 
-from infinite_memory.contracts.timestamps import on_clock
+from infinite_memory.contracts.timestamps import format_day, on_clock
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
 _YEAR = "public, max-age=31536000, immutable"
@@ -60,6 +61,7 @@ class Templates:
         self._environment.globals["asset"] = assets.address
         self._environment.filters |= {
             "instant": format_local, "size": format_size, "count": format_count, "without_midnight": leave_out_midnight,
+            "local_day": format_local_day, "frame": format_frame,
         }  # fmt: skip
 
     def render(self, name: str, **values: Any) -> str:
@@ -71,7 +73,26 @@ def format_local(instant: str | None, zone: ZoneInfo) -> str:
     """Write an instant of a reply on the clock of *zone*; an empty text where there is none."""
     if not instant:
         return ""
-    return f"{on_clock(dt.datetime.fromisoformat(instant), zone):%Y-%m-%d %H:%M}"
+    local = on_clock(dt.datetime.fromisoformat(instant), zone)
+    return f"{format_day(local)}, {local:%H:%M}"
+
+
+def format_local_day(instant: str, zone: ZoneInfo) -> str:
+    """Write the day of an instant of a reply on the clock of *zone*."""
+    return format_day(on_clock(dt.datetime.fromisoformat(instant), zone))
+
+
+def format_frame(frame: Mapping[str, str | None]) -> str:
+    """Write the stretch of time that was looked into; whole days by the first and the last, not by the midnight that it ends before."""
+    start, end = (dt.datetime.fromisoformat(edge) if (edge := frame[name]) else None for name in ("from", "to"))
+    if (start is None or start.time() == dt.time.min) and (end is None or end.time() == dt.time.min):
+        last = end if end is None or end.date() == dt.date.min else end - dt.timedelta(microseconds=1)
+        edges = ["the beginning" if start is None else format_day(start), "now" if last is None else format_day(last)]
+        return edges[0] if edges[0] == edges[1] else " to ".join(edges)
+    return " to ".join(
+        absent if edge is None else f"{format_day(edge)}, {edge:%H:%M}"
+        for edge, absent in ((start, "the beginning"), (end, "now"))
+    )
 
 
 def leave_out_midnight(written: str) -> str:

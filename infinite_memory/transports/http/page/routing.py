@@ -27,8 +27,9 @@ HOME = "/"
 PREFIX = "/page/"
 LOGIN = "/page/login"
 VIEWS = (
-    ("/", "Search"), ("/page/timeline", "Timeline"), ("/page/scopes", "Scopes"), ("/page/duplicates", "Duplicates"),
-    ("/page/backups", "Backups and jobs"), ("/page/health", "Health"), ("/page/tokens", "Tokens"), ("/page/import", "Import"),
+    ("/", "Search"), ("/page/timeline", "Timeline"), ("/page/scopes", "Scopes"), ("/page/forgotten", "Forgotten"),
+    ("/page/duplicates", "Duplicates"), ("/page/backups", "Backups and jobs"), ("/page/health", "Health"),
+    ("/page/tokens", "Tokens"), ("/page/import", "Import"),
 )  # fmt: skip
 INVALID = 422  # the one status with an error in it whose answer htmx puts into the page
 

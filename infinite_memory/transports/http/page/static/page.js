@@ -117,13 +117,23 @@
     if (!event.detail.elt.matches("form")) return;
     for (const button of event.detail.elt.querySelectorAll("button[disabled]")) button.disabled = false;
   });
-  // A new view: a screen reader begins at its heading, or at what is wrong.
+  // On a phone the five fields of a filter would push what was found out of sight; the line above the results names it.
+  const fold = () => {
+    const filters = document.querySelector("details.filters[open]");
+    if (filters && window.matchMedia("(max-width: 36rem)").matches) filters.open = false;
+  };
+
+  // A new view: reading begins at its heading, at what is wrong or at what was asked for; typing in the field that is there for it.
   document.addEventListener("htmx:afterSettle", (event) => {
     if (!event.detail.boosted) return;
     listen();
+    fold();
     const wrong = document.querySelector('[aria-invalid="true"]');
-    const start = wrong || document.getElementById("main");
-    if (start) start.focus({ preventScroll: !wrong });
+    const named = wrong || document.querySelector("[data-start]");
+    const field = document.querySelector("main .banner[role]") ? null : document.querySelector("[autofocus]");
+    const start = named || field || document.getElementById("main");
+    if (start) start.focus({ preventScroll: true });
+    if (named) window.setTimeout(() => named.scrollIntoView({ block: "center" }), 0);  // htmx itself goes to the top after this
   });
 
   // Files: chosen or dropped, sent as they are.
@@ -167,4 +177,5 @@
   });
 
   listen();
+  fold();
 })();

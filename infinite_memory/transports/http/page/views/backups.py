@@ -22,6 +22,7 @@ JOBS = {
     "tidy": "Purging what was forgotten long ago, compaction",
     "check_sidecar": "Comparing the index with the database",
 }
+REASONS = {"asked": "by hand", "scheduled": "daily", "before_restore": "before a restore"}
 MODES = {
     "merge": "Add what is missing, change nothing",
     "replace": "Put it in the place of everything that is here now",
@@ -36,7 +37,7 @@ async def show_backups(visit: Visit) -> Response:
     jobs = [job | {"title": JOBS.get(job["name"], job["name"])} for job in status["jobs"]]
     rows = list(reversed(listed["backups"]))
     return visit.render(
-        "backups.html", rows=rows, folder=listed["folder"], jobs=jobs, zone=visit.queries.zone,
+        "backups.html", rows=rows, folder=listed["folder"], jobs=jobs, zone=visit.queries.zone, reasons=REASONS,
         schedule=visit.app.services.config.backup.time, works=reversed(list(visit.session.tasks.values())),
     )  # fmt: skip
 

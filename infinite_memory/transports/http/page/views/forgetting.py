@@ -82,8 +82,9 @@ async def forget_many(visit: Visit) -> Response:
     gone: list[str] = []
     for memory_id in named:
         gone += (await visit.queries.run("delete_memory", {"target": {"memory_id": memory_id}}))["memory_ids"]
-    visit.session.offer_undo(Undo(f"{len(gone)} memories", memory_ids=tuple(gone)))
-    return visit.go("/", f"{len(gone)} memories are forgotten.")
+    count = format_count(len(gone), "memory", "memories")
+    visit.session.offer_undo(Undo(count, memory_ids=tuple(gone)))
+    return visit.go("/", f"{count} {'is' if len(gone) == 1 else 'are'} forgotten.")
 
 
 @page("POST", "/page/undo", whose=Whose.ANY)

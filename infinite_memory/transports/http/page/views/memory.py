@@ -38,7 +38,10 @@ async def show_memory(visit: Visit) -> Response:
     if "before" not in visit.query:
         versions = [*versions, memory]
     # People count the versions that they see; a revision counts the memory's own upkeep too, such as a vector that came later.
-    versions = [version | {"number": older + index} for index, version in enumerate(versions, 1)]
+    versions = [
+        version | {"number": older + index, "says_otherwise": bool(_differences(version, memory))}
+        for index, version in enumerate(versions, 1)
+    ]
     queries = visit.queries
     before, after = await queries.find_neighbours(memory)
     links = await queries.find_links(memory["memory_id"])
@@ -129,18 +132,22 @@ async def restore_version(visit: Visit, memory_id: str, number: str, *, last: bo
         raise InvalidRequestError("revision", f"there is no version {number} of it")
     if last and memory["revision"] != old["revision"] + 1:
         raise InvalidRequestError("", "it was changed again since; its history has every version to bring back")
+    changes = _differences(old, memory)
+    if not changes:
+        return None
+    await visit.queries.run("update_memory", {"memory_id": memory_id} | changes, expected_revision=memory["revision"])
+    return int(memory["revision"])
+
+
+def _differences(old: Json, memory: Json) -> Json:
+    """Return what an update has to change so that a memory says what an earlier version said; its scope stays."""
     changes: Json = {} if old["text"] == memory["text"] else {"content": old["text"]}
     if old["tags"] != memory["tags"]:
         changes["tags"] = old["tags"]
     metadata = {name: old[name] for name in FIELDS if name in old and old[name] != memory.get(name)}
     before, now = old.get("metadata", {}), memory.get("metadata", {})
     metadata |= {name: before.get(name) for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
-    if metadata:
-        changes["metadata"] = metadata
-    if not changes:
-        return None
-    await visit.queries.run("update_memory", {"memory_id": memory_id} | changes, expected_revision=memory["revision"])
-    return int(memory["revision"])
+    return changes | ({"metadata": metadata} if metadata else {})
 
 
 def _changed_meanwhile(visit: Visit, memory: Json) -> InvalidRequestError:
@@ -238,7 +245,7 @@ def _changes(old: Json, new: Json) -> list[str]:
     """Say what changed beside the text."""
     names = sorted(
         (old.keys() | new.keys())
-        - {"text", "revision", "number", "updated_at", "created_at", "memory_id", "occurrences"}
+        - {"text", "revision", "number", "updated_at", "created_at", "memory_id", "occurrences", "says_otherwise"}
     )
     return [
         f"{name}: {_said(old.get(name))} → {_said(new.get(name))}" for name in names if old.get(name) != new.get(name)

@@ -28,6 +28,15 @@ MODES = {
     "text": "words alone",
     "fuzzy": "words, misspelt too",
 }
+NARROWED_BY = {
+    "scope": "in",
+    "tags": "tagged",
+    "speaker": "said by",
+    "source": "from",
+    "mode": "found by",
+    "min_confidence": "confidence from",
+}
+"""What narrows a search beside the time, and the word before it."""
 STEP = 20  # results of a page
 MAX_RESULTS = 200
 CANDIDATES = 5  # memories among which one is picked by its words
@@ -98,7 +107,7 @@ async def find(visit: Visit) -> Json:
     """Return what a form finds, or what is wrong with it, for a template."""
     visit.session.searched = _address(visit, "/", {})
     found: Json = {"results": [], "note": None, "time_frame": None, "scopes_searched": [], "total": None, "more": None,
-                   "timed": None, "other_year": None}  # fmt: skip
+                   "timed": None, "other_year": None, "narrowed": _name_filter(visit)}  # fmt: skip
     try:
         if visit.text("q"):
             found |= await _recall(visit)
@@ -222,6 +231,15 @@ def _request(visit: Visit) -> Json:
     if least := visit.text("min_confidence"):
         request["min_confidence"] = least
     return request
+
+
+def _name_filter(visit: Visit) -> list[tuple[str, str]]:
+    """Say what narrows the results, for the line above them."""
+    mode = visit.text("mode")
+    values = {name: visit.text(name) for name in NARROWED_BY} | {
+        "mode": MODES.get(mode, "") if mode != "hybrid" else ""
+    }
+    return [(label, values[name]) for name, label in NARROWED_BY.items() if values[name]]
 
 
 def _asked(visit: Visit) -> Json:
