@@ -280,9 +280,8 @@ class Memories:
         return await self._quotations.keep_digests(one for one in memories if self._access.allows(one))
 
     async def history(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
-        """Return the latest of a memory's earlier versions (*before* a revision, None: of all), oldest first.
-
-        A page holds a hundred versions and a million characters of text at most.
+        """Return the latest of a memory's earlier versions (*before* a revision, None: of all), oldest first: a hundred at most, and a
+        million characters of text.
 
         Raises:
             MemoryNotFoundError: it is none that the caller sees.
@@ -291,11 +290,11 @@ class Memories:
             return await self._store.get_revisions(memory_id, before)
         memory = await self.get(memory_id)
         page = await self._store.get_revisions(memory_id, before)
-        seen = (  # without the scopes in which it was, where the caller does not see them
-            version if self._access.allows(version) else dataclasses.replace(version, scope_id=memory.scope_id)
-            for version in page.revisions
-        )
-        return dataclasses.replace(page, revisions=tuple(seen))
+        hidden = {one.revision for one in page.revisions if not self._access.allows(one)}
+        here = memory.scope_id  # in the place of those in which it was, where the caller does not see them
+        seen = (dataclasses.replace(one, scope_id=here) if one.revision in hidden else one for one in page.revisions)
+        moves = {revision: at for revision, at in page.moved_at.items() if revision not in hidden}
+        return dataclasses.replace(page, revisions=tuple(seen), moved_at=moves)
 
     async def list_page(
         self, where: ScopedFilter, limit: int, cursor: str | None = None, *, newest_first: bool = True

@@ -1,8 +1,7 @@
 """What the engine needs of the documents' home: the only source of truth, whichever database and driver keeps it.
 
-A write that returned is durable (acknowledged by a majority and journalled). Every method may raise `StoreUnavailableError`
-when the database cannot be reached; a write that raised may or may not have happened and is never repeated silently unless
-repeating is safe.
+A write that returned is durable (acknowledged by a majority and journalled). Every method may raise `StoreUnavailableError` when the
+database cannot be reached; a write that raised may or may not have happened and is never repeated silently unless repeating is safe.
 """
 
 from __future__ import annotations
@@ -76,10 +75,11 @@ class Deletion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RevisionPage:
-    """Earlier versions of a memory, oldest first. ``older`` is how many there are before the first of them."""
+    """Earlier versions of a memory, oldest first, how many are ``older``, and when a move followed on a revision, where that is known."""
 
     revisions: tuple[MemoryRecord, ...]
     older: int
+    moved_at: Mapping[int, dt.datetime]
 
 
 @dataclass(frozen=True, slots=True)

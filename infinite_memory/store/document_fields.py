@@ -257,6 +257,7 @@ FIELDS: Mapping[DocumentKind, tuple[Field | ListField, ...]] = {
         Field("revision", is_revision, _REVISION),
         Field("document", lambda value: type(value) is dict, "a memory"),
         Field("moved_from", is_object_id, "an ObjectId", is_optional=True),
+        Field("moved_at", is_instant, INSTANT, is_optional=True),
     ),
     DocumentKind.FACT: (
         _ID,

@@ -215,6 +215,7 @@ async def get_memory(call: CommandContext) -> Reply:
         "revisions": [
             serialize_memory(call.engine, old)
             | {"revision": old.revision, "updated_at": format_instant(old.updated_at)}
+            | ({"moved_at": format_instant(at)} if (at := history.moved_at.get(old.revision)) else {})
             for old in history.revisions
         ],
     }

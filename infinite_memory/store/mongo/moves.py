@@ -3,8 +3,8 @@
 Where there are transactions, one of them does it all. A standalone server has none: there it is a step that is written down first
 (`restore_steps`) and may be done twice, so that a process that dies in the middle is finished by whoever connects next.
 
-The version before the move is kept like that before a change, with ``moved_from``: it says where the memory came from, and that its id
-is taken although the scope it came from has no memory of it any more.
+The version before the move is kept like that before a change, with ``moved_from`` and ``moved_at``: they say from where the memory came
+and when (not known of moves by earlier programs), and that its id is taken although the scope it came from has no memory of it any more.
 """
 
 from __future__ import annotations
@@ -195,7 +195,8 @@ async def _keep_version(
     before = {name: value for name, value in document.items() if name != "embedding"}
     version = {"memory_id": step["memory"], "revision": document["revision"]}
     kept = {"$setOnInsert": {"scope_id": step["to"], "document": before}, "$set": {"moved_from": step["from"]}}
-    await database[schema.REVISIONS].update_one(version, kept, upsert=True, session=session)
+    when = {"$currentDate": {"moved_at": True}}
+    await database[schema.REVISIONS].update_one(version, kept | when, upsert=True, session=session)
 
 
 async def _take_along(database: Database, step: Step, session: AsyncClientSession | None = None) -> None:

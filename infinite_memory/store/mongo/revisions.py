@@ -6,6 +6,7 @@ at a time, until a page is full.
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
@@ -28,6 +29,7 @@ async def get_revisions(
     """See `Store.get_revisions`."""
     query = {"memory_id": mapping.find_object_id(memory_id)} | ({} if before is None else {"revision": {"$lt": before}})
     newest_first: list[MemoryRecord] = []
+    moved_at: dict[int, dt.datetime] = {}
     chars, scope = 0, None  # of a memory that moved each version is in the scope where it was then
     async with connection.operation() as database:
         revisions = database[schema.REVISIONS]
@@ -43,6 +45,8 @@ async def get_revisions(
             chars += len(version.text)
             if newest_first and (len(newest_first) == MAX_REVISIONS or chars > MAX_CHARS):
                 older = await revisions.count_documents(query | {"revision": {"$lt": newest_first[-1].revision}})
-                return RevisionPage(tuple(reversed(newest_first)), older)
+                return RevisionPage(tuple(reversed(newest_first)), older, moved_at)
             newest_first.append(version)
-    return RevisionPage(tuple(reversed(newest_first)), 0)
+            if "moved_at" in document:
+                moved_at[version.revision] = document["moved_at"]
+    return RevisionPage(tuple(reversed(newest_first)), 0, moved_at)

@@ -2,7 +2,7 @@
 
     scopes        a scope: name, name_key (folded, unique), description, created_at, archived_at, changed, indexes, dropping
     mem_<scope>   the memories of one scope, see `mapping`
-    revisions     earlier versions of memories: {memory_id, scope_id, revision, document}, and moved_from where a move came after it
+    revisions     earlier versions of memories: {memory_id, scope_id, revision, document}, with moved_from and moved_at where it was moved
     facts, links  the graph beside the memories, each with scope_id
     uses          how often a memory was an answer, by its id: {scope_id, count, used_at}
     agents        agents that were made before their first memory

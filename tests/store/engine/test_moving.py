@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -40,6 +41,7 @@ def test_a_moved_memory_is_found_where_it_is_with_its_history_and_links(open_mem
                 assert [(v["scope"], v["text"]) for v in reply["revisions"]] == [
                     ("Global", "The pear tree is pruned in winter"), ("Global", "The pear tree is pruned in February")
                 ]  # fmt: skip
+                assert ["moved_at" in v for v in reply["revisions"]] == [False, True]
                 assert await found_in(memory, "Garden", "when is the pear tree pruned") == [one]
                 assert one not in await found_in(memory, "Global", "when is the pear tree pruned")
                 assert (await memory.ok("search_by_tag", tag="pear"))["total"] == 1
@@ -125,7 +127,11 @@ def test_who_does_not_see_either_scope_is_told_what_is_told_of_a_missing_one(ope
             assert await refusal(both, stored["Secret"], "Secret") == await refusal(both, missing, "Secret")
             assert (await both.memories.move(stored["A"], "B")).is_moved
             await whole.memories.move(stored["Secret"], "A")
-            [version] = (await both.memories.history(stored["Secret"])).revisions
+            page = await both.memories.history(stored["Secret"])
+            [version] = page.revisions
+            assert page.moved_at == {}
+            [at] = (await both.memories.history(stored["A"])).moved_at.values()
+            assert abs(at - dt.datetime.now(dt.UTC)) < dt.timedelta(minutes=10)
             assert both.scopes.find_by_id(version.scope_id) == await whole.scopes.get("A")  # and not where it was
 
     run(work())

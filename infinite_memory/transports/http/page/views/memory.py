@@ -21,6 +21,9 @@ Json = dict[str, Any]
 
 MAX_COMPARED = 300  # words, or lines, that are compared with as many: a second at most, in a thread
 FIELDS = ("title", "speaker", "conversation_id", "source", "importance", "timestamp")
+BESIDE_CHANGES = frozenset(
+    {"text", "revision", "number", "updated_at", "created_at", "moved_at", "memory_id", "occurrences", "says_otherwise"}
+)
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 
 
@@ -234,6 +237,7 @@ async def _compare(versions: list[Json]) -> list[Json]:
                 version
                 | {"diff": diff(old["text"], version["text"]), "changes": _changes(old, version)}
                 | {"is_move": old["scope"] != version["scope"] and old["updated_at"] == version["updated_at"]}
+                | {"came_at": old.get("moved_at")}
                 for old, version in reversed(list(itertools.pairwise(versions)))
             ]
             + [versions[0] | {"diff": [("same", versions[0]["text"])], "changes": []}]
@@ -243,10 +247,7 @@ async def _compare(versions: list[Json]) -> list[Json]:
 
 def _changes(old: Json, new: Json) -> list[str]:
     """Say what changed beside the text."""
-    names = sorted(
-        (old.keys() | new.keys())
-        - {"text", "revision", "number", "updated_at", "created_at", "memory_id", "occurrences", "says_otherwise"}
-    )
+    names = sorted((old.keys() | new.keys()) - BESIDE_CHANGES)
     return [
         f"{name}: {_said(old.get(name))} → {_said(new.get(name))}" for name in names if old.get(name) != new.get(name)
     ]
