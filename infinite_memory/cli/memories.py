@@ -130,10 +130,10 @@ def find_later_month(request: Json, reply: Json) -> str | None:
     import calendar
     import datetime as dt
 
-    edges = [(reply.get("time_frame") or {}).get(name) for name in ("from", "to")]
-    if None in edges or re.search(r"\d{4}", request["time_query"]):
+    frame: Json = reply.get("time_frame") or {}
+    if not frame.get("from") or not frame.get("to") or re.search(r"\d{4}", request["time_query"]):
         return None
-    start, end = (dt.datetime.fromisoformat(edge) for edge in edges)
+    start, end = dt.datetime.fromisoformat(frame["from"]), dt.datetime.fromisoformat(frame["to"])
     is_month = start.day == end.day == 1 and (end.replace(tzinfo=None) - start.replace(tzinfo=None)).days < 32
     now = dt.datetime.now(dt.UTC)
     if not is_month or end > now or end.replace(year=end.year + 1) > now:
