@@ -118,8 +118,8 @@ class Memory:
             metadata: Anything else, as JSON knows it; given back, and not filtered by. Of a scope's memory the keys ``title``,
                 ``speaker``, ``conversation_id``, ``importance`` (0 to 10), ``source``, ``type`` and ``confidence`` have a meaning of
                 their own; of a user's ``importance`` alone, from 0 to 1, which is stored as ten times that.
-            agent_id, run_id, session_id, org_id, memory_type: Of a user's memory only (of a scope's write ``conversation_id`` and
-                ``type`` into *metadata*); types are AgentMem's. A session is searched and listed by, a run told in results alone.
+            agent_id: Of a user's memory only, as *run_id*, *session_id*, *org_id* and *memory_type* (of a scope's write ``conversation_id``
+                and ``type`` into *metadata*); types are AgentMem's. A session is searched and listed by, a run told in results alone.
 
         Returns:
             The memory; ``outcome`` is ``stored``, or ``duplicate`` where the user has it for this agent, run and session.
@@ -163,7 +163,7 @@ class Memory:
             session_id: Only memories of this session of the user; of a scope's memories it is ``conversation_id``.
             limit: Most results, 1 to 1000; with an agent 100.
             when: Only a stretch of time in words, as "last week".
-            since, until: Only a stretch of time, both ends inside.
+            since: Only a stretch of time from here, to *until* where that is given; both ends inside.
             tags: Only memories that bear all of these.
             min_confidence: Only results that are at least this near, 0 to 1.
             memory_type: Only memories of this type; a user's have those of the AgentMem contract.
@@ -215,7 +215,7 @@ class Memory:
 
         Args:
             when: The time in words: "yesterday", "last week", "in March".
-            since, until: The time itself, both ends inside; it wins over words.
+            since: The time itself from here, to *until* where that is given, both ends inside; it wins over words.
             now: Instant from which words are read; default: the clock.
             timezone: IANA zone in which words and dates are read; default: the user's.
 
