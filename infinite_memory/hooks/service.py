@@ -245,7 +245,9 @@ class HookService:
         reading = await asyncio.to_thread(self._sessions.find_reading, session_id, transcript)
         if event.get("what") == "recall" and (reading is None or reading.environ == environ):
             return False
-        reading = reading or Reading(session_id, transcript, cwd, environ=environ, client=_client(event))
+        if reading is None:
+            fresh = Reading(session_id, transcript, cwd, environ=environ, client=_client(event))
+            reading = await asyncio.to_thread(self._sessions.begin, fresh)
         reading.cwd = reading.cwd or cwd
         settings = [reading.environ, environ][: 1 if event.get("event") == "SessionStart" else 2]
         until, is_beginning = _instant(event), event.get("what") == "recall"

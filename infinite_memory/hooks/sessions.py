@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Callable
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,14 @@ class Sessions:
         # By a clock that was ahead: no later than now, when that is noticed, or the session would be captured no more.
         good["withheld_until"] = min(float(good.get("withheld_until", 0.0)), time.time())
         return Reading(**({"cwd": ""} | good | {"session_id": session_id, "transcript": transcript}))
+
+    def begin(self, fresh: Reading) -> Reading:
+        """Return a transcript's first reading. One of the same session that lies elsewhere is the same, moved with its folder perhaps:
+        what stayed out of it stays out here, and what was not read of it was said with its variables."""
+        for earlier in self.of_session(fresh.session_id) if fresh.transcript else ():
+            withheld_until = max(fresh.withheld_until, earlier.withheld_until)
+            fresh = replace(fresh, withheld_until=withheld_until, environ=earlier.environ)
+        return fresh
 
     def save_reading(self, reading: Reading) -> None:
         """Keep how far a transcript was read."""

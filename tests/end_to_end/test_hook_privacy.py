@@ -104,6 +104,26 @@ def test_what_was_said_with_capture_off_stays_out_however_long_ago_it_was(memory
     assert texts_of(memory, session, 1) == ["open again"]
 
 
+def test_what_was_said_with_capture_off_stays_out_wherever_its_transcript_is_moved_to(memory: Installation) -> None:
+    """With the folder of a project that is renamed, or by another spelling of its path."""
+    session = new_session(memory, "moved")
+    with quiet(memory):
+        session.run(memory, "SessionStart")
+        says(session, "secret before the move")
+        session.run(memory, "Stop")
+        wait_for(memory, session, 0)
+        says(session, "secret that was not read before the move")
+    elsewhere = session.transcript.parent / "renamed"
+    elsewhere.mkdir()
+    session.transcript = session.transcript.rename(elsewhere / session.transcript.name)
+    session.run(memory, "SessionStart", source="resume")
+    session.run(memory, "Stop")
+    catch_up(memory, 8)
+    says(session, "open after the move")
+    session.run(memory, "Stop")
+    assert texts_of(memory, session, 1) == ["open after the move"]
+
+
 def test_a_client_that_goes_on_with_a_session_says_from_when_on_it_is_captured(memory: Installation) -> None:
     session = new_session(memory, "turns")
     says(session, "open one")
