@@ -163,14 +163,17 @@ async def apply_step(database: Database, step: Step) -> None:
     """Do the step, or what an interruption left of it, on a server without transactions.
 
     What is not yet in a scope that was archived since it was written down stays where it is: the scope may be about to be removed, by
-    somebody who saw neither the memory in it nor the step. So it does where one of the scopes is merged: who merges waits for moves that
-    were written down before (`wait_for_moves`), so one of the two always sees the other.
+    somebody who saw neither the memory in it nor the step. So it does where the first scope was merged, for what is left in that is a copy,
+    and where one of the scopes is being merged: who merges waits for moves that were written down before (`wait_for_moves`), so one of
+    the two always sees the other.
     """
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
     key = {"_id": step["memory"]}
     is_open = {"_id": step["to"], "dropping": {"$ne": True}, "archived_at": None}
+    is_there = {"_id": step["from"], "dropping": {"$ne": True}}
     if await into.find_one(key, {"_id": 1}) is None and (
         await database[schema.SCOPES].find_one(is_open, {"_id": 1}) is None
+        or await database[schema.SCOPES].find_one(is_there, {"_id": 1}) is None
         or await is_merging(database, [step["from"], step["to"]])
     ):
         return

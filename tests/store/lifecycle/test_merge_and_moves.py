@@ -67,6 +67,21 @@ def test_a_move_waits_for_the_merge_of_the_scope_that_the_memory_leaves(
     run(test())
 
 
+def test_what_a_merge_left_in_the_emptied_scope_is_not_moved(place: Place) -> None:
+    """The scope is removed a moment after the merge, and until then its memories lie there as well."""
+
+    async def test() -> None:
+        async with place.open() as one, place.open() as other:
+            source, target, third, memory = await prepare(one)
+            await one.copies.merge_scopes(source.scope_id, target.scope_id)
+            with pytest.raises(MemoryChangedError):
+                await other.move(memory, third.scope_id)
+            await one.drop_scope(source.scope_id)
+            assert await where(one, memory.memory_id) == [target.name]
+
+    run(test())
+
+
 def test_a_merge_waits_for_a_move_that_is_under_way(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_version, kept, go_on = moves._keep_version, asyncio.Event(), asyncio.Event()
 
