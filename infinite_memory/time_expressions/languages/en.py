@@ -268,7 +268,7 @@ TABLE = Language(
     },
     feelings={
         "recently": "recently|recent days|just recently|of late|the last little while",
-        "lately": "lately|recent weeks|these days",
+        "lately": "lately|recent weeks",
         "recent_months": "recent months",
         "recent_years": "recent years",
         "other_day": "the other day|other day",
