@@ -122,3 +122,26 @@ def test_a_merge_that_does_not_end_lets_a_move_fail_and_says_so(place: Place, mo
             assert await where(one, memory.memory_id) == [target.name]
 
     run(test())
+
+
+def test_a_move_out_of_a_scope_that_is_removed_meanwhile_does_not_say_that_it_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a server without transactions, where the removal may come between its look and its step."""
+    check = moves.check_movable
+
+    async def test() -> None:
+        place = Place(shared_mongo(StandaloneMongo).uri, fresh_database(), "pymongo")
+        async with place.open() as one, place.open() as other:
+            source, _, third, memory = await prepare(one)
+
+            async def check_and_drop(*given: Any) -> None:
+                await check(*given)
+                await one.drop_scope(source.scope_id)
+
+            monkeypatch.setattr(moves, "check_movable", check_and_drop)
+            with pytest.raises(MemoryChangedError):  # it is looked for again, and not found
+                await other.move(memory, third.scope_id)
+            assert await where(one, memory.memory_id) == []
+
+    run(test())
