@@ -86,7 +86,10 @@ class Graph:
         except ScopeNotFoundError:  # merged or removed at this moment; another may have its name by now
             await self._scopes.refresh()
             place = await self._scopes.get_open(scope, create=False)
+        try:
             return await self._store.facts.put(dataclasses.replace(fact, scope_id=place.scope_id))
+        except ScopeNotFoundError:  # the store knows its id alone
+            raise ScopeNotFoundError(scope) from None
 
     async def get_facts(self, scope: str, subject: str, at: dt.datetime | None = None) -> list[Fact]:
         """List what holds of *subject* now, or held *at* an instant, by predicate.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+from typing import Any
 
 import pytest
 
 from infinite_memory.errors import ScopeNotFoundError
 from infinite_memory.models import MILLISECOND, Fact, FactId, ScopeId
-from infinite_memory.store.facts import FactOutcome
+from infinite_memory.store.facts import Asserted, FactOutcome
+from infinite_memory.store.mongo import facts as mongo_facts
 from infinite_memory.store.mongo import restore_steps
 from tests.mongo_server import run
 
@@ -198,5 +200,31 @@ def test_nothing_is_asserted_in_a_scope_that_was_merged_meanwhile(place: Place) 
                 asserted += 1
             await merging
             assert len(await store.facts.of_subject(home.scope_id, "auth-service", None)) == asserted
+
+    run(scenario())
+
+
+def test_an_assertion_that_is_overtaken_by_a_merge_is_undone_and_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process merges the scope between the look at it and the assertion, which nothing would take along."""
+    replace = mongo_facts._replace
+
+    async def scenario() -> None:
+        async with place.open() as store, place.open() as other:
+            home, source = await global_scope(store), await store.create_scope("kg", "", NOW)
+            await store.facts.put(make_fact(source.scope_id, "1"))
+
+            async def merge_first(*given: Any) -> Asserted:
+                monkeypatch.setattr(mongo_facts, "_replace", replace)
+                await other.copies.merge_scopes(source.scope_id, home.scope_id)
+                return await replace(*given)
+
+            for object_ in ("2", "3"):
+                monkeypatch.setattr(mongo_facts, "_replace", merge_first if object_ == "2" else replace)
+                with pytest.raises(ScopeNotFoundError):
+                    await store.facts.put(make_fact(source.scope_id, object_, LATER))
+            [fact] = await store.facts.of_subject(home.scope_id, "auth-service", None)
+            assert (fact.object, await store.facts.count()) == ("1", 1)
 
     run(scenario())

@@ -48,9 +48,11 @@ class MongoFacts(Facts):
             async with self._connection.operation() as database:
                 await _check_scope(database, fact.scope_id)
                 try:
-                    return await self._put(database, fact)
+                    asserted = await self._put(database, fact)
                 except DuplicateKeyError:  # another one was added between looking and adding
                     continue
+                await _check_kept(database, asserted)
+                return asserted
         raise StoreError("this fact is being asserted by others all the time; try again")
 
     async def _put(self, database: Database, fact: Fact) -> Asserted:
@@ -95,10 +97,25 @@ class MongoFacts(Facts):
 
 
 async def _check_scope(database: Database, scope_id: ScopeId) -> None:
-    """Raise `ScopeNotFoundError` where a scope was merged or removed while an assertion in it waited."""
+    """Raise `ScopeNotFoundError` where a scope was merged or removed."""
     present = {"_id": object_id(scope_id), "dropping": {"$ne": True}}
     if await database[schema.SCOPES].find_one(present, {"_id": 1}) is None:
         raise ScopeNotFoundError(scope_id)
+
+
+async def _check_kept(database: Database, asserted: Asserted) -> None:
+    """Raise `ScopeNotFoundError`, and undo an assertion, where its scope went while it was made and did not take the new fact along."""
+    fact, facts = asserted.fact, database[schema.FACTS]
+    try:
+        await _check_scope(database, fact.scope_id)
+    except ScopeNotFoundError:
+        if asserted.outcome is FactOutcome.CONFIRMED:
+            return  # it is not new: it went where the scope's facts went
+        left = {"_id": object_id(fact.fact_id), "scope_id": object_id(fact.scope_id)}
+        if (await facts.delete_one(left)).deleted_count:
+            if asserted.closed is not None:
+                await _open_again(facts, object_id(asserted.closed.fact_id))
+            raise
 
 
 async def _replace(

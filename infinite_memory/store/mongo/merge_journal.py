@@ -110,21 +110,24 @@ async def wait_for_moves(database: Database, scope_keys: Collection[ObjectId], l
 
 
 async def check_merge(database: Database, merge_id: ObjectId, source: ObjectId, target: ObjectId) -> None:
-    """Refuse a merge that is written down, of which another process removes or merges one of the scopes.
+    """Refuse a merge that is written down where another process merges one of the scopes, or is about to remove the target.
 
-    Each of two that meet sees the other's journal, so at most one of them goes on.
+    Each of two merges that meet sees the other's journal, so at most one of them goes on. Who removes a scope archives it first, then
+    looks whether memories are on their way into it (`is_receiving_memories`), so one of a removal and a merge sees the other, too.
 
     Raises:
-        StoreError: it does.
+        StoreError: another process does.
     """
     names = {"$in": [schema.collection_name(key) for key in (source, target)]}
     pours = {"do": "pour", "$or": [{"from": names}, {"to": names}]}
     key = {"$regex": r"^restore\.", "$ne": f"{JOURNAL}{merge_id}"}
     others = {**_JOURNALS, "_id": key, "steps": {"$elemMatch": pours}}
-    present = {"_id": {"$in": [source, target]}, "dropping": {"$ne": True}}
+    present = {"$or": [{"_id": source}, {"_id": target, "archived_at": None}], "dropping": {"$ne": True}}
     is_met = await database[schema.META].find_one(others, {"_id": 1}) is not None
     if is_met or await database[schema.SCOPES].count_documents(present) < 2:
-        raise StoreError("one of these scopes is merged or removed at this moment; nothing was merged, look again")
+        raise StoreError(
+            "one of these scopes is merged, archived or removed at this moment; nothing was merged, look again"
+        )
 
 
 async def is_receiving_memories(database: Database, scope_key: ObjectId) -> bool:

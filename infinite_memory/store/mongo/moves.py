@@ -125,19 +125,17 @@ def _check_open(scope: Document | None, target: ScopeId) -> None:
 
 
 async def check_moved(database: Database, memory: MemoryRecord, target: ScopeId) -> None:
-    """Raise `ScopeArchivedError`, `ScopeNotFoundError` or `MergingError` where `apply_step` left a memory where it was."""
+    """Raise `ScopeArchivedError`, `ScopeNotFoundError` or `MergingError` where `apply_step` did not move a memory."""
     step = make_step(memory, target)
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
-    key = {"_id": step["memory"]}
-    scopes, present = database[schema.SCOPES], {"dropping": {"$ne": True}}
-    is_left = await source.find_one(key, {"_id": 1}) is not None
-    if (
-        not is_left and await into.find_one(key, {"_id": 1}) is None
-    ):  # removed, or gone with its scope before it was moved
-        is_left = await scopes.find_one({"_id": step["from"], **present}, {"_id": 1}) is None
-    if is_left:
-        _check_open(await scopes.find_one({"_id": step["to"], **present}, {"name": 1, "archived_at": 1}), target)
-        raise MergingError(memory.memory_id)
+    key, scopes, present = {"_id": step["memory"]}, database[schema.SCOPES], {"dropping": {"$ne": True}}
+    if await source.find_one(key, {"_id": 1}) is None:
+        if await into.find_one(key, {"_id": 1}) is not None:
+            return
+        if await scopes.find_one({"_id": step["from"], **present}, {"_id": 1}) is not None:
+            return  # it was moved, and removed since; else it went with its scope
+    _check_open(await scopes.find_one({"_id": step["to"], **present}, {"name": 1, "archived_at": 1}), target)
+    raise MergingError(memory.memory_id)
 
 
 async def move_in_transaction(database: Database, memory: MemoryRecord, target: ScopeId) -> None:

@@ -68,10 +68,11 @@ async def put_into_place(
         async with connection.operation(factor=60) as database:
             meta = database[schema.META]
             there = await meta.find_one({"_id": key}, {"closed": 1})
-            if not written or (there is not None and not there.get("closed")):
+            if not written if there is None else not there.get("closed"):
                 journal = {"state": "committing", "at": utc_now(), "steps": steps}
-                written = True  # also where the server went away before it said so; the next attempt looks
+                written = there is not None  # one that is gone on the next attempt was finished by another process
                 await meta.update_one({"_id": key}, {"$set": journal}, upsert=True)
+                written = True
                 try:
                     if begin is not None and not begun:
                         await begin(database)
@@ -99,7 +100,7 @@ async def finish_interrupted(database: Database, set_aside: SetAside, *, polled:
         restore_id = ObjectId(journal["_id"].removeprefix(JOURNAL))
         if journal["state"] == "committing":
             log.warning("finishing an interrupted restore", extra={"event": "restore_finished"})
-            if not journal.get("closed"):
+            if not journal.get("closed") and not await _lacks_target(database, journal["steps"]):
                 try:
                     await _carry_out(database, journal["steps"], polled=polled)
                 except ScopeExistsError as exc:
@@ -109,6 +110,13 @@ async def finish_interrupted(database: Database, set_aside: SetAside, *, polled:
             log.info("removing what an abandoned restore had staged", extra={"event": "restore_abandoned"})
             await clear(database, restore_id)
     await _drop_orphans(database)
+
+
+async def _lacks_target(database: Database, steps: list[Step]) -> bool:
+    """True for a merge into a scope that is gone: of two scopes that were being merged into each other one must stay."""
+    targets = [step["to"] for step in steps if step["do"] == "rescope"]
+    present = {"_id": {"$in": targets}, "dropping": {"$ne": True}}
+    return bool(targets) and await database[schema.SCOPES].find_one(present, {"_id": 1}) is None
 
 
 def _is_no_move(journal: Document) -> bool:

@@ -7,9 +7,12 @@ import contextlib
 from typing import Any
 
 import pytest
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import AutoReconnect
 
 from infinite_memory.errors import MemoryChangedError, MemoryNotFoundError, StoreError
 from infinite_memory.models import MemoryId, MemoryRecord, Scope
+from infinite_memory.store import copies
 from infinite_memory.store.mongo import moves, restore_steps
 from infinite_memory.store.mongo.store import MongoStore
 from tests.mongo_server import StandaloneMongo, fresh_database, run, shared_mongo
@@ -145,3 +148,63 @@ def test_a_move_out_of_a_scope_that_is_removed_meanwhile_does_not_say_that_it_mo
             assert await where(one, memory.memory_id) == []
 
     run(test())
+
+
+def test_a_merge_whose_plan_did_not_reach_the_server_is_done_all_the_same(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it counted as done, the scope was removed after it with all its memories."""
+    update, lost = AsyncCollection.update_one, list[str]()
+
+    async def lose_the_first(collection: Any, query: Any, *rest: Any, **options: Any) -> Any:
+        if str(query.get("_id")).startswith("restore.") and not lost:
+            lost.append(query["_id"])
+            raise AutoReconnect("the server was killed")
+        return await update(collection, query, *rest, **options)
+
+    async def test() -> None:
+        async with place.open() as store:
+            source, target, _, memory = await prepare(store)
+            monkeypatch.setattr(copies, "_RETRY_S", 0.01)
+            monkeypatch.setattr(AsyncCollection, "update_one", lose_the_first)
+            await store.copies.merge_scopes(source.scope_id, target.scope_id)
+            await store.drop_scope(source.scope_id)
+            assert lost
+            assert await where(store, memory.memory_id) == [target.name]
+
+    run(test())
+
+
+def test_nothing_is_merged_into_a_scope_that_another_process_is_about_to_remove(place: Place) -> None:
+    """Who removes a scope archives it, looks into it, and then removes what it saw and all else."""
+
+    async def test() -> None:
+        async with place.open() as one, place.open() as other:
+            source, target, _, memory = await prepare(one)
+            await other.set_scope_archived(target.scope_id, NOW)
+            assert not (await other.list_contents(target.scope_id)).is_receiving
+            with pytest.raises(StoreError, match="nothing was merged"):
+                await one.copies.merge_scopes(source.scope_id, target.scope_id)
+            await other.drop_scope(target.scope_id)
+            assert await where(one, memory.memory_id) == [source.name]
+
+    run(test())
+
+
+def test_of_two_merges_into_each_other_that_died_at_once_the_next_start_finishes_one(place: Place) -> None:
+    async def test() -> None:
+        async with place.open() as store:
+            source, target, _, memory = await prepare(store)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(restore_steps, "check_merge", _die)
+                for ends in ((source, target), (target, source)):
+                    with pytest.raises(ConnectionError):
+                        await store.copies.merge_scopes(*(scope.scope_id for scope in ends))
+        async with place.open() as store:
+            assert await where(store, memory.memory_id) in ([source.name], [target.name])
+
+    run(test())
+
+
+async def _die(*_: Any) -> None:
+    raise ConnectionError
