@@ -22,7 +22,6 @@ Json = dict[str, Any]
 UNCONFIRMED = 2
 MAX_SHOWN = 20  # memories of a preview before a question
 PAGE = 1000  # what a listing gives at most
-UNCHANGED = "nothing was changed"
 
 
 class _RefusedError(Exception):
@@ -62,7 +61,7 @@ def forget(options: argparse.Namespace) -> int:
         if options.dry_run:
             return _print_preview(options, preview)
         if not preview.count and preview.scope is None:
-            tables.note(f"nothing matches; {UNCHANGED}")
+            tables.note(f"nothing matches; {tables.UNCHANGED}")
             return 1
         if not options.yes and (refused := _confirm(options, preview)) is not None:
             return refused
@@ -151,7 +150,7 @@ def _print_preview(options: argparse.Namespace, preview: Preview) -> int:
         return 0
     _show(options, preview.memories)
     scope = _with_scope(preview)
-    tables.note(f"{_count(preview.count)} would go{scope}; {UNCHANGED}")
+    tables.note(f"{_count(preview.count)} would go{scope}; {tables.UNCHANGED}")
     return 0
 
 
@@ -166,23 +165,16 @@ def _confirm(options: argparse.Namespace, preview: Preview) -> int | None:
         print(f"and {more:,} more")
     scope = _with_scope(preview)
     for_good = " for good" if options.for_good else ""
-    try:
-        said = input(f"forget {_count(preview.count)}{scope}{for_good}? [y/N] ")
-    except EOFError:
-        said = ""
-    if said.strip().casefold() in ("y", "yes"):
-        return None
-    tables.note(UNCHANGED)
-    return UNCONFIRMED
+    return None if tables.confirm(f"forget {_count(preview.count)}{scope}{for_good}?") else UNCONFIRMED
 
 
 def _show(options: argparse.Namespace, memories: list[Json]) -> None:
-    """Print what would go; on a terminal with the day, the scope and the tags, which a preview does not tell, of the first ones."""
+    """Print what would go. A preview has no day, scope and tags: on a terminal those of the first ones are asked for."""
     first = memories[:MAX_SHOWN] if tables.is_terminal() else []
     requests = [{"action": "get_memory", "memory_id": memory["memory_id"]} for memory in first]
-    known = [reply.get("memory", {}) for reply in daemon_requests.ask_each(options, requests)] if requests else []
-    told = [known_fields | memory for known_fields, memory in zip(known, first, strict=True)]
-    tables.print_memories([*told, *memories[len(first) :]])
+    replies = daemon_requests.ask_each(options, requests) if requests else []
+    whole = [reply.get("memory", {}) | memory for reply, memory in zip(replies, first, strict=True)]
+    tables.print_memories([*whole, *memories[len(first) :]])
 
 
 def _report(options: argparse.Namespace, preview: Preview, replies: list[Json]) -> int:

@@ -124,8 +124,8 @@ def recall(options: argparse.Namespace) -> int:
 
 
 def find_later_month(request: Json, reply: Json) -> str | None:
-    """Name the same month of the year after the one that was read, where the words name no year and it is over: "last March" said in
-    November is of this year for one and of the last for another.
+    """Return the same month of the year after the one that was read ("March 2026"); None where the words name a year, or that month is
+    not over. "Last March", said in November, is that of this year for one person and that of last year for another.
     """
     import calendar
     import datetime as dt

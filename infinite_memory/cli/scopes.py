@@ -120,23 +120,17 @@ def _confirm(options: argparse.Namespace, ask: Ask) -> int | None:
         print(f"infinite-memory: {reply['error']}", file=sys.stderr)
         return 1
     about = f" with {_memories(count)}" if isinstance(count, int) else ""
-    try:
-        for_good = " for good" if _is_hard(options) else ""
-        if options.what == "merge":
-            for_good = f" into {in_one_line(options.into)!r}, which only a backup undoes"
-        said = input(f"{options.what} the scope {in_one_line(options.name)!r}{about}{for_good}? [y/N] ")
-    except EOFError:
-        said = ""
-    if said.strip().casefold() in ("y", "yes"):
-        return None
-    tables.note("nothing was changed")
-    return UNCONFIRMED
+    how = " for good" if _is_hard(options) else ""
+    if options.what == "merge":
+        how = f" into {in_one_line(options.into)!r}, which only a backup undoes"
+    question = f"{options.what} the scope {in_one_line(options.name)!r}{about}{how}?"
+    return None if tables.confirm(question) else UNCONFIRMED
 
 
 def _report(options: argparse.Namespace, reply: Json, done: str) -> str:
     if getattr(options, "dry_run", False):
         count: int = reply["would_delete"] if "would_delete" in reply else reply["would_move"]
-        return f"{in_one_line(options.name)}: {_memories(count)} would be concerned; nothing was changed"
+        return f"{in_one_line(options.name)}: {_memories(count)} would be concerned; {tables.UNCHANGED}"
     if options.what in ("archive", "delete") and "scope" not in reply:  # Global always exists
         kept = "removed for good" if _is_hard(options) else "hidden"
         said = f"{_memories(reply['deleted_count'])} {kept}; the scope itself stays"

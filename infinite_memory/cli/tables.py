@@ -18,6 +18,7 @@ Json = dict[str, Any]
 
 MAX_CHARS = 300  # of a text in a table; `show` has all of it
 SURE, DOUBTFUL = 0.8, 0.5  # confidences from which on a match is green, and below which it is dim
+UNCHANGED = "nothing was changed"
 
 
 def is_terminal() -> bool:
@@ -28,6 +29,18 @@ def is_terminal() -> bool:
 def note(text: object) -> None:
     """Print a word beside the results, on standard error so that a pipe does not take it for one."""
     print(f"infinite-memory: {in_one_line(text)}", file=sys.stderr)
+
+
+def confirm(question: str) -> bool:
+    """Ask on the terminal; True if the answer is yes, else a note says that nothing was changed."""
+    try:
+        answer = input(f"{question} [y/N] ")
+    except EOFError:
+        answer = ""
+    is_yes = answer.strip().casefold() in ("y", "yes")
+    if not is_yes:
+        note(UNCHANGED)
+    return is_yes
 
 
 def print_memories(memories: Sequence[Json], words: str = "") -> None:

@@ -100,14 +100,13 @@ def _print_results(results: list[Json]) -> None:
         return
     titles = ("score", "meaning", "words", "tag", "exact", "talk")
     lines = [_columns(result) for result in results]
-    told = [
-        at for at in range(len(titles)) if any(float(line[at]) for line in lines)
-    ]  # a screen has no room for noughts
-    columns = [Column(titles[at], is_number=True) for at in told]
+    # A screen has no room for parts that are nought throughout.
+    present = [index for index in range(len(titles)) if any(float(line[index]) for line in lines)]
+    columns = [Column(titles[index], is_number=True) for index in present]
     columns += [Column("each word", "magenta", max_width=16), Column("text", flexible=True), Column("id", "dim")]
     rows = []
     for *parts, by_word, memory_id, text in lines:
-        rows.append([*(parts[at] for at in told), by_word, tables.shorten(text), memory_id])
+        rows.append([*(parts[index] for index in present), by_word, tables.shorten(text), memory_id])
     terminal_table.write_table(columns, rows)
 
 
