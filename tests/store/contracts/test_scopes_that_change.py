@@ -15,14 +15,16 @@ def test_a_session_stays_in_its_active_scope_when_that_is_renamed_and_merged(ope
             await memory.ok("create_memory_scope", scope_name="Boat")
             await memory.ok("create_memory_scope", scope_name="Harbour")
             await memory.ok("set_active_scope", scope="boat")
+            await memory.ok("change_memory_scope", scope="Harbour", new_name="Port")
+            assert (await memory.ok("store_memory", content="The bow is red"))["scope"] == "Boat"
             await memory.ok("change_memory_scope", scope="BOAT", new_name="Ship")
             assert (await memory.ok("store_memory", content="The mast is new"))["scope"] == "Ship"
-            await memory.ok("merge_memory_scopes", scope="ship", into="harbour", dry_run=True)
+            await memory.ok("merge_memory_scopes", scope="ship", into="port", dry_run=True)
             assert (await memory.ok("store_memory", content="The sail is old"))["scope"] == "Ship"
-            await memory.ok("merge_memory_scopes", scope="ship", into="harbour")
-            assert (await memory.ok("store_memory", content="The keel is dry"))["scope"] == "Harbour"
+            await memory.ok("merge_memory_scopes", scope="ship", into="port")
+            assert (await memory.ok("store_memory", content="The keel is dry"))["scope"] == "Port"
             stats = (await memory.ok("get_memory_stats"))["stats"]
-            assert stats["scopes"] == {"Global": 0, "Harbour": 3}
+            assert stats["scopes"] == {"Global": 0, "Port": 4}
 
     run(look())
 

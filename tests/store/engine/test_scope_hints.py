@@ -38,26 +38,6 @@ def test_an_unsure_answer_says_that_other_scopes_were_not_searched(open_memory: 
     run(work())
 
 
-def test_the_active_scope_stays_active_when_it_is_renamed_or_merged(open_memory: Open) -> None:
-    """Found by a reader: what was stored next made a scope of the old name again."""
-
-    async def work() -> None:
-        async with open_memory() as memory:
-            for scope in ("Work", "Home"):
-                await memory.ok("create_memory_scope", scope_name=scope)
-            await memory.ok("set_active_scope", scope="Work")
-            await memory.ok("change_memory_scope", scope="Home", new_name="House")
-            assert (await memory.ok("store_memory", content="one"))["scope"] == "Work"
-            await memory.ok("change_memory_scope", scope="work", new_name="Office")
-            assert (await memory.ok("store_memory", content="two"))["scope"] == "Office"
-            await memory.ok("merge_memory_scopes", scope="Office", into="House", dry_run=True)
-            assert (await memory.ok("store_memory", content="three"))["scope"] == "Office"
-            await memory.ok("merge_memory_scopes", scope="Office", into="House")
-            assert (await memory.ok("store_memory", content="four"))["scope"] == "House"
-
-    run(work())
-
-
 def test_the_scope_may_stand_beside_the_filter(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory() as memory:
