@@ -40,7 +40,7 @@ _SAID = (
     "suggested|told|written|wrote"
 )
 _ASKS_ASSISTANT = re.compile(
-    rf"\bdid you (?:\w+ )?(?:{_SAY})\b|\byou(?:'ve| have| had)? (?:\w+ )?(?:{_SAID})\b"
+    rf"\bdid you (?:\w+ )?(?:{_SAY})\b|\byou(?:['’]ve| have| had)? (?:\w+ )?(?:{_SAID})\b"
     r"|\byour (?:advice|answers?|explanations?|proposals?|recommendations?|suggestions?)\b|\bthe assistant\b",
     re.IGNORECASE,
 )

@@ -125,6 +125,7 @@ def test_the_parts_add_up_to_the_score_with_the_conversation_among_them() -> Non
         ("which deadline was agreed for the review", USER),
         ("What did you recommend for the kitchen?", ASSISTANT),
         ("What have you already told me about tides?", ASSISTANT),
+        ("the book that you’ve mentioned", ASSISTANT),
         ("the approach that you suggested for the garden", ASSISTANT),
         ("Your advice on the loan, please", ASSISTANT),
         ("what the assistant said about yeast", ASSISTANT),
