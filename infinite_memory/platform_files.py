@@ -56,7 +56,7 @@ def read_regular_text(file: Path, *, follow_links: bool = True, limit_bytes: int
 
 
 def check_regular(file: Path) -> None:
-    """Refuse what is no regular file where one is to be written, which may wait for ever; one that does not exist is in order.
+    """Refuse to write to what is not a regular file, which may wait for ever; a file that does not exist yet is in order.
 
     Raises:
         OSError: it is a folder, pipe, socket or device.

@@ -32,7 +32,7 @@ PROTOCOL = 1  # of the greeting; raised when an older side would misunderstand
 SOCKET_NAME = "daemon.sock"
 BACKLOG = 256  # clients that may come at the same moment
 GREETING_BYTES = 1 << 20  # longest line that opens a connection, either way: the client's settings travel in it
-RECORD_BYTES = 64 * 1024  # of `daemon.json`; more is none of ours
+RECORD_BYTES = 64 * 1024  # of `daemon.json`; a longer file is not one of ours
 CHALLENGE_BYTES = 1024  # longest line of a proof, from whom nobody knows yet
 _HOST = "127.0.0.1"
 _LOCK_AGAIN_S = 0.02  # pause before a lock is tried again
@@ -120,7 +120,7 @@ def write_record(home: Path, record: Json) -> None:
 
 
 def mend_record(home: Path, record: Json) -> None:
-    """Write the record of a daemon that runs anew where something else stands in its place: no client would find the daemon."""
+    """Write the record of the running daemon again where it cannot be read: no client would find the daemon."""
     if read_record(home) is None:
         with contextlib.suppress(OSError):  # a full disk, no file left to open: it is tried again
             write_record(home, record)

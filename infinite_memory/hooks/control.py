@@ -81,7 +81,7 @@ def _ends_later(control: Control) -> bool:
 
 @contextlib.contextmanager
 def _locked(home: Path) -> Iterator[None]:
-    """Keep others from writing meanwhile: a pause that somebody begins is not overwritten by what was read before it."""
+    """Keep other processes from writing the state: a pause that one begins is not overwritten by what another read before."""
     file = hooks_folder(home) / "control.lock"
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)

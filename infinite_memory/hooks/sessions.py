@@ -95,8 +95,11 @@ class Sessions:
         return Reading(**({"cwd": ""} | good | {"session_id": session_id, "transcript": transcript}))
 
     def begin(self, fresh: Reading) -> Reading:
-        """Return a transcript's first reading. One of the same session that lies elsewhere is the same, moved with its folder perhaps:
-        what stayed out of it stays out here, and what was not read of it was said with its variables."""
+        """Return a transcript's first reading.
+
+        A transcript of the same session that was read elsewhere counts as the same, moved with its folder perhaps: what stayed out
+        of it stays out here, and what was not read of it was said with its variables.
+        """
         for earlier in self.of_session(fresh.session_id) if fresh.transcript else ():
             withheld_until = max(fresh.withheld_until, earlier.withheld_until)
             fresh = replace(fresh, withheld_until=withheld_until, environ=earlier.environ)
@@ -151,8 +154,8 @@ class Sessions:
     def remove_old(self) -> None:
         """Remove what was not touched for long.
 
-        As long as a transcript is there it is known how far it was read, and what of it stays out: read anew, what was said while
-        capture was off would be stored.
+        As long as a transcript is there it is known how far it was read, and what of it stays out: read again from its beginning,
+        what was said while capture was off would be stored.
         """
         for folder in (self._readings, self._recalled):
             for path in folder.glob("*.json") if folder.is_dir() else ():

@@ -118,8 +118,8 @@ class Memory:
             metadata: Anything else, as JSON knows it; given back, and not filtered by. Of a scope's memory the keys ``title``,
                 ``speaker``, ``conversation_id``, ``importance`` (0 to 10), ``source``, ``type`` and ``confidence`` have a meaning of
                 their own; of a user's ``importance`` alone, from 0 to 1, which is stored as ten times that.
-            agent_id: Of a user's memory only, as *run_id*, *session_id*, *org_id* and *memory_type* (of a scope's write ``conversation_id``
-                and ``type`` into *metadata*); types are AgentMem's. A session is searched and listed by, a run told in results alone.
+            agent_id: Only for a user's memory, like *run_id* (told in results alone), *session_id*, *org_id* and *memory_type* (a type of
+                the AgentMem contract). For a scope's memory write ``conversation_id`` and ``type`` into *metadata*.
 
         Returns:
             The memory; ``outcome`` is ``stored``, or ``duplicate`` where the user has it for this agent, run and session.

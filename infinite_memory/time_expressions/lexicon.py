@@ -83,9 +83,7 @@ class Tag(enum.Enum):
     OR_EQUAL = enum.auto()  # after "later than": the named end is inside
     HALF_OF = enum.auto()  # behind an ordinal: "the second half of"
     QUARTER_OF = enum.auto()  # the fourth part of what follows
-    WHICH_PART = (
-        enum.auto()
-    )  # first 1, middle 0, last -1: the word before or behind "third", "half", and before "week of"
+    WHICH_PART = enum.auto()  # first 1, middle 0, last -1: beside "third" and "half", and before "week of"
     PARTS_OF = enum.auto()  # denominator: "thirds", "drittel"; 0 for "分之", which stands between the two numbers
     MIXED = enum.auto()  # Fraction: "anderthalb"
     SHARE_UNIT = enum.auto()  # (count, Unit): "quarter of an hour"

@@ -40,10 +40,8 @@ def single(reader: Reader, position: int) -> Found | None:
         return _before(reader, result, result.after + 1)
     if reader.has(result.after, Tag.BETWEEN_CLOSES) and reader.language.scriptless:
         return replace(result, after=result.after + 1)
-    if (
-        reader.has(result.after, Tag.ROUGHLY) and reader.language.scriptless and not reader.number(result.after + 1)
-    ):  # "三点左右"
-        return replace(result, after=result.after + 1)
+    if reader.has(result.after, Tag.ROUGHLY) and reader.language.scriptless and not reader.number(result.after + 1):
+        return replace(result, after=result.after + 1)  # "三点左右"
     return result
 
 

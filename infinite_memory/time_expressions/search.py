@@ -202,7 +202,7 @@ def likely_languages(tokens: list[Token], zone: ZoneInfo | None = None) -> list[
 
 
 def _is_fiscal_year(tokens: list[Token]) -> bool:
-    """Tell whether "2024年度" or a part of it is all of the text."""
+    """True if "2024年度" or a part of it is all of the text."""
     if len(tokens) > _MAX_FISCAL:
         return False
     return _FISCAL_YEAR.fullmatch("".join([token.folded for token in tokens])) is not None

@@ -71,7 +71,7 @@ class Queries:
         return self._request.is_narrow
 
     def counts(self, *, asked: bool) -> bool:
-        """Tell whether what is found counts as used: where somebody *asked* for it who may change something."""
+        """True if what is found counts as used: somebody *asked* for it who may change something."""
         return asked and not self._request.grant.read_only
 
     async def run(

@@ -83,7 +83,7 @@ def format_local_day(instant: str, zone: ZoneInfo) -> str:
 
 
 def format_frame(frame: Mapping[str, str | None]) -> str:
-    """Write the stretch of time that was looked into; whole days by the first and the last, not by the midnight that it ends before."""
+    """Write the stretch of time that was searched; whole days as the first and the last, without the midnight at its end."""
     start, end = (dt.datetime.fromisoformat(edge) if (edge := frame[name]) else None for name in ("from", "to"))
     if (start is None or start.time() == dt.time.min) and (end is None or end.time() == dt.time.min):
         last = end if end is None or end.date() == dt.date.min else end - dt.timedelta(microseconds=1)

@@ -234,7 +234,7 @@ def _request(visit: Visit) -> Json:
 
 
 def _name_filter(visit: Visit) -> list[tuple[str, str]]:
-    """Say what narrows the results, for the line above them."""
+    """Return what narrows the results, as words and values for the line above them."""
     mode = visit.text("mode")
     values = {name: visit.text(name) for name in NARROWED_BY} | {
         "mode": MODES.get(mode, "") if mode != "hybrid" else ""
