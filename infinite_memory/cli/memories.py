@@ -134,7 +134,7 @@ def find_later_month(request: Json, reply: Json) -> str | None:
     if not frame.get("from") or not frame.get("to") or re.search(r"\d{4}", request["time_query"]):
         return None
     start, end = dt.datetime.fromisoformat(frame["from"]), dt.datetime.fromisoformat(frame["to"])
-    is_month = start.day == end.day == 1 and (end.replace(tzinfo=None) - start.replace(tzinfo=None)).days < 32
+    is_month = start.day == end.day == 1 and 28 <= (end.replace(tzinfo=None) - start.replace(tzinfo=None)).days <= 31
     now = dt.datetime.now(dt.UTC)
     if not is_month or end > now or end.replace(year=end.year + 1) > now:
         return None

@@ -22,5 +22,8 @@ def test_the_same_month_of_the_year_after_is_named_where_it_is_over() -> None:
     assert later(f"march {YEAR - 2}", *march) is None
     assert later("last march", f"{YEAR}-03-01T00:00:00+00:00", f"{YEAR}-04-01T00:00:00+00:00") is None
     assert later("then", f"{YEAR - 2}-03-01T00:00:00+00:00", f"{YEAR - 2}-03-08T00:00:00+00:00") is None
+    assert (
+        later("at three on the first", f"{YEAR - 2}-03-01T15:00:00+00:00", f"{YEAR - 2}-03-01T15:01:00+00:00") is None
+    )
     assert later("until then", None, march[1]) is None
     assert find_later_month({"time_query": "tea"}, {}) is None
