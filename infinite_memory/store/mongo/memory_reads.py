@@ -29,7 +29,6 @@ import bson
 from bson import ObjectId
 from pymongo import DESCENDING
 
-from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.models import IndexBatch, MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.base import UNKNOWN_REVISION, Deletion, Located, Version
 from infinite_memory.store.document_checks import CHECKED_CODEC, DocumentKind
@@ -280,9 +279,13 @@ async def _gather(ask: Callable[[Any], Coroutine[Any, Any, T]], items: Iterable[
         async with gate:
             return await ask(item)
 
+    # Not in a TaskGroup: where one of its tasks fails, Python 3.11 leaves its caller marked as about to be cancelled, and up to
+    # 3.11.2, which Debian 12 has, every time limit in that task then ends as a cancellation.
+    tasks = [asyncio.create_task(one(item)) for item in items]
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(item)) for item in items]
-    except* InfiniteMemoryError as failures:
-        raise failures.exceptions[0] from None
-    return [task.result() for task in tasks]
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
