@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory.contracts.native.contract import TABLE  # isort: skip  # first: in the order in which it imports them commands are listed
-from infinite_memory.config import known_settings
+from infinite_memory.config import KnownSetting, known_settings
 from infinite_memory.contracts.base import Command
 from infinite_memory.contracts.errors import ERRORS, Column
 from infinite_memory.contracts.fields import Field, object_schema
@@ -201,10 +201,16 @@ def settings_page() -> str:
         default = "" if one.default is None else f"`{json.dumps(one.default)}`"
         choices = f" One of: {', '.join(f'`{choice}`' for choice in one.choices)}." if one.choices else ""
         session = " *Session.*" if one.per_session else ""
-        lines.append(
-            f"| `{section}.{one.name}` | {default} | {one.about.replace('|', chr(92) + '|')}.{choices}{session} |"
-        )
+        about = one.about.replace("|", "\\|")
+        lines.append(f"| `{section}.{one.name}` | {default} | {about}.{choices}{_range_words(one)}{session} |")
     return "\n".join(lines) + "\n"
+
+
+def _range_words(setting: KnownSetting) -> str:
+    """Return which numbers a setting takes, as a sentence with a blank before it; nothing where it takes any."""
+    if setting.low is None:
+        return ""
+    return f" At least {setting.low:.15g}." if setting.high is None else f" {setting.low:.15g} to {setting.high:.15g}."
 
 
 def errors_page() -> str:
