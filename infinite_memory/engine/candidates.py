@@ -99,13 +99,14 @@ def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tupl
         bearing = Filter(memory_ids=frozenset(ids), tag_keys=sources.tag_keys, tags_mode=TagsMode.ANY)
         lifted = frozenset(sidecar.list_page(bearing, len(ids), None, newest_first=True).memory_ids)
     turns = sidecar.neighbours(ids, MAX_TURNS) if sources.uses_turns else {}
-    candidates = [meaning.candidate(one, worded.get(one), boosted=one in lifted, turn=turns.get(one)) for one in ids]
+    said: frozenset[MemoryId] = frozenset()
     if turns and sources.addressed is not None:
         of_speaker = Filter(memory_ids=frozenset(turns), speaker=sources.addressed)
-        spoken = frozenset(sidecar.list_page(of_speaker, len(turns), None, newest_first=True).memory_ids)
-        for candidate in candidates:
-            candidate.is_addressed = candidate.memory_id in spoken
-    return candidates, exhausted
+        said = frozenset(sidecar.list_page(of_speaker, len(turns), None, newest_first=True).memory_ids)
+    return [
+        meaning.candidate(one, worded.get(one), boosted=one in lifted, turn=turns.get(one), is_addressed=one in said)
+        for one in ids
+    ], exhausted
 
 
 class Meaning:
@@ -167,10 +168,16 @@ class Meaning:
         return Nearness(memory_id, cosine, hit.windows, is_second)
 
     def candidate(
-        self, memory_id: MemoryId, worded: TextHit | None, *, boosted: bool, turn: Neighbours | None
+        self,
+        memory_id: MemoryId,
+        worded: TextHit | None,
+        *,
+        boosted: bool,
+        turn: Neighbours | None,
+        is_addressed: bool,
     ) -> Candidate:
         """Return a candidate with what speaks for it."""
-        candidate = Candidate(memory_id, boosted=boosted, turn=turn)
+        candidate = Candidate(memory_id, boosted=boosted, turn=turn, is_addressed=is_addressed)
         if (near := self._nearness(memory_id)) is not None:
             comparable = -(-near.windows // SECOND_FREE_WINDOWS) if near.is_second else near.windows
             candidate.cosine, candidate.windows = discounted(near.cosine, comparable), near.windows
