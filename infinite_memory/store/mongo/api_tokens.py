@@ -79,7 +79,7 @@ async def bind_to_ids(database: Database, set_aside: SetAside) -> None:
         if not set_aside.accepts(DocumentKind.TOKEN, schema.TOKENS, token):
             continue
         keys = [fold(name) for name in token["scopes"]]
-        scopes = database[schema.SCOPES].find({"name_key": {"$in": keys}, "dropping": {"$ne": True}}, {"_id": 1})
+        scopes = database[schema.SCOPES].find({"name_key": {"$in": keys}, **schema.PRESENT}, {"_id": 1})
         ids = [scope["_id"] async for scope in scopes]
         await database[schema.TOKENS].update_one(
             {"_id": token["_id"], "scope_ids": {"$exists": False}}, {"$set": {"scope_ids": ids}}

@@ -44,7 +44,7 @@ class MongoCopies(Copies):
 
     async def is_empty(self) -> bool:
         async with self._connection.operation(factor=4) as database:
-            async for scope in database[schema.SCOPES].find({"dropping": {"$ne": True}}, {"_id": 1, "name_key": 1}):
+            async for scope in database[schema.SCOPES].find(schema.PRESENT, {"_id": 1, "name_key": 1}):
                 if scope.get("name_key") != fold(GLOBAL_NAME) or not isinstance(scope["_id"], ObjectId):
                     return False
                 if await database[schema.collection_name(scope["_id"])].find_one({}, {"_id": 1}) is not None:

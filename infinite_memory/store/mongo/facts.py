@@ -98,7 +98,7 @@ class MongoFacts(Facts):
 
 async def _check_scope(database: Database, scope_id: ScopeId) -> None:
     """Raise `ScopeNotFoundError` where a scope was merged or removed."""
-    present = {"_id": object_id(scope_id), "dropping": {"$ne": True}}
+    present = {"_id": object_id(scope_id), **schema.PRESENT}
     if await database[schema.SCOPES].find_one(present, {"_id": 1}) is None:
         raise ScopeNotFoundError(scope_id)
 

@@ -37,7 +37,8 @@ LOOK_AGAIN_S = 0.1
 
 _BATCH = 500
 
-_JOURNALS = {"_id": {"$regex": r"^restore\."}, "state": "committing", "closed": {"$ne": True}}
+_KEYS = {"$regex": r"^restore\."}
+_JOURNALS = {"_id": _KEYS, "state": "committing", "closed": {"$ne": True}}
 
 
 async def note_removed(database: Database, scope_key: ObjectId, removed: Sequence[Document]) -> None:
@@ -81,12 +82,18 @@ async def find_merging(database: Database) -> set[str]:
 
 
 async def is_merging(
-    database: Database, scope_keys: Collection[ObjectId], session: AsyncClientSession | None = None
+    database: Database,
+    scope_keys: Collection[ObjectId],
+    session: AsyncClientSession | None = None,
+    *,
+    but: ObjectId | None = None,
 ) -> bool:
-    """True if one of some scopes is merged into another at this moment, or another into it."""
+    """True if one of some scopes is merged into another at this moment, or another into it, by any merge *but* one."""
     names = {"$in": [schema.collection_name(key) for key in scope_keys]}
     pours = {"do": "pour", "$or": [{"from": names}, {"to": names}]}
     merging = {**_JOURNALS, "steps": {"$elemMatch": pours}}
+    if but is not None:
+        merging["_id"] = {**_KEYS, "$ne": f"{JOURNAL}{but}"}
     return await database[schema.META].find_one(merging, {"_id": 1}, session=session) is not None
 
 
@@ -118,13 +125,9 @@ async def check_merge(database: Database, merge_id: ObjectId, source: ObjectId, 
     Raises:
         StoreError: another process does.
     """
-    names = {"$in": [schema.collection_name(key) for key in (source, target)]}
-    pours = {"do": "pour", "$or": [{"from": names}, {"to": names}]}
-    key = {"$regex": r"^restore\.", "$ne": f"{JOURNAL}{merge_id}"}
-    others = {**_JOURNALS, "_id": key, "steps": {"$elemMatch": pours}}
-    present = {"$or": [{"_id": source}, {"_id": target, "archived_at": None}], "dropping": {"$ne": True}}
-    is_met = await database[schema.META].find_one(others, {"_id": 1}) is not None
-    if is_met or await database[schema.SCOPES].count_documents(present) < 2:
+    there = {"$or": [{"_id": source}, {"_id": target, "archived_at": None}], **schema.PRESENT}
+    is_met = await is_merging(database, [source, target], but=merge_id)
+    if is_met or await database[schema.SCOPES].count_documents(there) < 2:
         raise StoreError(
             "one of these scopes is merged, archived or removed at this moment; nothing was merged, look again"
         )

@@ -85,7 +85,7 @@ async def touch_open_scope(database: Database, target: ScopeId, session: AsyncCl
 
     It is written to and not only read: a removal of the scope at this moment waits, or lets this fail, and takes nothing along unseen.
     """
-    touched = {"_id": mapping.object_id(target), "dropping": {"$ne": True}}
+    touched = {"_id": mapping.object_id(target), **schema.PRESENT}
     scope = await database[schema.SCOPES].find_one_and_update(
         touched, {"$set": {"moved": ObjectId()}}, {"name": 1, "archived_at": 1}, session=session
     )
@@ -96,7 +96,7 @@ async def touch_scopes(
     database: Database, scope_keys: Sequence[ObjectId], session: AsyncClientSession | None = None
 ) -> bool:
     """Write to scopes, so that of a merge and a move, which both do, one waits for the other; False if none of them is there."""
-    touched = {"_id": {"$in": scope_keys}, "dropping": {"$ne": True}}
+    touched = {"_id": {"$in": scope_keys}, **schema.PRESENT}
     mark = {"$set": {"moved": ObjectId()}}
     return (await database[schema.SCOPES].update_many(touched, mark, session=session)).matched_count > 0
 
@@ -128,13 +128,13 @@ async def check_moved(database: Database, memory: MemoryRecord, target: ScopeId)
     """Raise `ScopeArchivedError`, `ScopeNotFoundError` or `MergingError` where `apply_step` did not move a memory."""
     step = make_step(memory, target)
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
-    key, scopes, present = {"_id": step["memory"]}, database[schema.SCOPES], {"dropping": {"$ne": True}}
+    key, scopes = {"_id": step["memory"]}, database[schema.SCOPES]
     if await source.find_one(key, {"_id": 1}) is None:
         if await into.find_one(key, {"_id": 1}) is not None:
             return
-        if await scopes.find_one({"_id": step["from"], **present}, {"_id": 1}) is not None:
+        if await scopes.find_one({"_id": step["from"], **schema.PRESENT}, {"_id": 1}) is not None:
             return  # it was moved, and removed since; else it went with its scope
-    _check_open(await scopes.find_one({"_id": step["to"], **present}, {"name": 1, "archived_at": 1}), target)
+    _check_open(await scopes.find_one({"_id": step["to"], **schema.PRESENT}, {"name": 1, "archived_at": 1}), target)
     raise MergingError(memory.memory_id)
 
 
@@ -173,11 +173,12 @@ async def apply_step(database: Database, step: Step) -> None:
     """
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
     key = {"_id": step["memory"]}
-    is_open = {"_id": step["to"], "dropping": {"$ne": True}, "archived_at": None}
-    is_there = {"_id": step["from"], "dropping": {"$ne": True}}
+    scopes = database[schema.SCOPES]
+    is_open = {"_id": step["to"], "archived_at": None, **schema.PRESENT}
+    is_there = {"_id": step["from"], **schema.PRESENT}
     if await into.find_one(key, {"_id": 1}) is None and (
-        await database[schema.SCOPES].find_one(is_open, {"_id": 1}) is None
-        or await database[schema.SCOPES].find_one(is_there, {"_id": 1}) is None
+        await scopes.find_one(is_open, {"_id": 1}) is None
+        or await scopes.find_one(is_there, {"_id": 1}) is None
         or await is_merging(database, [step["from"], step["to"]])
     ):
         return

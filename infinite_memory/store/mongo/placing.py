@@ -21,7 +21,7 @@ from infinite_memory.store.mongo.drivers import aggregate
 from infinite_memory.store.mongo.snapshot import MEMORIES
 
 _NAMESPACE_NOT_FOUND, _NAMESPACE_EXISTS, _DUPLICATE_KEY = 26, 48, 11000  # MongoDB's error codes
-_PRESENT = {"dropping": {"$ne": True}, "_id": {"$type": "objectId"}}
+_PRESENT = {**schema.PRESENT, "_id": {"$type": "objectId"}}
 
 Document = dict[str, Any]
 Step = dict[str, Any]

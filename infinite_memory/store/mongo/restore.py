@@ -97,7 +97,7 @@ class RestoreJob(Restore):
     async def _look(self, database: Database) -> None:
         """Note which scopes and memories there are; documents that are not as they should be do not hinder what replaces them."""
         fields = {"_id": 1, "name": 1, "name_key": 1}
-        async for scope in database[schema.SCOPES].find({"dropping": {"$ne": True}}, fields):
+        async for scope in database[schema.SCOPES].find(schema.PRESENT, fields):
             if not isinstance(scope["_id"], ObjectId):
                 continue
             scope["name_key"] = str(scope.get("name_key"))

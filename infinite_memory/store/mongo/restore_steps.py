@@ -115,7 +115,7 @@ async def finish_interrupted(database: Database, set_aside: SetAside, *, polled:
 async def _lacks_target(database: Database, steps: list[Step]) -> bool:
     """True for a merge into a scope that is gone: of two scopes that were being merged into each other one must stay."""
     targets = [step["to"] for step in steps if step["do"] == "rescope"]
-    present = {"_id": {"$in": targets}, "dropping": {"$ne": True}}
+    present = {"_id": {"$in": targets}, **schema.PRESENT}
     return bool(targets) and await database[schema.SCOPES].find_one(present, {"_id": 1}) is None
 
 

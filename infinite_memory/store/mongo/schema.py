@@ -52,6 +52,9 @@ SCOPES, REVISIONS, FACTS, LINKS, META, TOMBSTONES = "scopes", "revisions", "fact
 TOKENS, AGENTS = "tokens", "agents"
 
 USES = "uses"
+PRESENT = {"dropping": {"$ne": True}}
+"""What finds the scopes that are not being removed."""
+
 BELONGING = (REVISIONS, FACTS, LINKS, USES)
 """What belongs to a scope beside its memories, and goes, moves and comes back with it."""
 

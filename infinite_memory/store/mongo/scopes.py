@@ -26,8 +26,6 @@ log = logging.getLogger(__name__)
 
 GLOBAL_DESCRIPTION = "Global scope for general memories"
 
-_PRESENT = {"dropping": {"$ne": True}}
-
 
 class Scopes:
     """The scope part of a store. ``polled`` is set once the server's kind is known."""
@@ -62,7 +60,9 @@ class Scopes:
     async def all(self) -> list[Scope]:
         """List every scope, oldest first."""
         async with self._connection.operation() as database:
-            found = await database[schema.SCOPES].find(_PRESENT).sort([("created_at", 1), ("_id", 1)]).to_list(None)
+            found = (
+                await database[schema.SCOPES].find(schema.PRESENT).sort([("created_at", 1), ("_id", 1)]).to_list(None)
+            )
         return [scope_from_document(scope) for scope in self._sound(found)]
 
     def _sound(self, scopes: list[Document]) -> list[Document]:
@@ -82,7 +82,7 @@ class Scopes:
     async def ids(self) -> list[ScopeId]:
         """List the ids of every scope."""
         async with self._connection.operation() as database:
-            found = await database[schema.SCOPES].find(_PRESENT, {"_id": 1}).to_list(None)
+            found = await database[schema.SCOPES].find(schema.PRESENT, {"_id": 1}).to_list(None)
         keys = (one["_id"] for one in found)
         hidden = self.hidden
         return [scope_id for key in keys if is_object_id(key) and (scope_id := ScopeId(str(key))) not in hidden]
@@ -95,7 +95,7 @@ class Scopes:
     async def check(self, scope_ids: set[ScopeId], *, archived_too: bool = True) -> None:
         """Raise `ScopeNotFoundError` for a scope that is not there, `ScopeArchivedError` for one that is archived if it must not be."""
         async with self._connection.operation() as database:
-            query = {"_id": {"$in": [find_object_id(scope_id) for scope_id in scope_ids]}, **_PRESENT}
+            query = {"_id": {"$in": [find_object_id(scope_id) for scope_id in scope_ids]}, **schema.PRESENT}
             projection = {"name": 1, "archived_at": 1}
             found = {str(scope["_id"]): scope async for scope in database[schema.SCOPES].find(query, projection)}
         for missing in scope_ids - found.keys():
@@ -107,7 +107,7 @@ class Scopes:
     async def is_there(self, scope_id: ScopeId) -> bool:
         """Tell whether a scope is there."""
         async with self._connection.operation() as database:
-            query = {"_id": find_object_id(scope_id), **_PRESENT}
+            query = {"_id": find_object_id(scope_id), **schema.PRESENT}
             return await database[schema.SCOPES].find_one(query, {"_id": 1}) is not None
 
     async def create(self, name: str, description: str, created_at: dt.datetime) -> Scope:
@@ -139,7 +139,7 @@ class Scopes:
         The time of the change is set as well: who polls would not see what was changed and changed back.
         """
         async with self._connection.operation() as database:
-            query = {"_id": find_object_id(scope_id), **_PRESENT}
+            query = {"_id": find_object_id(scope_id), **schema.PRESENT}
             try:
                 found = (
                     await database[schema.SCOPES].find_one_and_update(
@@ -183,7 +183,7 @@ class Scopes:
     async def _replace_global(self) -> None:
         """Make Global where its name is taken by a document that can be no scope; that one keeps all but the name's key."""
         async with self._connection.operation() as database:
-            query = {"name_key": fold(GLOBAL_NAME), **_PRESENT}
+            query = {"name_key": fold(GLOBAL_NAME), **schema.PRESENT}
             await database[schema.SCOPES].update_one(query, {"$set": {"name_key": f" {ObjectId()}"}})
         with contextlib.suppress(ScopeExistsError):
             await self.create(GLOBAL_NAME, GLOBAL_DESCRIPTION, dt.datetime.now(dt.UTC))

@@ -68,9 +68,7 @@ class MongoSnapshot(Snapshot):
             StoreError: the server no longer has that moment, or a collection was replaced meanwhile; take a new snapshot.
         """
         present = {
-            str(one["_id"])
-            for one in await self._documents(schema.SCOPES, {"dropping": {"$ne": True}})
-            if is_object_id(one["_id"])
+            str(one["_id"]) for one in await self._documents(schema.SCOPES, schema.PRESENT) if is_object_id(one["_id"])
         }
         for name in self._names:
             async for chunk in self.collection(name, present):
@@ -83,7 +81,7 @@ class MongoSnapshot(Snapshot):
             if (found := MEMORIES.fullmatch(name)) and found[1] not in present:
                 return
             if name == schema.SCOPES:
-                query = {"dropping": {"$ne": True}}
+                query = schema.PRESENT
             elif name in schema.BELONGING:
                 query = {"scope_id": {"$in": [ObjectId(one) for one in present]}}
         pages = self._meta_pages() if name == schema.META else self._pages(name, query)
