@@ -76,7 +76,7 @@ def test_one_token_cannot_take_all_connections_for_live_streams(home: Installati
 
 def test_a_bound_token_does_not_hear_when_others_are_written(home: Installation, memory: Client) -> None:
     """Neither as an event nor by the beat of the stream: every foreign write would move it."""
-    memory.ask("store_memory", content="a note that is seen", scope="Seen")
+    first = memory.ask("store_memory", content="a note that is seen", scope="Seen")["memory_id"]
     memory.ask("store_memory", content="a note that is not", scope="Unseen")
     origin = get_login(home)[0].rstrip("/")
     with httpx2.Client(base_url=origin, timeout=60) as web:
@@ -94,7 +94,10 @@ def test_a_bound_token_does_not_hear_when_others_are_written(home: Installation,
             for line in lines:
                 beats += line == ": alive"
                 if line.startswith("data:"):
-                    assert json.loads(line.removeprefix("data:")) == {"memory_ids": [seen], "scopes": False}
+                    event = json.loads(line.removeprefix("data:"))
+                    if event == {"memory_ids": [first], "scopes": False}:
+                        continue  # told late, on a busy machine after the stream was opened
+                    assert event == {"memory_ids": [seen], "scopes": False}
                     break
             assert beats <= (time.monotonic() - begun) / RECHECK_S
 
