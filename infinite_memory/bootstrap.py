@@ -102,12 +102,12 @@ class Application(AbstractAsyncContextManager["Application"]):
             await services.store.close()
 
     async def engine(self) -> Engine:
-        """Give the engine once it is built; its methods wait for what they need themselves."""
+        """Return the engine once it is built; its methods wait for what they need themselves."""
         assert self._building is not None
         return await asyncio.shield(self._building)
 
     def built_engine(self) -> Engine | None:
-        """Give the engine if it is built already."""
+        """Return the engine if it is built already."""
         task = self._building
         built = task is not None and task.done() and not task.cancelled() and task.exception() is None
         return task.result() if built and task is not None else None

@@ -10,7 +10,7 @@ Clock = Callable[[], dt.datetime]
 
 
 def system_clock() -> dt.datetime:
-    """Tell the time, aware and in UTC."""
+    """Return the present instant, aware and in UTC."""
     return dt.datetime.now(dt.UTC)
 
 

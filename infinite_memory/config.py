@@ -78,7 +78,7 @@ class Config:
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def values(self) -> Iterator[tuple[str, Any]]:
-        """Give every setting's name (``section.name``) and value, in the order of the documentation. For those who use them;
+        """Yield every setting's name (``section.name``) and value, in the order of the documentation. For those who use them;
         what is shown to anybody is `KnownSetting.display`.
         """
         for name, known in known_settings().items():
@@ -236,7 +236,7 @@ def _read_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _has_utf8(value: Any) -> bool:
-    """Tell whether a text can be written at all; bytes of the environment that are no text arrive as lone surrogates."""
+    """True if a text can be written at all; bytes of the environment that are no text arrive as lone surrogates."""
     return not isinstance(value, str) or not any("\ud800" <= one <= "\udfff" for one in value)
 
 

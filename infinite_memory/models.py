@@ -56,7 +56,7 @@ class TimeRange:
     end: dt.datetime | None
 
     def holds(self, instant: dt.datetime) -> bool:
-        """Tell whether *instant* lies inside."""
+        """True if *instant* lies inside."""
         return (self.start is None or self.start <= instant) and (self.end is None or instant < self.end)
 
 
@@ -286,7 +286,7 @@ class IndexBatch:
         return [MemoryId(key.hex()) for key in self.keys]
 
     def take(self, places: Sequence[int]) -> IndexBatch:
-        """Give the rows at *places*."""
+        """Return the rows at *places*."""
         columns = {one.name: getattr(self, one.name) for one in fields(self)}
         values = {name: [column[at] for at in places] for name, column in columns.pop("values").items()}
         taken = {name: [column[at] for at in places] for name, column in columns.items()}

@@ -64,7 +64,7 @@ class Home(NamedTuple):  # no dataclass: importing those costs the thin client 1
 
 
 def find_home(environ: Mapping[str, str]) -> Home:
-    """Tell which home *environ* names; nothing is created."""
+    """Return the home that *environ* names; nothing is created."""
     try:
         default = _platform_data_folder(environ)
     except RuntimeError:  # neither HOME nor an entry in the system's list of users, as in some containers
@@ -279,7 +279,7 @@ def _shared_name() -> str:
 
 
 def unusable(home: Path, exc: OSError) -> str:
-    """Say which folder cannot be used: the home, or another that is not to blame on it."""
+    """Return an error that names the folder that cannot be used: the home, or another that is not to blame on it."""
     said = exc.strerror or str(exc)
     if exc.filename is None or not isinstance(exc.filename, str):
         return f"the home {home} cannot be used: {said}"

@@ -144,7 +144,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def find_shortage(folder: Path, size: int = 0) -> str | None:
-    """Say why *size* bytes more are not to be written into a folder: its disk would be nearly full. None where it has room.
+    """Return why *size* more bytes must not be written into a folder: its disk would be nearly full. None where it has room.
 
     Raises:
         OSError: the folder is not there.

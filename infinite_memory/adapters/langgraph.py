@@ -164,7 +164,7 @@ class InfiniteMemoryStore(BaseStore):
         return [_search_item(one) for one in found[op.offset :]]
 
     def _matching(self, op: SearchOp, wanted: int) -> Iterator[MemoryItem]:
-        """Give what passes, best first with a query, else newest first; each item once."""
+        """Yield what passes, best first with a query, else newest first; each item once."""
         seen: set[tuple[Namespace, str]] = set()
         for one in self._candidates(op, wanted):
             place = _place(one)
@@ -202,7 +202,7 @@ class InfiniteMemoryStore(BaseStore):
             return ()
 
     def _of_its_text(self, hit: MemoryItem, tags: Sequence[str]) -> Iterator[MemoryItem]:
-        """Give a hit, and the items of the same text, which a search shows as one."""
+        """Yield a hit, and the items of the same text, which a search shows as one."""
         yield hit
         if hit.also_at:
             for one in self._all([*tags, _text_tag(hit.content)]):
@@ -215,7 +215,7 @@ class InfiniteMemoryStore(BaseStore):
         return sorted(named)[op.offset : op.offset + op.limit]
 
     def _all(self, tags: Sequence[str]) -> Iterator[MemoryItem]:
-        """Give every item that bears the tags, newest first; a scope that is not there yet has none."""
+        """Yield every item that bears the tags, newest first; a scope that is not there yet has none."""
         try:
             yield from (one for one in self._memory.iterate(scope=self._scope, tags=tags) if "put_at" in one.metadata)
         except MissingError as exc:
@@ -234,7 +234,7 @@ def _check_no_scope(problem: MissingError) -> None:
 
 
 def passes(value: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
-    """Tell whether a value passes a filter: equal parts, or the operators that LangGraph names.
+    """True if a value passes a filter: equal parts, or the operators that LangGraph names.
 
     Raises:
         ValueError: it uses another operator.

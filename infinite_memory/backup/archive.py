@@ -168,7 +168,7 @@ class BackupReader:
         return self._digest
 
     def parts(self) -> Iterator[Part]:
-        """Give every part, in order; when this ends without an error, the whole file was as it was written.
+        """Yield every part, in order; when this ends without an error, the whole file was as it was written.
 
         Raises:
             BackupError: a part or the end is damaged or missing, or the passphrase is another one; says where.
@@ -209,7 +209,7 @@ class BackupReader:
         return reader
 
     def checksum(self) -> str:
-        """Read the file again as it lies there; gives its SHA-256 in hexadecimal."""
+        """Read the file again as it lies there; returns its SHA-256 in hexadecimal."""
         self._file.seek(0)
         whole = hashlib.sha256()
         while block := self._file.read(_READ_BYTES):

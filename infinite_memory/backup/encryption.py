@@ -152,7 +152,7 @@ def _read_at_most(file: Path, limit: int) -> bytes:
 
 
 def find_secret(settings: BackupSettings) -> Secret | None:
-    """Give what backups are locked with by the settings; None when they are not.
+    """Return what backups are locked with by the settings; None when they are not.
 
     Raises:
         BackupError: a file that the settings name cannot be read, or is empty.

@@ -103,7 +103,7 @@ class Target:
         os.fsync(self.file.fileno())
 
     def publish_as(self, name: str) -> Path:
-        """Give the file exactly this name; returns where it is now.
+        """Rename the file to exactly this name, and return where it is now.
 
         Raises:
             FileExistsError: there is a file of that name, which stays as it is.
@@ -115,7 +115,7 @@ class Target:
         return target
 
     def publish(self) -> Path:
-        """Give the file its name, one that no file has; returns where it is now.
+        """Rename the file to one that no file has, and return where it is now.
 
         Raises:
             BackupError: it could not be named.
@@ -206,7 +206,7 @@ def make_stem(kind: str, instant: dt.datetime) -> str:
 
 
 def unwritable(folder: Path, problem: OSError) -> BackupError:
-    """Say that a file could not be written; names the folder and not the file inside."""
+    """Return an error for a file that could not be written; it names the folder and not the file inside."""
     return BackupError(
         f"the folder {folder.name} cannot be written to: {problem.strerror or problem}; nothing was kept"
     )

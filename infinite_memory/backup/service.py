@@ -253,7 +253,7 @@ def verify_file(file: Path, checks: Checks | None = None) -> Backup:
 
 
 def check_file(file: Path, checks: Checks) -> tuple[Summary, str]:
-    """Read a file to its end and check everything in it; gives what it holds and its SHA-256.
+    """Read a file to its end and check everything in it; returns what it holds and its SHA-256.
 
     Raises:
         BackupError: it is not as it was written, or holds what cannot be restored; says where.
@@ -273,7 +273,7 @@ def read_back(file: Path, checks: Checks) -> tuple[Summary, str]:
 
 
 def checked_chunks(reader: BackupReader) -> Iterator[Chunk]:
-    """Give everything in a backup, each part when all of its documents were checked.
+    """Yield everything in a backup, each part when all of its documents were checked.
 
     Raises:
         BackupError: a part is not as it was written, or a document cannot be restored; says which.
@@ -292,7 +292,7 @@ def read_all(reader: BackupReader, ended: threading.Event | None = None) -> None
 
 
 def listed(file: Path) -> Listed:
-    """Tell what a file's head says; never raises for a damaged one."""
+    """Return what a file's head says; never raises for a damaged one."""
     size = 0
     try:
         with open_regular(file) as opened:

@@ -225,7 +225,7 @@ def _check_parts(options: argparse.Namespace, settings: Any, home: Home, found: 
 
 
 def report_health(health: Json, stats: Json, database: str, found: Any) -> None:
-    """Say what the daemon says of its parts; a model that is being made ready is to be waited for, and nothing is wrong with it."""
+    """Report what the daemon says of its parts; a model that is being prepared is not a fault."""
     for name, says in health.get("checks", {}).items():
         if name == "model" and says != "ok" and _is_preparing(stats):
             found(name, None, f"{says}; nothing to do: until then memories are found by their words", wait=True)
@@ -239,7 +239,7 @@ def _is_preparing(stats: Json) -> bool:
 
 
 def _set_aside(documents: list[Json]) -> str | None:
-    """Say which documents are set aside; None when there are none."""
+    """Return a line about the documents that are set aside; None when there are none."""
     if not documents:
         return None
     named = "; ".join(

@@ -78,7 +78,7 @@ def describe_events(home: Path) -> list[str]:
 
 
 def malformed_files(home: Path) -> str | None:
-    """Say which files of the hooks are not as they were written; None where all are. The rest works without them."""
+    """Return which files of the hooks are damaged; None where none is. The rest works without them."""
     from infinite_memory.hooks.sessions import Sessions
 
     names = [*Sessions(home).malformed(), *(f"spool/{name}" for name in events_set_aside(home))]
@@ -87,7 +87,7 @@ def malformed_files(home: Path) -> str | None:
 
 
 def describe_event(event: dict[str, Any]) -> str:
-    """Say when an event last came, and what fails."""
+    """Return a line about the last event: when it came, and what fails."""
     text = f"{event.get('client')} {event.get('event')}: last {_ago(event['at'])}"
     if failure := event.get("failure"):
         return f"{text}, failed: {failure} (since {_ago(event['failing_since'])})"

@@ -23,7 +23,7 @@ SHORT_PATH_CLIENT = "claude-desktop"
 
 
 def check_clients(environ: Mapping[str, str], user: Path, found: Found) -> None:
-    """Say of each client whose settings are here whether it starts this memory; one line where none does."""
+    """Report for each client whose settings are here whether it starts this memory; one line where none does."""
     told = [_check(client, find_target(client, environ, sys.platform, user), found) for client in CLIENTS]
     if not any(told):
         says = "none has this memory among its servers (extensions are not seen): `infinite-memory connect CLIENT` enters it"
@@ -31,7 +31,7 @@ def check_clients(environ: Mapping[str, str], user: Path, found: Found) -> None:
 
 
 def _check(client: str, target: Target, found: Found) -> bool:
-    """Say how one client stands; True if it has an entry, or a file that is not understood."""
+    """Report how one client stands; True if it has an entry, or a file that is not understood."""
     try:
         entry = find_entry(read_regular_text(target.file), target.key, NAME, is_toml=target.is_toml)
     except FileNotFoundError:
@@ -54,7 +54,7 @@ def _check(client: str, target: Target, found: Found) -> bool:
 
 
 def _report_missing(client: str, target: Target, found: Found) -> bool:
-    """Say of Claude Desktop, where it was started once, that it has no entry; False: there is none."""
+    """Report that Claude Desktop, where it was started once, has no entry; False, as `_check` without one."""
     if client == SHORT_PATH_CLIENT and target.file.parent.is_dir():
         says = f"not among the servers of {target.file} (an extension is not seen): `infinite-memory connect {client}` enters it"
         found(f"server {client}", None, says)

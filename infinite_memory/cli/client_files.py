@@ -36,7 +36,7 @@ class Target:
 
 
 def find_target(client: str, environ: Mapping[str, str], platform: str, user: Path) -> Target:
-    """Tell where *client* keeps its servers on *platform* (as in `sys.platform`)."""
+    """Return where *client* keeps its servers on *platform* (as in `sys.platform`)."""
     settings = _settings_folder(environ, platform, user)
     match client:
         case "claude-desktop":

@@ -69,7 +69,7 @@ def gemini_folder(environ: Mapping[str, str], user: Path) -> Path:
 
 
 def describe(client: str, title: str) -> str:
-    """Say what the hooks do, and how they are stopped."""
+    """Return what the hooks do, and how they are stopped."""
     return (
         f"What is said in {title} is stored from now on, and recalled in later sessions. `{NAME} capture pause` stops that for a while;\n"
         f"`{NAME} connect {client} --remove`, then `{NAME} connect {client} --no-hooks` for good."

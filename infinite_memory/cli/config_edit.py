@@ -40,7 +40,7 @@ class _Value:
     members: list[_Member] = field(default_factory=list)
 
     def find(self, name: str) -> _Member | None:
-        """Give the member of that name; of several the last, as parsers do."""
+        """Return the member of that name; of several the last, as parsers do."""
         return next((member for member in reversed(self.members) if member.name == name), None)
 
 
@@ -125,7 +125,7 @@ def _with_member(text: str, path: tuple[str, ...], name: str, value: Any) -> str
 
 
 def remove_json_entry(text: str, key: str, name: str) -> str:
-    """Give *text* without ``key.name``; as it is where there is none. Errors as in `set_json_entry`."""
+    """Return *text* without ``key.name``; as it is where there is none. Errors as in `set_json_entry`."""
     if not text.strip():
         return text
     root = _parse(text)
@@ -207,14 +207,14 @@ def _find_indent(text: str, place: int) -> str:
 
 
 def _start_of_room(text: str, place: int) -> int:
-    """Give where the white space in front of *place* begins."""
+    """Return where the white space in front of *place* begins."""
     while place > 0 and text[place - 1] in " \t\r\n":
         place -= 1
     return place
 
 
 def _end_of_content(text: str, parent: _Value) -> int:
-    """Give where the last thing inside an object ends, comments too."""
+    """Return where the last thing inside an object ends, comments too."""
     return _start_of_room(text, parent.end - 1)
 
 
@@ -320,7 +320,7 @@ def set_toml_table(text: str, key: str, name: str, entry: Json) -> str:
 
 
 def remove_toml_table(text: str, key: str, name: str) -> str:
-    """Give *text* without the table ``[key.name]``; as it is where there is none. Errors as in `set_toml_table`."""
+    """Return *text* without the table ``[key.name]``; as it is where there is none. Errors as in `set_toml_table`."""
     before = _toml(text)
     servers = before.get(key)
     if not isinstance(servers, dict) or name not in servers:

@@ -139,7 +139,7 @@ def _format_value(value: Any) -> str:
 
 
 def _is_alive(pid: int) -> bool:
-    """Tell whether a process runs; one that ended and that its parent did not collect yet does not."""
+    """True if a process runs; one that ended and that its parent did not collect yet does not."""
     with contextlib.suppress(OSError, IndexError):
         if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX":
             return False

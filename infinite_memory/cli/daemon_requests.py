@@ -101,7 +101,7 @@ def _options_of_contract(options: argparse.Namespace) -> Iterator[tuple[Option, 
 
 
 def report_notes(answer: Json) -> None:
-    """Say on standard error which of this client's settings the daemon that runs has otherwise."""
+    """Report on standard error which of this client's settings the daemon that runs has otherwise."""
     for note in answer.get("notes", ()):
         print(f"infinite-memory: {note}", file=sys.stderr)
 
@@ -114,7 +114,7 @@ def ask(
     any_path: bool = False,
     expected_revision: int | None = None,
 ) -> Json:
-    """Send one request of the native contract to the home's daemon, started if there is none; gives the reply.
+    """Send one request of the native contract to the home's daemon, started if there is none; returns the reply.
 
     Args:
         progress: Is told meanwhile how much is done, of how much (0: unknown).
@@ -176,7 +176,7 @@ def ask_each(options: argparse.Namespace, requests: Iterable[Json]) -> Iterator[
 
 
 def ask_route(options: argparse.Namespace, route: str, fields: Json) -> Json:
-    """Send one request to a route of the HTTP API over the daemon's own socket; gives its body, with status OK or ERROR as `ask` does.
+    """Send one request to a route of the HTTP API over the daemon's own socket; returns its body, with status OK or ERROR as `ask` does.
 
     Raises:
         DaemonError: the daemon could not be reached, or went before it answered.
@@ -223,7 +223,7 @@ def ask_daemon(kind: str) -> Json | None:
 
 
 def report_not_running(options: argparse.Namespace) -> int:
-    """Say that no daemon runs, as JSON where *options* ask for it; gives the exit code."""
+    """Report that no daemon runs, as JSON where *options* ask for it, and return the exit code."""
     if options.json:
         print(json.dumps({"running": False}))
     else:
@@ -237,7 +237,7 @@ def _check_file(options: argparse.Namespace) -> None:
 
 
 def report(reply: Json) -> int:
-    """Print a reply, or its error; gives the exit code."""
+    """Print a reply, or its error; returns the exit code."""
     if reply.get("status") == "OK":
         print(json.dumps(reply, ensure_ascii=False))
         return 0

@@ -155,7 +155,7 @@ def _print_preview(options: argparse.Namespace, preview: Preview) -> int:
 
 
 def _confirm(options: argparse.Namespace, preview: Preview) -> int | None:
-    """Show what would go and ask; gives the exit code where it is not to be done."""
+    """Show what would go and ask; returns the exit code where it is not to be done."""
     if not sys.stdin.isatty():
         print("infinite-memory forget: say --yes, for there is no terminal to ask on", file=sys.stderr)
         return UNCONFIRMED

@@ -43,7 +43,7 @@ _ADVICE = (
 
 
 def check_hooks(home: Path, environ: Mapping[str, str], user: Path, found: Found) -> None:
-    """Say for each assistant where its hooks are and how they do; one line where none has any."""
+    """Report for each assistant where its hooks are and how they do; one line where none has any."""
     installed = [*_check_plugin(environ, user, found), *_check_clients(environ, user, found)]
     events = last_events(home)
     for client in EVENTS:
@@ -143,7 +143,7 @@ def _check_clients(environ: Mapping[str, str], user: Path, found: Found) -> Iter
 
 
 def _switch(client: str, file: Path, text: str) -> str | None:
-    """Say where the client's own settings turn all hooks off; None where they do not."""
+    """Return where the client's own settings turn all hooks off; None where they do not."""
     if client == GEMINI and find_entry(text, "hooksConfig", "enabled", is_toml=False) is False:
         return f"hooksConfig.enabled in {file} turns all hooks off"
     config = file.with_name("config.toml")

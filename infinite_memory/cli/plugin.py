@@ -188,7 +188,7 @@ def has_plugin(folder: Path) -> bool:
 
 
 def explain_start(folder: Path) -> str:
-    """Say when the client runs the plugin: it reads its settings in one session and installs from them for the next (seen with 2.1.197)."""
+    """Return when the client runs the plugin: it reads its settings in one session and installs for the next (seen with 2.1.197)."""
     return (
         "Claude Code takes the plugin in with its next session, and runs it from the one after that. To have it in the next one:\n"
         f"  claude plugin marketplace add {shlex.quote(str(folder))}\n"

@@ -26,7 +26,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def asking(options: argparse.Namespace, what: str, *, any_path: bool = False) -> Callable[[Json], Json]:
-    """Give what asks the daemon, and shows meanwhile how far it is; *what* is the command's name.
+    """Return a function that asks the daemon, and shows how far it is while it works; *what* is the command's name.
 
     With *any_path* the daemon reads whatever the request names.
     """
@@ -42,7 +42,7 @@ def asking(options: argparse.Namespace, what: str, *, any_path: bool = False) ->
 
 @contextlib.contextmanager
 def show_progress(what: str, stream: TextIO) -> Iterator[Progress]:
-    """Show progress on a stream; gives what is told how much is done, of how much (0: unknown)."""
+    """Show progress on a stream; returns a function that takes how much is done, of how much (0: unknown)."""
     if stream.isatty():
         with _bar(what, stream) as progress:
             yield progress

@@ -109,7 +109,7 @@ def _is_hard(options: argparse.Namespace) -> bool:
 
 
 def _confirm(options: argparse.Namespace, ask: Ask) -> int | None:
-    """Ask on the terminal; gives the exit code where it is not to be done."""
+    """Ask on the terminal; returns the exit code where it is not to be done."""
     if not sys.stdin.isatty():
         print(f"infinite-memory scopes {options.what}: say --yes, for there is no terminal to ask on", file=sys.stderr)
         return UNCONFIRMED

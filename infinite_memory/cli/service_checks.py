@@ -57,7 +57,7 @@ def check_http(settings: Config, status: Json, found: Found) -> None:
 
 
 def describe_http_fault(status: Json) -> str | None:
-    """Say why HTTP is not served though it was asked for; None where it is, or was not."""
+    """Return why HTTP is not served though it was asked for; None where it is, or was not."""
     error = (status.get("http") or {}).get("error")
     return None if error is None else f"there is no HTTP: {error}"
 
@@ -88,7 +88,7 @@ def _find_lock_faults(settings: Config, stats: Json) -> list[str]:
 
 
 def _find_folder_faults(folder: Path) -> list[str]:
-    """Say why nothing can be written into the folder, which is made when it is missing."""
+    """Return why nothing can be written into the folder, which is made when it is missing."""
     existing = folder
     while not os.access(existing, os.F_OK) and existing != existing.parent:
         existing = existing.parent

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _report_fault(exc: InfiniteMemoryError) -> Json:
-    """Say on standard error what is in the way, and return what programs are told of it."""
+    """Report on standard error what is in the way, and return it in the form for programs."""
     print(f"infinite-memory: {exc}", file=sys.stderr)
     return {"ready": False, "error": str(exc), "error_code": exc.code}
 

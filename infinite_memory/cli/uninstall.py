@@ -214,7 +214,7 @@ def _report_data(home: Home) -> None:
 
 
 def _find_elsewhere(home: Home) -> list[str]:
-    """Say what stays outside the home, whatever is given: documents on a server, and backups in another folder."""
+    """Return what stays outside the home whatever the options: documents on a server, and backups in another folder."""
     from infinite_memory.config import load_config
 
     try:

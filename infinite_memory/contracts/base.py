@@ -82,7 +82,7 @@ class Table(Generic[CallT]):
         return list(self._commands)
 
     def find(self, name: str) -> Command[CallT] | None:
-        """Give the command of that name, letter for letter, or None."""
+        """Return the command of that name, letter for letter, or None."""
         return self._commands.get(name)
 
     def effect(self, name: object) -> Effect:

@@ -65,7 +65,7 @@ class Fields:
         return self._values[name]
 
     def given(self) -> Iterator[str]:
-        """Give the names of the fields that have a value."""
+        """Yield the names of the fields that have a value."""
         return (name for name, value in self._values.items() if value is not None)
 
     def at(self, name: str) -> str:
@@ -73,37 +73,37 @@ class Fields:
         return f"{self.path}.{name}" if self.path else name
 
     def text(self, name: str) -> str:
-        """Give a text that is there (required, or with a default)."""
+        """Return a text that is there (required, or with a default)."""
         value = self._values[name]
         assert isinstance(value, str), name
         return value
 
     def find_text(self, name: str) -> str | None:
-        """Give a text, or None when it was not given."""
+        """Return a text, or None when it was not given."""
         return self.text(name) if name in self else None
 
     def integer(self, name: str) -> int:
-        """Give a whole number that is there."""
+        """Return a whole number that is there."""
         value = self._values[name]
         assert isinstance(value, int), name
         return value
 
     def find_number(self, name: str) -> float | None:
-        """Give a number, or None when it was not given."""
+        """Return a number, or None when it was not given."""
         return float(self._values[name]) if name in self else None
 
     def flag(self, name: str) -> bool:
-        """Give a truth value; False when it has no default and was not given."""
+        """Return a truth value; False when it has no default and was not given."""
         return bool(self._values[name])
 
     def find_instant(self, name: str) -> dt.datetime | None:
-        """Give an instant in UTC, or None when it was not given."""
+        """Return an instant in UTC, or None when it was not given."""
         value = self._values[name]
         assert value is None or isinstance(value, dt.datetime), name
         return value
 
     def inner(self, name: str) -> Fields:
-        """Give the fields of an object; an object that was not given has none of them."""
+        """Return the fields of an object; an object that was not given has none of them."""
         value = self._values[name]
         assert isinstance(value, Fields), name
         return value
@@ -127,7 +127,7 @@ class Field:
         raise NotImplementedError
 
     def accepts(self, value: Any) -> bool:
-        """Tell whether *value* is meant for this field, where an object also keeps free keys; else it is a free key of that name."""
+        """True if *value* is meant for this field, where an object also keeps free keys; else it is a free key of that name."""
         return True
 
     def is_empty(self, value: Any, checking: ValidationContext) -> bool:
@@ -139,13 +139,13 @@ class Field:
         raise NotImplementedError
 
     def missing_value(self, path: str, checking: ValidationContext) -> Any:
-        """Give what stands for a field that was not given."""
+        """Return the value of a field that is missing from a request."""
         if self.required:
             raise missing_field(path, self.about)
         return self.default
 
     def described(self) -> Json:
-        """Give the schema with description and default."""
+        """Return the schema with description and default."""
         default = {} if self.default is None else {"default": _plain(self.default)}
         return self.schema() | {"description": self.about} | default
 
@@ -202,7 +202,7 @@ def refuse_unknown(names: Sequence[str], known: Sequence[str], prefix: str = "")
 
 
 def ignored_fields(names: Sequence[str], known: Sequence[str], prefix: str = "") -> list[str]:
-    """Say that unknown fields were ignored: of each of the first `MAX_NAMED` what may be meant, of the others how many they are."""
+    """Return warnings that unknown fields were ignored: for the first `MAX_NAMED` what may be meant, for the others how many they are."""
     said = [
         f"{prefix}{truncated_repr(name)[1:-1]} is not known and was ignored; {unknown_field(name, known)}"
         for name in names[:MAX_NAMED]
@@ -215,13 +215,13 @@ def ignored_fields(names: Sequence[str], known: Sequence[str], prefix: str = "")
 
 
 def unknown_field(name: str, known: Sequence[str]) -> str:
-    """Say which field may be meant by a name that is none, or which there are."""
+    """Return which field may be meant by an unknown name, or which fields there are."""
     near = nearest_field(name, known)
     return f"did you mean {near}?" if near is not None else f"known: {', '.join(known) or 'none'}"
 
 
 def nearest_field(name: str, known: Sequence[str]) -> str | None:
-    """Give the field that may be meant by a name that is none; None where it looks like none."""
+    """Return the field that an unknown name is probably a misspelling of; None where it resembles none."""
     near = difflib.get_close_matches(name, known, n=1) if len(name) < 100 else []
     return near[0] if near else None
 

@@ -46,7 +46,7 @@ class RpcError(Exception):
 
 
 def named_tool(table: Table[CallT], name: str) -> Command[CallT]:
-    """Give the command of *table* that a tool's name means.
+    """Return the command of *table* that a tool's name means.
 
     Raises:
         RpcError: there is none of that name; says which it may have been meant for.
@@ -97,7 +97,7 @@ class ToolCall(Protocol):
         """Whether the client asked to be told how far the work is."""
 
     async def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell how far the work is, *done* growing from call to call; nothing happens when the client did not ask."""
+        """Send how far the work is, *done* growing from call to call; nothing is sent when the client did not ask."""
 
     async def log(self, level: str, data: Any) -> None:
         """Send a log message, when the client wants messages of that level."""
@@ -198,7 +198,7 @@ class McpServer(Protocol):
         """List the prompts."""
 
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> Json:
-        """Give a prompt's description and messages.
+        """Return a prompt's description and messages.
 
         Raises:
             InvalidRequestError: there is none of that name, or an argument lacks.
@@ -211,7 +211,7 @@ class McpServer(Protocol):
         """Return the topic by which changes behind *uri* are found; None for an address that is none of the server's."""
 
     def watch(self, listener: Listener) -> Callable[[], None]:
-        """Tell *listener* of every change from now on; gives what ends that."""
+        """Call *listener* with every change from now on; returns a function that ends that."""
 
     def welcome(self) -> list[str]:
         """List warnings that a client should see once."""

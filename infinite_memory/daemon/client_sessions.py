@@ -46,11 +46,11 @@ class Connection:
         self._sink = SocketSink(writer.get_extra_info("socket"))
 
     async def read(self) -> bytes:
-        """Give the next bytes, b"" at the end."""
+        """Return the next bytes, b"" at the end."""
         return await self._reader.read(65536)
 
     async def read_exactly(self, count: int) -> bytes:
-        """Give the next *count* bytes.
+        """Return the next *count* bytes.
 
         Raises:
             ConnectionError: the client left before.
@@ -116,11 +116,11 @@ class ClientSessions:
 
     @staticmethod
     def _progress(greeting: Mapping[str, Any], link: Connection) -> Progress:
-        """Give what tells a client of progress, if it wants that."""
+        """Return what tells a client of progress, if it wants that."""
         return ProgressLines(link.tell) if greeting.get("progress") is True else no_progress
 
     def _contract(self, greeting: Mapping[str, Any], session: ClientSession) -> Callable[[], McpSession]:
-        """Give what begins a conversation in the contract that a client asks for.
+        """Return what begins a conversation in the contract that a client asks for.
 
         Raises:
             ConfigError: there is none of that name, or an option of the client's is wrong.
@@ -135,7 +135,7 @@ class ClientSessions:
         return open_rpc
 
     def _lines(self, greeting: Mapping[str, Any], session: ClientSession) -> Callable[[], LineContract] | None:
-        """Give what begins a conversation that is not JSON-RPC; None where the contract has no such.
+        """Return what begins a conversation that is not JSON-RPC; None where the contract has no such.
 
         Raises:
             ConfigError: half of a language model is set.
@@ -158,7 +158,7 @@ class ClientSessions:
     async def _companion(
         self, greeting: Mapping[str, Any], open_rpc: Callable[[], McpSession], stack: contextlib.AsyncExitStack
     ) -> list[str]:
-        """Open the address that a client wants its contract at as well; gives a note about it."""
+        """Open the address that a client wants its contract at as well; returns a note about it."""
         if (address := _texts(greeting.get("options")).get("http")) is None:
             return []
         contract = str(greeting.get("contract", NATIVE))

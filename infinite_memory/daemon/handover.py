@@ -37,7 +37,7 @@ def marker_path(home: Path) -> Path:
 
 
 def announce_restart(home: Path) -> None:
-    """Say from now on that the service manager starts the next daemon of *home*; where the disk takes no file, nobody is told."""
+    """Record that the service manager starts the next daemon of *home*; where the disk takes no file, nothing is recorded."""
     with contextlib.suppress(OSError):
         flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         os.close(os.open(marker_path(home), flags, 0o600))
@@ -45,7 +45,7 @@ def announce_restart(home: Path) -> None:
 
 
 def withdraw_restart(home: Path) -> None:
-    """Say so no more: a daemon is there."""
+    """Remove that record: a daemon is there."""
     with contextlib.suppress(OSError):
         marker_path(home).unlink()
 

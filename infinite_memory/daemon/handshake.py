@@ -47,7 +47,7 @@ def session_greeting(
     flags: Mapping[str, str] | None = None,
     carried: Collection[str] = (),
 ) -> Json:
-    """Say what a session's greeting says of its client: its contract, flags and environment; the daemon checks them.
+    """Return what a session's greeting says of its client: its contract, flags and environment; the daemon checks them.
 
     Args:
         contract: The one that is spoken; None is the native one.
@@ -188,7 +188,7 @@ def _daemon_environ(home: Path) -> Json:
 
 
 def _silent(home: Path) -> str:
-    """Say what can be done about a daemon that does not answer."""
+    """Return what can be done about a daemon that does not answer."""
     pid = (ipc.read_record(home) or {}).get("pid")
     if pid is None:
         return "the daemon does not answer; it is going, or hangs"
@@ -199,7 +199,7 @@ def _silent(home: Path) -> str:
 
 
 def _why_silent(home: Path, output: Path) -> str:
-    """Say where to look when a daemon could not even write why it ended."""
+    """Return where to look when a daemon could not even write why it ended."""
     return f"there is no space left on the disk of {home}" if free_bytes(home) < LITTLE_BYTES else f"see {output}"
 
 

@@ -70,7 +70,7 @@ def socket_path(home: Path) -> Path:
 
 
 def listen(home: Path, transport: str) -> tuple[socket.socket, Json]:
-    """Open the daemon's listening socket; gives it with the record to be written by `write_record`.
+    """Open the daemon's listening socket; returns it with the record to be written by `write_record`.
 
     The caller holds the daemon's lock, so a socket file that is there already is a leftover.
     """
@@ -146,7 +146,7 @@ def remove_stale_record(home: Path) -> None:
 
 
 def is_reachable(home: Path, record: Json) -> bool:
-    """Tell whether clients still find the daemon of *record*: no, where its home was removed or moved, or another took over."""
+    """True if clients still find the daemon of *record*: no, where its home was removed or moved, or another took over."""
     try:
         record_path(home).stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -311,7 +311,7 @@ def locked(path: Path, *, wait: bool, patience_s: float = 0.0) -> Iterator[bool]
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether a process holds the lock on a file."""
+    """True if a process holds the lock on a file."""
     if not path.exists():
         return False
     with locked(path, wait=False) as free:

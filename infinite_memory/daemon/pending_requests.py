@@ -66,7 +66,7 @@ class PendingRequests:
                 self._unnamed += 1
 
     def drop_handshake(self) -> bytes:
-        """Give the lines that bring a new daemon to where the session stood; the reply to them is not for the client."""
+        """Return the lines that bring a new daemon to where the session stood; the reply to them is not for the client."""
         first, second = self._handshake
         if first is None:
             return b""
@@ -119,7 +119,7 @@ def _trimmed(line: bytes) -> bytes:
 
 
 def _short(line: bytes) -> bytes:
-    """Give what must be kept of a line of the action loop: all of a short one, of a long one what its reply echoes."""
+    """Return what must be kept of a line of the action loop: all of a short one, of a long one what its reply echoes."""
     return line if len(line) <= MAX_STORED_BYTES else json.dumps(_echo(line)).encode()
 
 
@@ -137,5 +137,5 @@ def parse(line: bytes) -> Any:
 
 
 def is_id(value: object) -> bool:
-    """Tell whether *value* can be the id of a JSON-RPC request: the daemon answers others with the id null."""
+    """True if *value* can be the id of a JSON-RPC request: the daemon answers others with the id null."""
     return isinstance(value, str | int) and not isinstance(value, bool)

@@ -276,7 +276,7 @@ class Daemon:
         return {"status": "OK", "is_good": report.is_good} | asdict(report)
 
     async def status(self) -> dict[str, Any]:
-        """Tell what `daemon status` shows."""
+        """Return what `daemon status` shows."""
         engine = self.app.built_engine()
         state = await engine.stats.state() if engine is not None else None
         status: dict[str, Any] = {
@@ -308,7 +308,7 @@ class Daemon:
 
 
 def run(config: Config, home: Home, *, wait: bool = True) -> int:
-    """Run the daemon of *home* until it is asked to go; gives the exit code.
+    """Run the daemon of *home* until it is asked to go; returns the exit code.
 
     Args:
         wait: Whether to wait for another daemon of this home that is just finishing.

@@ -70,7 +70,7 @@ class StdioProxy:
         self._is_deaf = False  # nobody reads standard output
 
     def run(self) -> int:
-        """Pass bytes until standard input ends and all is answered, or a signal comes; gives the exit code."""
+        """Pass bytes until standard input ends and all is answered, or a signal comes; returns the exit code."""
         if os.name == "posix":
             threading.Thread(target=self._watch_end, daemon=True).start()
         for name in ("SIGTERM", "SIGINT", "SIGHUP"):
@@ -308,7 +308,7 @@ def _has_input(source: int, timeout_s: float) -> bool:
 
 
 def _has_ended(link: socket.socket) -> bool:
-    """Tell whether the daemon has closed the connection, and nothing that it said before is left to be read."""
+    """True if the daemon has closed the connection, and nothing that it said before is left to be read."""
     try:
         return not link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:

@@ -59,11 +59,11 @@ class Supervisor:
                 await self._pings
 
     def report_ready(self) -> None:
-        """Say that clients are answered from now on."""
+        """Notify systemd that clients are answered from now on."""
         self._send("READY=1")
 
     def report_stopping(self) -> None:
-        """Say that the daemon finishes what it was sent, and goes."""
+        """Notify systemd that the daemon finishes what it was sent, and ends."""
         self._send("STOPPING=1")
 
     async def _ping(self) -> None:

@@ -15,7 +15,7 @@ from infinite_memory.embedding.manifest import ModelFile
 
 @contextlib.contextmanager
 def staged(target: Path) -> Iterator[Path]:
-    """Give a folder beside *target* to fill; it takes *target*'s place at the end, or is removed on an error."""
+    """Yield a folder beside *target* to fill; it takes *target*'s place at the end, or is removed on an error."""
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:

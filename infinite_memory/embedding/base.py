@@ -34,10 +34,10 @@ class Embedder(Protocol):
         """Cut *text* into overlapping stretches that each fit the model; one for a text that fits whole, never none."""
 
     def spelled_out(self, text: str) -> float | None:
-        """Tell which share of the words of *text* the vocabulary lacks, 0 to 1; None where that tells nothing."""
+        """Return which share of the words of *text* the vocabulary lacks, 0 to 1; None where that tells nothing."""
 
     def reading(self, text: str) -> Reading:
-        """Tell which share of *text* the model reads, and which words it does not."""
+        """Return which share of *text* the model reads, and which words it does not."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed *texts*; what exceeds the model's length is cut.

@@ -60,7 +60,7 @@ class MissingEmbedder:
         raise EmbeddingError(self._problem)
 
     def spelled_out(self, text: str) -> float | None:
-        """Tell nothing: the model is not here."""
+        """Return None: the model is not here."""
         return None
 
     def reading(self, text: str) -> Reading:

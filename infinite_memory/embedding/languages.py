@@ -35,7 +35,7 @@ def is_foreign(embedder: Embedder, text: str) -> bool:
 
 
 def judge_by_vocabulary(embedder: Embedder, text: str) -> bool | None:
-    """Tell by the vocabulary whether *text* is foreign; None where only its language can tell. Quick: it loads nothing."""
+    """Return whether *text* is foreign by the vocabulary; None where only its language can tell. Quick: it loads nothing."""
     head = text[:MAX_CHARS]
     reading = embedder.reading(head)
     if reading.share < MIN_READ:

@@ -136,5 +136,5 @@ def check_cached(folder: Path) -> None:
 
 
 def is_exported(folder: Path) -> bool:
-    """Tell whether *folder* is an exported model."""
+    """True if *folder* is an exported model."""
     return (folder / MANIFEST_FILE).is_file()

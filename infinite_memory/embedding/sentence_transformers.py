@@ -149,7 +149,7 @@ def open_model(kind: str, called: str, folder: str, **options: Any) -> Any:
 
 
 def is_sentence_model(folder: Path) -> bool:
-    """Tell whether *folder* is a model of sentence-transformers."""
+    """True if *folder* is a model of sentence-transformers."""
     return (folder / "modules.json").is_file()
 
 

@@ -164,7 +164,7 @@ class EmbeddingService:
         return vector
 
     async def reading(self, text: str) -> Reading:
-        """Tell what the model reads of *text*; a model that is not there is taken to read everything."""
+        """Return what the model reads of *text*; a model that is not there is taken to read everything."""
         if self.state != "ready":
             return READ
         if len(text) <= SHORT_CHARS:
@@ -172,7 +172,7 @@ class EmbeddingService:
         return await asyncio.to_thread(self._embedder.reading, text)
 
     async def find_foreign(self, texts: Sequence[str]) -> list[bool]:
-        """Tell of each text whether it is in a language that the model does not read; of none while the model is not ready."""
+        """Return for each text whether it is in a language that the model does not read; of none while the model is not ready."""
         if self.state != "ready":
             return [False] * len(texts)
         if len(texts) == 1 and len(texts[0]) <= SHORT_CHARS:
@@ -199,7 +199,7 @@ class EmbeddingService:
         return made
 
     async def spelled_out(self, texts: Sequence[str]) -> list[float | None]:
-        """Tell for each text which share of its words the model's vocabulary lacks; nothing while there is no model."""
+        """Return for each text which share of its words the model's vocabulary lacks; nothing while there is no model."""
         if self.state != "ready":
             return []
         return await asyncio.to_thread(lambda: [self._embedder.spelled_out(text) for text in texts])

@@ -67,7 +67,7 @@ class FidelityReport:
 
     @property
     def is_faithful(self) -> bool:
-        """Tell whether the model may be used; a model without a reference is not doubted."""
+        """True if the model may be used; a model without a reference is not doubted."""
         return self.lowest is None or self.lowest >= self.needed
 
     def __str__(self) -> str:

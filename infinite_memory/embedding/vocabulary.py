@@ -37,7 +37,7 @@ READ = Reading(1.0)
 
 
 def reading_of(tokenizer: ModelTokenizer, text: str) -> Reading:
-    """Tell what a model reads of *text*.
+    """Return what a model reads of *text*.
 
     A word is not read where its token is unknown, or where it is spelled letter by letter in another script than Latin. Numbers and
     signs count only in a text of nothing else: a number alone says nothing, and is not near to another one.
@@ -90,7 +90,7 @@ def _is_latin(letter: str) -> bool:
 
 
 def spelled_out(tokenizer: ModelTokenizer, text: str) -> float | None:
-    """Tell which share of the words of *text* the vocabulary has only in pieces, 0 to 1.
+    """Return which share of the words of *text* the vocabulary has only in pieces, 0 to 1.
 
     None for a text of fewer than four words, and for a vocabulary of many languages.
     """

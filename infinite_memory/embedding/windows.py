@@ -62,7 +62,7 @@ def _next_head(heads: NDArray[np.bool_], first: int) -> int:
 
 
 def _tokens(text: str, tokenizer: ModelTokenizer) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Give each token's first character, the character after its last, and whether it begins a word."""
+    """Return each token's first character, the character after its last, and whether it begins a word."""
     spans, heads = [np.empty((0, 2), dtype=np.int64)], [np.empty(0, dtype=np.bool_)]
     for offset, piece in _pieces(text):
         encoding = tokenizer.encode(piece, framed=False)

@@ -70,7 +70,7 @@ def to_first_scale(cosine: float) -> float:
 
 
 def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tuple[list[Candidate], bool]:
-    """Collect candidates from meaning and words, and score each by both, *beside* too; tells whether the pools held all there is."""
+    """Collect candidates from meaning and words, and score each by both, *beside* too; returns whether the pools held all there is."""
     sidecar, text, wording, narrow = sources.sidecar, sources.text, sources.wording, sources.narrow
     # A filter for tags is narrow enough; without one, those who are named get a pool of their own.
     named = None

@@ -19,7 +19,7 @@ _APART = ("speaker", "type", "status", "source", "title", "owners", "metadata", 
 
 
 def belong_together(one: MemoryRecord, other: MemoryRecord) -> bool:
-    """Tell whether nothing but text, time, tags and conversation tells two memories apart."""
+    """True if nothing but text, time, tags and conversation tells two memories apart."""
     return all(getattr(one, name) == getattr(other, name) for name in _APART)
 
 

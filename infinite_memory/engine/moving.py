@@ -120,7 +120,7 @@ class Moves:
             return None
 
     async def _enter(self, memory: MemoryRecord, target: Scope) -> MemoryRecord:
-        """Tell the index where the memory is now, as the store has it."""
+        """Enter the memory into the index where it is now, as the store has it."""
         read = await self._store.fetch({memory.memory_id: target.scope_id}, vectors=True)
         moved = read.get(memory.memory_id)
         if moved is None:  # forgotten or moved on at this moment; the feed tells the index

@@ -106,7 +106,7 @@ class Quotations:
         return [one for one in memories if _is_digest(one, keys)]
 
     def report(self, removed: Sequence[MemoryRecord]) -> None:
-        """Tell whoever makes digests which ones were removed; what they quoted is gone by now."""
+        """Notify the listeners, which make digests, of those that were removed; what they quoted is gone by now."""
         if removed:
             for listener in self._listeners:
                 listener(removed)

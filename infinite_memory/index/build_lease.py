@@ -22,7 +22,7 @@ RENEW_S = 15.0  # a quarter of it: a renewal that fails ends nothing
 
 @contextlib.asynccontextmanager
 async def build_lease(store: Store) -> AsyncIterator[bool]:
-    """Hold the lease inside, and tell whether it is held: another daemon may have it.
+    """Hold the lease inside, and yield whether it is held: another daemon may have it.
 
     Raises:
         StoreError: the store cannot be asked.

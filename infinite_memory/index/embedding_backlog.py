@@ -65,7 +65,7 @@ class EmbeddingBacklog:
             self.wake()
 
     async def claim(self) -> None:
-        """Say in the database that vectors are of our space from now on; called once, when first connected."""
+        """Record in the database that vectors are of our space from now on; called once, when first connected."""
         try:
             await self._store.set_meta(CLAIM, {"space": self._embeddings.space})
         except EmbeddingError:
@@ -94,7 +94,7 @@ class EmbeddingBacklog:
         asyncio.get_running_loop().call_later(RETRY_S, self._wake.set)
 
     async def _embed_some(self) -> bool:
-        """Embed one batch; tells whether there may be more."""
+        """Embed one batch; returns whether there may be more."""
         sidecar = await self._sidecar()
         pending = await call(sidecar, lambda: sidecar.pending(EMBED_BATCH))
         self.is_behind = bool(pending)

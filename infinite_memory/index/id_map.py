@@ -79,7 +79,7 @@ class IdMap:
         return slot
 
     def find_all(self, keys: Sequence[bytes]) -> Slots:
-        """Look many keys up at once; gives the slot of each, -1 for one that is not there."""
+        """Look many keys up at once; returns the slot of each, -1 for one that is not there."""
         slots = np.fromiter(map(self._recent.get, keys, repeat(-1)), np.int64, len(keys))
         if keys and min(keys) <= self._last:
             at, is_there = self._positions(keys)

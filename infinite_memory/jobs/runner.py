@@ -108,7 +108,7 @@ class Jobs:
                 await asyncio.gather(task, return_exceptions=True)
 
     def status(self) -> list[dict[str, Any]]:
-        """Tell each job's last and next run, for `daemon status`."""
+        """Return each job's last and next run, for `daemon status`."""
         now = self._clock()
         return [
             {
@@ -207,7 +207,7 @@ class Jobs:
         await save_state(self._store, state)
 
     def _find_due(self, job: Job, state: JobState) -> dt.datetime | None:
-        """Give the due instant for which the job is to run now; None when nothing is due."""
+        """Return the due instant for which the job is to run now; None when nothing is due."""
         now = self._clock()
         due = last_due(now, job.time, self._zone)
         done = state.done_until

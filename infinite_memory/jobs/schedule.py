@@ -14,12 +14,12 @@ _DAY = dt.timedelta(days=1)
 
 
 def get_due(day: dt.date, time: dt.time, zone: ZoneInfo) -> dt.datetime:
-    """Give the instant of a day, in UTC."""
+    """Return the instant of a day, in UTC."""
     return dt.datetime.combine(day, time, tzinfo=zone).replace(fold=0).astimezone(dt.UTC)
 
 
 def last_due(now: dt.datetime, time: dt.time, zone: ZoneInfo) -> dt.datetime:
-    """Give the newest due instant that is not after *now*."""
+    """Return the newest due instant that is not after *now*."""
     day = now.astimezone(zone).date() + _DAY
     while (due := get_due(day, time, zone)) > now:
         day -= _DAY
@@ -27,7 +27,7 @@ def last_due(now: dt.datetime, time: dt.time, zone: ZoneInfo) -> dt.datetime:
 
 
 def next_due(now: dt.datetime, time: dt.time, zone: ZoneInfo) -> dt.datetime:
-    """Give the first due instant after *now*."""
+    """Return the first due instant after *now*."""
     day = now.astimezone(zone).date() - _DAY
     while (due := get_due(day, time, zone)) <= now:
         day += _DAY

@@ -39,7 +39,7 @@ class ChatModel(Protocol):
     async def complete(
         self, system: str, turns: Sequence[ChatMessage], *, max_tokens: int, schema: Mapping[str, Any] | None = None
     ) -> str:
-        """Give the next thing the assistant says; never blank.
+        """Return the next thing the assistant says; never blank.
 
         Args:
             schema: JSON Schema of the answer, for models that can be held to one; others must be asked for it in words too.

@@ -36,7 +36,7 @@ class MongodLog:
         self._checked_at = 0.0
 
     def is_due(self) -> bool:
-        """Tell now and then that it is time to look at the log's size."""
+        """True, once every `CHECK_S`, when the log's size is to be checked."""
         if time.monotonic() - self._checked_at < CHECK_S:
             return False
         self._checked_at = time.monotonic()
@@ -51,7 +51,7 @@ class MongodLog:
         return False
 
     def last_words(self, data: Path) -> str:
-        """Say in one line why the server of a data folder ended, as far as it told."""
+        """Return in one line why the server of a data folder ended, as far as its log says."""
         if not has_space(data):  # its own last words are then of no help
             return f"there is no space left on the disk of {data}"
         for line in reversed(_tail(self.file)):
@@ -81,7 +81,7 @@ def _is_routine(line: str) -> bool:
 
 
 def _tail(file: Path) -> list[str]:
-    """Give the last lines of a file, none when it is not there."""
+    """Return the last lines of a file, none when it is not there."""
     try:
         with file.open("rb") as opened:
             opened.seek(max(0, file.stat().st_size - _TAIL_BYTES))

@@ -32,7 +32,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def with_parent(command: Sequence[str]) -> list[str]:
-    """Give the command that runs *command* and has it end with this process, where the system can do that."""
+    """Return the command that runs *command* and has it end with this process, where the system can do that."""
     if sys.platform == "linux" and sys.executable:
         return [sys.executable, "-I", "-S", "-c", _WITH_PARENT, str(os.getpid()), *command]
     return list(command)
@@ -58,7 +58,7 @@ def environment(environ: Mapping[str, str], home: Path) -> dict[str, str]:
 
 
 def running_pid(data: Path) -> int | None:
-    """Give the process id of the mongod that runs on a data folder, None when none does.
+    """Return the process id of the mongod that runs on a data folder, None when none does.
 
     mongod holds a lock on ``mongod.lock`` for as long as it lives, and the kernel lets go of it however it dies.
     """

@@ -48,11 +48,11 @@ class Reply:
         self._body = body
 
     def is_true(self, key: str) -> bool:
-        """Tell whether a boolean field is there and true."""
+        """True if a boolean field is there and true."""
         return b"\x08" + key.encode() + b"\0\x01" in self._body
 
     def text(self, key: str) -> str:
-        """Give a text field, "" when it is missing."""
+        """Return a text field, "" when it is missing."""
         mark = b"\x02" + key.encode() + b"\0"
         at = self._body.find(mark)
         if at < 0:

@@ -104,7 +104,7 @@ class AsyncMemory:
         await asyncio.get_running_loop().run_in_executor(self._workers(), self.sync.close)
 
     def _workers(self) -> ThreadPoolExecutor:
-        """Give the threads; a fork has none of its parent's."""
+        """Return the threads; a fork has none of its parent's."""
         if self._process != os.getpid():
             self._threads, self._process = _new_threads(), os.getpid()
         return self._threads

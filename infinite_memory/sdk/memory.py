@@ -363,7 +363,7 @@ class Memory:
         return self._ask("list_scopes", {}, read_scopes)
 
     def _whose(self, user_id: str | None, scope: str | None) -> dict[str, Any]:
-        """Say whose memories a request is about; a call's own user or scope comes before the memory's.
+        """Return the fields that say whose memories a request is about; a call's own user or scope comes before the memory's.
 
         Raises:
             InvalidError: a call names both.
@@ -377,7 +377,7 @@ class Memory:
         return {} if named is None else {"scope": named}
 
     def _one(self, memory_id: str, user_id: str | None, scope: str | None) -> dict[str, Any]:
-        """Say which memory a request is about: a user's, or one of any scope."""
+        """Return the fields that say which memory a request is about: a user's, or one of any scope."""
         user = self._whose(user_id, scope).get("user_id")
         return {"memory_id": memory_id} | ({} if user is None else {"user_id": user})
 

@@ -72,7 +72,7 @@ class Link(Protocol):
     """A way to a memory. May be used by several threads at once."""
 
     def ask(self, name: str, fields: Mapping[str, Any]) -> tuple[int, Any]:
-        """Send one request; gives HTTP's status and the reply's body.
+        """Send one request; returns HTTP's status and the reply's body.
 
         Raises:
             UnavailableError: the memory cannot be reached or does not answer in time.
@@ -89,7 +89,7 @@ class _Open(Protocol):
         """Send a request; raises OSError or ValueError where no whole answer comes."""
 
     def is_stale(self) -> bool:
-        """Tell whether the other side has closed it."""
+        """True if the other side has closed it."""
 
     def close(self) -> None:
         """Close it."""
@@ -185,7 +185,7 @@ class _Session:
 
 
 def _has_more(link: socket.socket) -> bool:
-    """Tell whether there is something to read where nothing was asked: the end, then."""
+    """True if there is something to read where nothing was asked: the end, then."""
     with selectors.DefaultSelector() as selector:
         selector.register(link, selectors.EVENT_READ)
         return bool(selector.select(0))

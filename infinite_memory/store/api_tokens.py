@@ -47,7 +47,7 @@ class ApiTokens(Protocol):
         """List every token, oldest first."""
 
     async def replace_secret(self, token_id: str, secret_hash: str) -> TokenRecord | None:
-        """Give a token another secret; None when there is none of that id."""
+        """Replace a token's secret, and return the token; None when there is none of that id."""
 
     async def remove(self, token_id: str) -> bool:
         """Remove one for good; False when there was none of that id."""

@@ -357,10 +357,10 @@ class Store(Protocol):
         """Go through what a sidecar keeps of every live memory, many at a time, scope by scope and by id; reads no texts."""
 
     def stream(self, scope_ids: Collection[ScopeId] | None = None) -> AsyncIterator[MemoryRecord]:
-        """Give every live memory of some scopes (None: of all, archived too), with vectors, in no order."""
+        """Yield every live memory of some scopes (None: of all, archived too), with vectors, in no order."""
 
     def versions(self) -> AsyncIterator[Version]:
-        """Give the version of every live memory, archived scopes too, from an index alone where possible."""
+        """Yield the version of every live memory, archived scopes too, from an index alone where possible."""
 
     async def count_live(self) -> dict[ScopeId, int]:
         """Count live memories by scope, exactly."""
@@ -385,10 +385,10 @@ class Store(Protocol):
     # what others write
 
     async def change_token(self) -> bytes:
-        """Give a token from which `changes` tells everything that happens from now on."""
+        """Return a token from which `changes` tells everything that happens from now on."""
 
     def has_reached(self, token: bytes, mark: bytes) -> bool:
-        """Tell whether a feed that gave *token* with a change has told everything that happened before *mark* was given."""
+        """True if a feed that gave *token* with a change has told everything that happened before *mark* was given."""
 
     def changes(self, after: bytes) -> AsyncGenerator[Change | None, None]:
         """Follow what happens to the store after a token, by change stream, or by polling on a standalone server.

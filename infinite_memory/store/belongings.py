@@ -25,7 +25,7 @@ class Uses(Protocol):
         """Count that memories were used so many times more, the last time at *used_at*."""
 
     async def of_scope(self, scope_id: ScopeId) -> dict[MemoryId, int]:
-        """Give the counts of a scope's memories; those never used are left out."""
+        """Return the counts of a scope's memories; those never used are left out."""
 
     async def find(self, memory_id: MemoryId) -> Use | None:
         """Return the use of one memory; None where it never was an answer."""
@@ -35,7 +35,7 @@ class Links(Protocol):
     """Relations between memories, which go with the memories. The names of relations are matched letter for letter."""
 
     async def put(self, link: Link, scope_id: ScopeId) -> bool:
-        """Add *link*, which begins in a memory of *scope_id*; tells whether it is new. Repeating it changes nothing."""
+        """Add *link*, which begins in a memory of *scope_id*; returns whether it is new. Repeating it changes nothing."""
 
     async def of(self, memory_ids: Collection[MemoryId]) -> list[Link]:
         """List the links that begin or end at one of the memories, oldest first."""

@@ -56,7 +56,7 @@ class Snapshot(Protocol):
     head: SnapshotHead
 
     def chunks(self) -> AsyncIterator[Chunk]:
-        """Give everything that travels, ``scopes`` first and memories next, in chunks of a few MiB.
+        """Yield everything that travels, ``scopes`` first and memories next, in chunks of a few MiB.
 
         Raises:
             StoreError: the server no longer has that moment; take a new snapshot.
@@ -140,7 +140,7 @@ class Copies(Protocol):
         """Return how much room is left on the server's disk; None where it does not tell."""
 
     async def is_empty(self) -> bool:
-        """Tell whether there is no memory, live or deleted, and no scope but Global."""
+        """True if there is no memory, live or deleted, and no scope but Global."""
 
     async def restore(self, plan: RestorePlan) -> Restore:
         """Begin a restore.
@@ -184,7 +184,7 @@ class Copies(Protocol):
         """
 
     async def find_facts(self, facts: Sequence[Fact]) -> set[FactId]:
-        """Give the ids of those facts that are there."""
+        """Return the ids of those facts that are there."""
 
     async def add_links(self, links: Sequence[tuple[Link, ScopeId]], *, dry_run: bool = False) -> int:
         """Add links; those that are there stay. Gives how many are new; a dry run only counts them."""
@@ -202,7 +202,7 @@ class Copies(Protocol):
         """Take or prolong a lease; False when another holder has it. The server's clock counts."""
 
     async def release_lease(self, name: str, holder: str) -> None:
-        """Give a lease back; nothing when another holder has it."""
+        """Release a lease; nothing happens when another holder has it."""
 
 
 async def retry_while_away(step: Callable[[], Awaitable[None]]) -> None:

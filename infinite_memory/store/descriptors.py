@@ -47,7 +47,7 @@ def max_scopes() -> int | None:
 
 
 def too_few(scopes: int) -> str | None:
-    """Say what is wrong where the limit is not enough for so many scopes; None where it is."""
+    """Return what is wrong where the limit is too low for so many scopes; None where it is high enough."""
     most = max_scopes()
     if most is None or scopes <= most:
         return None

@@ -51,7 +51,7 @@ class ScopeCache:
         return list(self._by_id.values())
 
     def archived_ids(self) -> frozenset[ScopeId]:
-        """Give the ids of archived scopes, and of those that are set aside."""
+        """Return the ids of archived scopes, and of those that are set aside."""
         return self._hidden | {scope.scope_id for scope in self._by_id.values() if scope.archived_at}
 
     def hidden_ids(self) -> frozenset[ScopeId]:
@@ -59,11 +59,11 @@ class ScopeCache:
         return self._hidden
 
     def find_by_id(self, scope_id: ScopeId) -> Scope | None:
-        """Give the scope of that id, or None."""
+        """Return the scope of that id, or None."""
         return self._by_id.get(scope_id)
 
     async def find_again(self, scope_id: ScopeId) -> Scope | None:
-        """Give the scope of that id, which another process may have made a moment ago, or None."""
+        """Return the scope of that id, which another process may have made a moment ago, or None."""
         if scope_id not in self._by_id:
             await self.refresh()
         return self._by_id.get(scope_id)
@@ -75,7 +75,7 @@ class ScopeCache:
         return self._by_name.get(fold(name))
 
     async def get(self, name: str) -> Scope:
-        """Give the scope of that name, archived or not.
+        """Return the scope of that name, archived or not.
 
         Raises:
             ScopeNotFoundError: there is none; carries the nearest names.
@@ -90,7 +90,7 @@ class ScopeCache:
         return ScopeNotFoundError(name, [scopes[one].name for one in near])
 
     async def get_visible(self, names: Iterable[str], *, lenient: bool) -> tuple[Scope, ...]:
-        """Give the scopes of several names to read from, each once, in order.
+        """Return the scopes of several names to read from, each once, in order.
 
         Raises:
             ScopeNotFoundError: one of them does not exist or is archived, and *lenient* does not leave it out.
@@ -105,7 +105,7 @@ class ScopeCache:
         return tuple(found.values())
 
     async def get_open(self, name: str, *, create: bool) -> Scope:
-        """Give the scope to store into; with *create* one that does not exist is made.
+        """Return the scope to store into; with *create* one that does not exist is made.
 
         Raises:
             ScopeArchivedError: it was put away.
@@ -169,10 +169,10 @@ def check_name(name: str, field: str = "scope") -> None:
 
 
 def is_all(name: str) -> bool:
-    """Tell whether *name* is the word for every scope."""
+    """True if *name* is the word for every scope."""
     return fold(name) == fold(ALL)
 
 
 def is_global(scope: Scope) -> bool:
-    """Tell whether *scope* is the one that always exists."""
+    """True if *scope* is the one that always exists."""
     return fold(scope.name) == fold(GLOBAL)

@@ -311,7 +311,7 @@ def _settle_halves(first: Clock, last: Clock) -> tuple[Clock, Clock]:
 
 
 def at_clock(reader: Reader, start: dt.datetime, read: Clock) -> Span:
-    """Give the hour or minute that *read* names on the day from *start*."""
+    """Return the hour or minute that *read* names on the day from *start*."""
     begin = start + read.offset
     unit = Unit.HOUR if read.minute is None else Unit.MINUTE
     return Span(reader.wall(begin, read.zone), reader.wall(begin + read.width, read.zone), unit)
@@ -324,7 +324,7 @@ def between_clocks(reader: Reader, start: dt.datetime, first: Clock, last: Clock
 
 
 def clock_today(reader: Reader, read: Clock) -> Span:
-    """Give a time without a day: today's, or yesterday's if it is still to come."""
+    """Return a time without a day: today's, or yesterday's if it is still to come."""
     now = reader.instant.astimezone(read.zone).replace(tzinfo=None) if read.zone else reader.now
     today = unit_span(now, Unit.DAY).start
     assert today is not None

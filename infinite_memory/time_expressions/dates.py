@@ -83,7 +83,7 @@ def _month_and_day(reader: Reader, position: int) -> Found | None:
 
 
 def _misses_its_day(reader: Reader, position: int, date: Date) -> bool:
-    """Tell whether a day stands before the month that is not read here, or that it does not have: "5de november" and "31 June" are not
+    """True if a day stands before the month that is not read here, or that it does not have: "5de november" and "31 June" are not
     the whole month."""
     if _has_foreign_ordinal(reader, position):
         return True
@@ -131,7 +131,7 @@ def _has_foreign_ordinal(reader: Reader, position: int) -> bool:
 
 
 def _counts_something(reader: Reader, after: int) -> bool:
-    """Tell whether the number before *after* counts units ("march 10 miles" cannot be told, "may 10 minutes" can)."""
+    """True if the number before *after* counts units ("march 10 miles" cannot be told, "may 10 minutes" can)."""
     following = reader.at(after)
     return following.has(Tag.UNIT) and not following.has(Tag.WEAK) and following.get(Tag.UNIT) is not Unit.DAY
 
@@ -156,7 +156,7 @@ def with_year(reader: Reader, date: Date, after: int) -> Found | None:
 
 
 def _is_clock(reader: Reader, index: int, after: int) -> bool:
-    """Tell whether the two digits that might be a year start a clock time, a range or a count."""
+    """True if the two digits that might be a year start a clock time, a range or a count."""
     if reader.at(index).digits != 2:
         return False
     following = reader.at(after)
@@ -267,7 +267,7 @@ def day_of_month(reader: Reader, position: int) -> Found | None:
 
 
 def ends_phrase(reader: Reader, position: int) -> bool:
-    """Tell whether no noun follows that an ordinal could belong to ("the second round")."""
+    """True if no noun follows that an ordinal could belong to ("the second round")."""
     following = reader.at(position)
     return (
         reader.is_over(position) or not following.folded.isalnum() or following.has(Tag.COMMON, Tag.OF, Tag.TO, Tag.AND)

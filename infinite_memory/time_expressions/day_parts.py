@@ -21,7 +21,7 @@ PARTS: dict[str, tuple[int, int]] = {
 
 
 def day_start(reader: Reader, node: Date | Span) -> dt.datetime | None:
-    """Give the midnight of the one day that *node* means; None if it is no single day."""
+    """Return the midnight of the one day that *node* means; None if it is no single day."""
     if isinstance(node, Date) and node.grain is not Unit.DAY:
         return None
     span = settle(node, reader.now) if isinstance(node, Date) else node
@@ -33,6 +33,6 @@ def day_start(reader: Reader, node: Date | Span) -> dt.datetime | None:
 
 
 def part_span(start: dt.datetime, part: str) -> Span:
-    """Give a part of the day that starts at *start*."""
+    """Return a part of the day that starts at *start*."""
     begin, end = PARTS[part]
     return Span(start + dt.timedelta(hours=begin), start + dt.timedelta(hours=end), Unit.DAY)

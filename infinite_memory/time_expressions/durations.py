@@ -290,7 +290,7 @@ def _weekend_beside(day: dt.datetime, *, ahead: bool) -> Span:
 
 
 def since(reader: Reader, parts: Duration) -> Span:
-    """Give the stretch from a duration back until now."""
+    """Return the stretch from a duration back until now."""
     unit = min(part.unit for part in parts)
     if unit <= Unit.HOUR:
         now = reader.instant

@@ -85,7 +85,7 @@ class Grammar(Reader):
         return best
 
     def is_supported(self, position: int) -> bool:
-        """Tell whether the word before *position* says that a time follows."""
+        """True if the word before *position* says that a time follows."""
         before = position - 1
         the = self.has(before, Tag.THE) and not self.has(before, *_SUPPORT)
         if self.has(before, Tag.THE) and self.has(position, Tag.WEEKDAY) and self.has(position, Tag.WEAK):

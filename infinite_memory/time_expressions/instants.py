@@ -51,7 +51,7 @@ def parse_day_or_instant(text: str, zone: ZoneInfo, *, upper: bool) -> dt.dateti
 
 
 def is_day(text: str) -> bool:
-    """Tell whether *text* is a date alone, without a time of the day."""
+    """True if *text* is a date alone, without a time of the day."""
     return _DATE.fullmatch(text.strip()) is not None
 
 

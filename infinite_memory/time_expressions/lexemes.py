@@ -56,7 +56,7 @@ class Lexeme:
     capital: bool = False
 
     def has(self, *tags: Tag) -> bool:
-        """Tell whether it may mean one of *tags*."""
+        """True if it may mean one of *tags*."""
         meanings = self.meanings
         if not meanings:
             return False
@@ -66,7 +66,7 @@ class Lexeme:
         return False
 
     def get(self, tag: Tag) -> Any:
-        """Give its value for *tag*, None without."""
+        """Return its value for *tag*, None without."""
         return self.meanings.get(tag)
 
 
@@ -208,7 +208,7 @@ def _is_no_time(lexemes: list[Lexeme], index: int, before: Lexeme | None, after:
 
 
 def _is_iso_hour(lexemes: list[Lexeme], index: int) -> bool:
-    """Tell whether the number at *index* follows the T of "2018-08-05T10:00"."""
+    """True if the number at *index* follows the T of "2018-08-05T10:00"."""
     return (
         1 < index < len(lexemes)
         and lexemes[index - 1].folded == "t"

@@ -207,11 +207,11 @@ class Lexicon:
         return 0, {}
 
     def knows(self, tokens: list[str], index: int) -> bool:
-        """Tell whether a word of the language stands at *index*; endings such as "th" are no words."""
+        """True if a word of the language stands at *index*; endings such as "th" are no words."""
         return any(tag not in _ENDINGS for tag in self.match(tokens, index)[1])
 
     def entries(self) -> Iterator[tuple[str, ...]]:
-        """Give every entry as its tokens."""
+        """Yield every entry as its tokens."""
         return iter(self._entries)
 
 

@@ -39,7 +39,7 @@ def numeric_date(reader: Reader, position: int) -> Found | None:
 
 
 def _continues_number(reader: Reader, position: int) -> bool:
-    """Tell whether digits and a sign stand right before, as in the "2.3" of "1.2.3"."""
+    """True if digits and a sign stand right before, as in the "2.3" of "1.2.3"."""
     sign = reader.at(position - 1)
     return (
         reader.at(position).glued
@@ -115,7 +115,7 @@ def _two_parts(reader: Reader, position: int, separator: str) -> Found | None:
 
 
 def _is_share(reader: Reader, position: int) -> bool:
-    """Tell whether "3/4" is a share of something: "3/4 of the cases", "1/2 cup" cannot be told."""
+    """True if "3/4" is a share of something: "3/4 of the cases", "1/2 cup" cannot be told."""
     return reader.at(position).folded in ("of", "von", "de", "der", "des") and not reader.has(
         position + 1, Tag.RELATIVE
     )
@@ -154,7 +154,7 @@ def _spaced_date(reader: Reader, position: int) -> Found | None:
 
 
 def checked(date: Date, after: int, *, strong: bool = True) -> Found | None:
-    """Give *date* if the calendar can have such a day; there is no day 0 and no month 0."""
+    """Return *date* if the calendar can have such a day; there is no day 0 and no month 0."""
     year, month, day = (
         default if part is None else part for part, default in ((date.year, 2000), (date.month, 1), (date.day, 1))
     )

@@ -58,7 +58,7 @@ def _since(reader: Reader, result: Found, after: int) -> Found | None:
 
 
 def _now_after(reader: Reader, start: dt.datetime) -> dt.datetime | None:
-    """Give now as an end, or an open end where the start is still to come."""
+    """Return now as an end, or an open end where the start is still to come."""
     wall = reader.instant if start.tzinfo else reader.now
     return reader.instant if start < wall else None
 
@@ -106,7 +106,7 @@ def _is_with_it(reader: Reader, position: int) -> bool:
 
 
 def _holds_joint(reader: Reader, position: int, after: int) -> bool:
-    """Tell whether a dash or "to" stands in what was read, or right behind it."""
+    """True if a dash or "to" stands in what was read, or right behind it."""
     return any(
         reader.is_dash(index) or reader.has(index, Tag.TO, Tag.UNTIL, Tag.AND) for index in range(position, after)
     )

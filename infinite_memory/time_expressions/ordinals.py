@@ -86,7 +86,7 @@ def _outer(reader: Reader, position: int) -> tuple[Span, int] | None:
 
 
 def nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, outer: Span) -> Span | None:
-    """Give the *nth* weekday, or *many* of *unit* from the *nth* on, inside *outer*; None when there is none.
+    """Return the *nth* weekday, or *many* of *unit* from the *nth* on, inside *outer*; None when there is none.
 
     A negative *nth* counts from the end.
     """
@@ -136,7 +136,7 @@ def _many_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, ou
 
 
 def nth_behind(reader: Reader, result: Found) -> Found:
-    """Narrow a period by what follows it: "5月の第一月曜日"; gives *result* itself where nothing does."""
+    """Narrow a period by what follows it: "5月の第一月曜日"; returns *result* itself where nothing does."""
     start = reader.skip(result.after, Tag.OF, limit=1)
     nth, index = which(reader, start)
     if nth is None:

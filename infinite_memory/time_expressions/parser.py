@@ -64,7 +64,7 @@ class Reader:
         self.durations: dict[int, Any] = {}  # what `duration` read at a place
 
     def settled(self, result: Found) -> Span | None:
-        """Give the stretch that *result* means."""
+        """Return the stretch that *result* means."""
         return result.node if isinstance(result.node, Span) else settle(result.node, self.now)
 
     def wall(self, instant: dt.datetime, zone: dt.tzinfo | None) -> dt.datetime:
@@ -82,11 +82,11 @@ class Reader:
         raise NotImplementedError
 
     def at(self, position: int) -> Lexeme:
-        """Give the lexeme at *position*, or an empty one past either end."""
+        """Return the lexeme at *position*, or an empty one past either end."""
         return self.lexemes[position] if 0 <= position < len(self.lexemes) else _NOTHING
 
     def has(self, position: int, *tags: Tag) -> bool:
-        """Tell whether the lexeme at *position* may mean one of *tags*."""
+        """True if the lexeme at *position* may mean one of *tags*."""
         return 0 <= position < len(self.lexemes) and self.lexemes[position].has(*tags)
 
     def skip(self, position: int, *tags: Tag, limit: int = 3) -> int:
@@ -100,11 +100,11 @@ class Reader:
         return position + 1 if self.at(position).folded and self.at(position).folded in signs else position
 
     def is_dash(self, position: int) -> bool:
-        """Tell whether a dash stands at *position*."""
+        """True if a dash stands at *position*."""
         return self.at(position).folded == "-"
 
     def is_over(self, position: int) -> bool:
-        """Tell whether nothing but signs follows."""
+        """True if nothing but signs follows."""
         return not any(char.isalnum() for lexeme in self.lexemes[position:] for char in lexeme.folded[:1])
 
     def number(self, position: int) -> Number | None:
@@ -136,7 +136,7 @@ class Reader:
         return not self.is_over(dot + 1) or self.has(dot - 2, Tag.THE, Tag.ON)  # a last dot may end the sentence
 
     def _is_part_of_longer(self, position: int) -> bool:
-        """Tell whether the digits belong to a decimal, a clock or a numeric date."""
+        """True if the digits belong to a decimal, a clock or a numeric date."""
         for sign, digit in ((position + 1, position + 2), (position - 1, position - 2)):
             other = self.at(digit)
             glued = self.at(max(sign, position)).glued and self.at(max(sign, digit)).glued

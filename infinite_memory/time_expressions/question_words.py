@@ -61,7 +61,7 @@ def _unspaced() -> re.Pattern[str]:
 
 
 def has_topic(rest: str) -> bool:
-    """Tell whether *rest*, a question without its time words, names anything that could rank memories."""
+    """True if *rest*, a question without its time words, names anything that could rank memories."""
     for word in _WORD.findall(rest.casefold()):
         for run in _UNSPACED.findall(word):
             if _unspaced().sub("", run):

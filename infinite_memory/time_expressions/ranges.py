@@ -71,7 +71,7 @@ def from_to(reader: Reader, position: int) -> Found | None:
 
 
 def _with_year_behind(reader: Reader, first: Found, last: Found) -> tuple[Found, Found]:
-    """Give both ends of "Nov 3 - 5, 2025" the year behind them."""
+    """Return both ends of "Nov 3 - 5, 2025" the year behind them."""
     node = first.node
     if not (is_bare(last) and isinstance(node, Date) and node.month is not None and node.year is None):
         return first, last
@@ -126,7 +126,7 @@ def _is_clock_only(result: Found) -> bool:
 
 
 def is_ordinal(reader: Reader, position: int) -> bool:
-    """Tell whether a number is marked as a day: "the 5th", "5日"."""
+    """True if a number is marked as a day: "the 5th", "5日"."""
     number = reader.number(reader.skip(position, Tag.THE, Tag.FROM, limit=2))
     return number is not None and (number.ordinal or reader.has(number.after, Tag.DAY_MARK))
 
@@ -177,7 +177,7 @@ def is_bare(result: Found) -> bool:
 
 
 def _match(reader: Reader, first: Found, last: Found) -> bool:
-    """Tell whether two ends without "from" go together: of one grain, or one that lends the other what it lacks."""
+    """True if two ends without "from" go together: of one grain, or one that lends the other what it lacks."""
     if isinstance(last.node, Span) and last.node.start == reader.instant:
         return first.strong or reader.lone
     if isinstance(first.node, Date) and isinstance(last.node, Date):

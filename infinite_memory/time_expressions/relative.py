@@ -101,7 +101,7 @@ def _unit_then_relative(reader: Reader, position: int) -> Found | None:
 
 
 def _opens_next(reader: Reader, position: int) -> bool:
-    """Tell whether the relative word at *position* belongs to what follows it."""
+    """True if the relative word at *position* belongs to what follows it."""
     return reader.language.code in ("en", "de", "zh", "ja")
 
 

@@ -46,7 +46,7 @@ def same_time(reader: Reader, position: int) -> Found | None:
 
 
 def same_time_behind(reader: Reader, result: Found) -> Found:
-    """Narrow a period by "um diese Zeit", "同期" behind it; gives *result* itself where nothing does."""
+    """Narrow a period by "um diese Zeit", "同期" behind it; returns *result* itself where nothing does."""
     index = result.after
     if not reader.has(index, Tag.SAME):
         index = index + 1 if reader.has(index, Tag.OF, Tag.IN, Tag.ON) else index

@@ -118,7 +118,7 @@ def _is_bounded(lexemes: list[Lexeme], hit: _Hit) -> bool:
 
 
 def _is_stranger(text: str, lexemes: list[Lexeme], hit: _Hit, code: str) -> bool:
-    """Tell whether a short time stands in a text of another language: "mai" is May in German, and "more" in Romanian.
+    """True if a short time stands in a text of another language: "mai" is May in German, and "more" in Romanian.
 
     The language is asked for only where few words of the text are known, so that questions in our languages need no model.
     """
@@ -248,14 +248,14 @@ def _find_lone(grammar: Grammar) -> _Hit | None:
 
 
 def _is_thing(grammar: Grammar, start: int) -> bool:
-    """Tell whether an article makes a thing of a word that may be a time: "the sun", "the march"."""
+    """True if an article makes a thing of a word that may be a time: "the sun", "the march"."""
     index = start if grammar.has(start, Tag.THE) else start - 1
     word = grammar.at(index + 1)
     return grammar.has(index, Tag.THE) and word.has(Tag.WEAK) and word.has(Tag.WEEKDAY, Tag.MONTH)
 
 
 def _is_number(grammar: Grammar, start: int, result: Found) -> bool:
-    """Tell whether a day of the month is all that was found, in digits or words: "12" is no time, "the 12th" is one."""
+    """True if a day of the month is all that was found, in digits or words: "12" is no time, "the 12th" is one."""
     number = grammar.number(start)
     return (
         number is not None
@@ -267,7 +267,7 @@ def _is_number(grammar: Grammar, start: int, result: Found) -> bool:
 
 
 def _is_counted(grammar: Grammar, index: int) -> bool:
-    """Tell whether a unit belongs to digits that were no count of it: "40000000 days ago" is not "days ago"."""
+    """True if a unit belongs to digits that were no count of it: "40000000 days ago" is not "days ago"."""
     return grammar.has(index, Tag.UNIT) and grammar.at(index - 1).folded.isdigit()
 
 

@@ -61,7 +61,7 @@ class Date:
 
 
 def midnight(day: dt.date) -> dt.datetime:
-    """Give the start of a day."""
+    """Return the start of a day."""
     return dt.datetime.combine(day, dt.time())
 
 
@@ -128,20 +128,20 @@ def unit_start(instant: dt.datetime, unit: Unit) -> dt.datetime:
 
 
 def unit_span(instant: dt.datetime, unit: Unit, count: int = 0) -> Span:
-    """Give the calendar unit that is *count* units from the one that holds *instant*."""
+    """Return the calendar unit that is *count* units from the one that holds *instant*."""
     start = shift(unit_start(instant, unit), unit, count)
     end = start + dt.timedelta(days=2) if unit is Unit.WEEKEND else shift(start, unit, 1)
     return Span(start, end, unit)
 
 
 def weekday_of_week(now: dt.datetime, weekday: int, back: int) -> Span:
-    """Give a weekday of the calendar week that is *back* weeks from this one."""
+    """Return a weekday of the calendar week that is *back* weeks from this one."""
     day = unit_start(now, Unit.WEEK) + dt.timedelta(days=7 * back + weekday)
     return unit_span(day, Unit.DAY)
 
 
 def latest_weekend(wall: dt.datetime) -> Span:
-    """Give the weekend that is, or else the last one: past first."""
+    """Return the weekend that is, or else the last one: past first."""
     return unit_span(wall, Unit.WEEKEND, 0 if wall.weekday() >= 5 else -1)
 
 

@@ -46,7 +46,7 @@ def _fold_character(character: str) -> str:
 
 
 def is_unspaced(character: str) -> bool:
-    """Tell whether *character* belongs to a script that puts no blanks between words (Han, Kana)."""
+    """True if *character* belongs to a script that puts no blanks between words (Han, Kana)."""
     return "\u3005" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff"
 
 

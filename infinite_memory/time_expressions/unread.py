@@ -110,7 +110,7 @@ def _is_time(lexemes: list[Lexeme], index: int, first: int, after: int) -> bool:
 
 
 def _is_time_number(lexemes: list[Lexeme], index: int, first: int, after: int) -> bool:
-    """Tell whether digits look like a clock time, a date, or a number that belongs to the time beside them."""
+    """True if digits look like a clock time, a date, or a number that belongs to the time beside them."""
     word = lexemes[index]
     before = lexemes[index - 1] if index else None
     if index + 1 < len(lexemes) and lexemes[index + 1].has(Tag.MERIDIEM, Tag.HOUR_MARK):

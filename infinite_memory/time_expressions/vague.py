@@ -21,7 +21,7 @@ def feeling(reader: Reader, position: int) -> Found | None:
 
 
 def feeling_span(key: str, wall: dt.datetime, instant: dt.datetime) -> Span | None:
-    """Give the stretch that a vague word is taken to mean: rather too wide than too narrow, for ranking follows."""
+    """Return the stretch that a vague word is taken to mean: rather too wide than too narrow, for ranking follows."""
     today = unit_start(wall, Unit.DAY)
     week = dt.timedelta(days=7)
     if key == "just_now":
@@ -45,6 +45,6 @@ def feeling_span(key: str, wall: dt.datetime, instant: dt.datetime) -> Span | No
 
 
 def _holidays(today: dt.datetime) -> Span:
-    """Give the days around the turn of the year, 20 December to 6 January inclusive, the latest that have begun."""
+    """Return the days around the turn of the year, 20 December to 6 January inclusive, the latest that have begun."""
     year = today.year if (today.month, today.day) >= (12, 20) else today.year - 1
     return Span(dt.datetime(year, 12, 20), dt.datetime(year + 1, 1, 7), Unit.DAY)

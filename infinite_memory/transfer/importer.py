@@ -244,7 +244,7 @@ class _Import:
             )
 
     async def _take(self, batch: list[Entry | Admitted]) -> list[MemoryRecord]:
-        """Take all of a batch but its memories; gives those that are to be stored."""
+        """Take all of a batch but its memories; returns those that are to be stored."""
         memories: list[Admitted] = []
         beside: list[IncomingVersion | IncomingFact | IncomingLink] = []
         for entry in batch:
@@ -296,7 +296,7 @@ class _Import:
         return None
 
     async def _scope_of(self, name: str) -> Scope | None:
-        """Give the scope into which what comes from *name* goes; None where a dry run would make it.
+        """Return the scope into which what comes from *name* goes; None where a dry run would make it.
 
         Raises:
             ScopeArchivedError: it was put away here, and not where it comes from.
@@ -365,7 +365,7 @@ class _Import:
 
 
 def _fault_of_scope(name: str) -> str | None:
-    """Tell why a scope cannot have a name, without the name; None when it can."""
+    """Return why a scope cannot have a name, without the name; None when it can."""
     if (fault := fault_of_name(name)) is not None:
         return fault
     try:

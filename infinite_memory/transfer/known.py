@@ -57,7 +57,7 @@ class Known:
     async def _place(
         self, one: Admitted, located: Mapping[MemoryId, ScopeId], there: Mapping[MemoryId, MemoryRecord], found: Sorted
     ) -> None:
-        """Tell where one memory belongs."""
+        """Return where one memory belongs."""
         name = bytes.fromhex(one.memory_id)
         is_named = one.memory_id in located or name in self._taken
         if one.other_id in located or await self._is_there(one, located, there):

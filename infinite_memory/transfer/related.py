@@ -108,7 +108,7 @@ class History:
             self._refuse(Refused(f"fact {fact.fact_id}", "something else holds here of the same subject and predicate"))
 
     def _planned_id(self, name: str) -> ScopeId:
-        """Give the id that stands for a scope that a dry run would make, each time the same."""
+        """Return the id that stands for a scope that a dry run would make, each time the same."""
         return self._planned.setdefault(fold((self._into or name).strip()), ScopeId(self._store.new_id()))
 
     async def _take_versions(self, incoming: Sequence[IncomingVersion]) -> None:

@@ -105,19 +105,19 @@ def _admit(entry: Entry, limits: LimitsSettings) -> Entry | Admitted:
 
 
 def make_id(one: Incoming) -> MemoryId:
-    """Give the id that an incoming memory has each time it is read: ours, or one made from its key and time."""
+    """Return the id that an incoming memory has each time it is read: ours, or one made from its key and time."""
     if one.memory_id is not None and is_our_id(one.memory_id):
         return MemoryId(one.memory_id)
     return _made_id(one.key, None if one.is_undated else one.occurred_at)
 
 
 def make_former_ids(one: Incoming) -> tuple[MemoryId, ...]:
-    """Give the ids under which version 0.1.0 stored the same: it took a file's time for that of a note without one."""
+    """Return the ids under which version 0.1.0 stored the same: it took a file's time for that of a note without one."""
     return (_made_id(one.key, one.occurred_at),) if one.is_undated and one.occurred_at else ()
 
 
 def make_other_id(one: Incoming, hashed: str) -> MemoryId | None:
-    """Give the id that an incoming memory has beside another of its name: what it says is part of it. None for an id of ours."""
+    """Return the id that an incoming memory has beside another of its name: what it says is part of it. None for an id of ours."""
     if one.memory_id is not None and is_our_id(one.memory_id):
         return None
     return _made_id(f"{one.key}\0{hashed}", None if one.is_undated else one.occurred_at)
@@ -130,7 +130,7 @@ def _made_id(key: str, occurred_at: dt.datetime | None) -> MemoryId:
 
 
 def find_fault(one: Incoming, limits: LimitsSettings) -> str | None:
-    """Tell why a memory cannot be stored, without what it holds; None when it can."""
+    """Return why a memory cannot be stored, without what it holds; None when it can."""
     if not one.text.strip():
         return "has no text"
     for described in DETAILS:
@@ -174,7 +174,7 @@ def _fault_of_tags(tags: Sequence[str], limits: LimitsSettings) -> str | None:
 
 
 def fault_of_name(name: str) -> str | None:
-    """Tell why a scope cannot have a name; None when it can."""
+    """Return why a scope cannot have a name; None when it can."""
     if not name or len(name) > MAX_NAME_CHARS:
         return f"its scope has a name of {len(name):,} characters, 1 to {MAX_NAME_CHARS} were expected"
     try:

@@ -92,10 +92,10 @@ class RpcContract(Protocol):
     """What a contract brings to the front."""
 
     def serves(self, call: RpcCall) -> bool:
-        """Tell whether there is a method of that name; `initialize` need not be named."""
+        """True if there is a method of that name; `initialize` need not be named."""
 
     def allowed_before_initialize(self, call: RpcCall) -> bool:
-        """Tell whether *call* may come before `initialize`."""
+        """True if *call* may come before `initialize`."""
 
     async def initialize(self, params: Json, session: RpcSession) -> Json:
         """Answer the handshake; must wait for nothing. Every member of *params* may be missing or wrong."""

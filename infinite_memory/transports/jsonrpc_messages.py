@@ -35,12 +35,12 @@ def check_shape(message: Any) -> None:
 
 
 def get_id(message: Any) -> Id | None:
-    """Give the id of a message as far as it has one that can be used."""
+    """Return the id of a message as far as it has one that can be used."""
     return parse_id(message.get("id")) if isinstance(message, dict) else None
 
 
 def parse_id(value: Any) -> Id | None:
-    """Give *value* if it can be a request's id: 0 and "" can."""
+    """Return *value* if it can be a request's id: 0 and "" can."""
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 

@@ -52,7 +52,7 @@ class LineReader:
         self._source, self._limit = source, limit
 
     async def lines(self) -> AsyncIterator[bytes | TooLong]:
-        """Give each line that is not blank, without its end."""
+        """Yield each line that is not blank, without its end."""
         held = bytearray()
         size = 0  # of the line so far, kept or not
         first = True
@@ -241,5 +241,5 @@ async def format_reply(reply: dict[str, Any]) -> bytes:
 
 
 def is_large(value: Any) -> bool:
-    """Tell whether the texts in a JSON value come to more than `LARGE_REPLY` characters; looks no further than that."""
+    """True if the texts in a JSON value come to more than `LARGE_REPLY` characters; looks no further than that."""
     return is_larger(value, LARGE_REPLY)

@@ -276,7 +276,7 @@ class McpSession:
         return len(self._subscribed) + sum(map(len, self._listening))
 
     async def _listen(self, call: McpCall) -> Json:
-        """Tell the client of changes for as long as its request stands open (2026-07-28)."""
+        """Notify the client of changes for as long as its request stands open (2026-07-28)."""
         wanted = _object(call.rpc.params, "notifications")
         given = wanted.get("resourceSubscriptions")
         uris = [uri for uri in given if isinstance(uri, str)] if isinstance(given, list) else []

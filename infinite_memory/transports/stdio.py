@@ -20,7 +20,7 @@ class ByteSource(Protocol):
     """Gives bytes as they come."""
 
     async def read(self) -> bytes:
-        """Give the next bytes, b"" at the end; may be cancelled without losing any."""
+        """Return the next bytes, b"" at the end; may be cancelled without losing any."""
 
 
 class ByteSink(Protocol):

@@ -63,5 +63,5 @@ def compute_importance(text: str, kind: MemoryType, provided: float | None = Non
 
 
 def states_preference(text: str) -> bool:
-    """Tell whether *text* says what somebody likes or not."""
+    """True if *text* says what somebody likes or not."""
     return bool(PREFERENCE_WORDS & set(tokenize(text)))

@@ -24,7 +24,7 @@ TITLE_WORDS, METADATA_KEYS = 12, 5  # what the index policy asks for; more is st
 
 
 def make_update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool) -> MemoryUpdate | None:
-    """Tell what of *fields* differs from *memory*; None when nothing does."""
+    """Return what of *fields* differs from *memory*; None when nothing does."""
     owners = dict(memory.owners)
     if fields["scope_type"] is not None or whole:
         check_place(fields, fields.find_text("repository") if whole else None, memory.owners.get(REPOSITORY))
@@ -102,7 +102,7 @@ def make_new_memory(call: LaravelCall, fields: Fields, uuid: str) -> NewMemory:
 
 
 def warn_of_policy(call: LaravelCall, fields: Fields) -> None:
-    """Tell where an entry does not follow the index policy; it is stored all the same."""
+    """Warn where an entry does not follow the index policy; it is stored all the same."""
     title, metadata = fields.find_text("title"), fields["metadata"] or {}
     if title and len(title.split()) > TITLE_WORDS:
         call.checking.warnings.append(

@@ -57,7 +57,7 @@ def split_parameters(uri: str) -> tuple[str, tuple[str, ...]]:
 
 
 def document(uri: str) -> list[Json] | None:
-    """Give a document's contents, None when *uri* is no document; needs no engine."""
+    """Return a document's contents, None when *uri* is no document; needs no engine."""
     address, warnings = split_parameters(uri)
     if address not in DOCUMENTS:
         return None

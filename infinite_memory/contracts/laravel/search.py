@@ -167,7 +167,7 @@ class _Passing:
 
 
 async def _judge(call: LaravelCall) -> Callable[[MemoryRecord], bool]:
-    """Give what tells whether the caller may see a memory and it passes the filters."""
+    """Return what tells whether the caller may see a memory and it passes the filters."""
     filters, caller = call.fields.inner("filters"), call.caller
     repository = filters.find_text("repository")
     # Whose a repository is stands in its memories only.
@@ -193,7 +193,7 @@ def _passes(memory: MemoryRecord, filters: Fields) -> bool:
 
 
 def _has(whole: Any, part: Any) -> bool:
-    """Tell whether *whole* has every key of *part* with the same value; objects inside likewise."""
+    """True if *whole* has every key of *part* with the same value; objects inside likewise."""
     if isinstance(part, dict):
         return hasattr(whole, "keys") and all(
             name in whole and _has(whole[name], value) for name, value in part.items()

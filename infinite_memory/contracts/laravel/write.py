@@ -150,7 +150,7 @@ for _name in ("memory-batch-write", "memory-bulk-write"):
 
 
 async def visible(call: LaravelCall, uuid: str) -> MemoryRecord:
-    """Give the live memory of that UUID.
+    """Return the live memory of that UUID.
 
     Raises:
         RpcError: there is none that the caller may see.

@@ -45,7 +45,7 @@ class MemoryServerLimits:
         )
 
     def settings(self, general: LimitsSettings) -> LimitsSettings:
-        """Give the general limits with this contract's own in their place."""
+        """Return the general limits with this contract's own in their place."""
         return dataclasses.replace(
             general, tags=self.tags, tag_chars=TAG_CHARS, query_chars=QUERY_CHARS, top_k=self.max_limit
         )

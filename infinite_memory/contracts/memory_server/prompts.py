@@ -19,7 +19,7 @@ PROMPTS: list[Json] = [
 
 
 def get_prompt(name: str, given: Mapping[str, str]) -> Json:
-    """Give a prompt with its gaps filled.
+    """Return a prompt with its gaps filled.
 
     Raises:
         InvalidRequestError: there is none of that name.

@@ -48,7 +48,7 @@ def _plain(value: Any) -> str:
 
 
 def get_content(memory: MemoryRecord) -> Any:
-    """Give the structured content; a memory that another contract stored has its text."""
+    """Return the structured content; a memory that another contract stored has its text."""
     return {"text": memory.text} if memory.structured is None else memory.structured
 
 

@@ -103,7 +103,7 @@ async def _delete(asked: Consent) -> Proposal | None:
 
 
 async def _tell_versions(engine: Engine, memory_ids: Sequence[MemoryId]) -> str:
-    """Say which earlier versions go too, and what one memory said: an edit, which asks nobody, may have made it look like nothing."""
+    """Return which earlier versions go too, and what one memory said: an edit, which asks nobody, may have made it look like nothing."""
     pages = [page for one in memory_ids[:MAX_LOOKED_AT] if (page := await engine.memories.history(one)).revisions]
     if not pages:
         return ""

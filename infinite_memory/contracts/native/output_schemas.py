@@ -75,6 +75,6 @@ _RESULTS: dict[str, Json] = {
 
 
 def result_schema(name: str) -> Json:
-    """Give the schema of the reply to a command."""
+    """Return the schema of the reply to a command."""
     properties = {"status": {"enum": ["OK", "ERROR"]}, **_RESULTS.get(name, {})}
     return {"type": "object", "properties": properties, "required": ["status"]}

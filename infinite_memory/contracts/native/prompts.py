@@ -78,7 +78,7 @@ def list_prompts() -> list[Json]:
 
 
 def get_prompt(name: str, given: Mapping[str, str]) -> Json:
-    """Give a prompt with its gaps filled.
+    """Return a prompt with its gaps filled.
 
     Raises:
         InvalidRequestError: there is none of that name, or a required argument lacks.

@@ -223,7 +223,7 @@ async def _widened(call: CommandContext, where: ScopedFilter) -> tuple[ScopedFil
 
 
 async def _elsewhere(call: CommandContext, where: ScopedFilter, found: RecallResult) -> str:
-    """Say that other scopes were not searched, where nothing sure was found in the usual ones."""
+    """Return a note that other scopes were not searched, where nothing sure was found in the usual ones."""
     is_sure = bool(found.matches) and found.matches[0].confidence >= SURE
     if is_sure or not where.lenient or where.scopes is None:
         return ""

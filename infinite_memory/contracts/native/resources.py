@@ -141,7 +141,7 @@ async def read_resource(ask: Ask, uri: str) -> list[Json]:
 
 
 def checked(reply: Json) -> Json:
-    """Give a reply that is none of a failure.
+    """Return a reply that is none of a failure.
 
     Raises:
         NotFoundError, InvalidRequestError, RpcError: it is one.

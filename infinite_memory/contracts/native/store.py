@@ -291,7 +291,7 @@ def _details(meta: Fields) -> dict[str, Any]:
 
 
 def _free(meta: Fields) -> Json:
-    """Give what comes back as metadata."""
+    """Return what comes back as metadata."""
     return {**meta.free, **{name: meta[name] for name in _ALSO_FREE if name in meta}}
 
 

@@ -214,7 +214,7 @@ def _get_values(fields: Fields) -> dict[str, Any]:
 async def get_time_range(
     call: CommandContext, fields: Fields, name: str = "time_range"
 ) -> tuple[TimeRange | None, str]:
-    """Give the stretch of time that a request names by *name* or by ``time_query``; an explicit range beats words.
+    """Return the stretch of time that a request names by *name* or by ``time_query``; an explicit range beats words.
 
     Returns:
         The stretch, None where none is named; and what the words say beside the time, which may be nothing.
@@ -269,5 +269,5 @@ async def find_time_words(question: str, now: dt.datetime, zone: ZoneInfo) -> Ti
 
 
 def memory_id(fields: Fields) -> MemoryId:
-    """Give the memory id that a request names."""
+    """Return the memory id that a request names."""
     return MemoryId(fields.text("memory_id"))

@@ -238,7 +238,7 @@ class Told:
         self._is_wanted = False
 
     def next(self, seconds: int) -> tuple[float, float | None, str]:
-        """Give value, total and words of the next notification. The value has to grow each time, by the protocol."""
+        """Return value, total and words of the next notification. The value has to grow each time, by the protocol."""
         self._shown = round(max(self._done, self._shown + CREEP), 3)
         known = self._total >= self._shown > 0
         counted = f"{self._done:,}" + (f" of {self._total:,}" if known else "") + " done, " if self._done else ""

@@ -88,7 +88,7 @@ class PalaceServer(ContractServer[CommandContext]):
         return {"content": [{"type": "text", "text": text}]}
 
     def _with_default(self, command: Command[CommandContext], arguments: Json) -> Json:
-        """Give the arguments with the default palace in them.
+        """Return the arguments with the default palace in them.
 
         Raises:
             InvalidRequestError: one that is required lacks.

@@ -60,13 +60,13 @@ def to_uuid(key: str) -> str:
 
 
 def find_memory_id(uuid: str) -> MemoryId | None:
-    """Give the id that *uuid* was made from; None when it was made from none."""
+    """Return the id that *uuid* was made from; None when it was made from none."""
     found = _FORM.fullmatch(uuid)
     return MemoryId("".join(found.groups()).lower()) if found else None
 
 
 def room_named(name: str | None) -> str:
-    """Give the room that *name* means; none is General."""
+    """Return the room that *name* means; none is General."""
     trimmed = (name or "").strip()
     if not trimmed:
         return GENERAL
@@ -74,10 +74,10 @@ def room_named(name: str | None) -> str:
 
 
 def get_room(memory: MemoryRecord) -> str:
-    """Give the room that a memory lies in."""
+    """Return the room that a memory lies in."""
     return memory.type if memory.type is not None and is_room(memory.type) else GENERAL
 
 
 def is_room(name: str) -> bool:
-    """Tell whether *name* is how a room is written, letter for letter."""
+    """True if *name* is how a room is written, letter for letter."""
     return name in ROOMS or (name.startswith(_CUSTOM) and name.endswith(")"))

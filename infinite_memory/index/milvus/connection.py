@@ -75,7 +75,7 @@ class Connection:
 
     @contextlib.contextmanager
     def call(self, timeout_s: float | None = None) -> Iterator[tuple[MilvusClient, float]]:
-        """Give the client and the time that a call may take; what the call raises becomes ours.
+        """Yield the client and the time that a call may take; what the call raises becomes ours.
 
         Raises:
             IndexUnavailableError: the server cannot be reached, does not answer in time, refuses the token, or has the

@@ -93,7 +93,7 @@ async def add_links(connection: Connection, links: Sequence[tuple[Link, ScopeId]
 
 
 async def _held(connection: Connection, keys: list[Document]) -> set[FactPlace]:
-    """Give those subjects and predicates of which something holds."""
+    """Return those subjects and predicates of which something holds."""
     if not keys:
         return set()
     async with connection.operation(factor=4) as database:

@@ -74,10 +74,10 @@ class Feed(Protocol):
     """One way to learn of changes."""
 
     async def token_of_now(self, database: Database) -> bytes:
-        """Give a token of this moment."""
+        """Return a token of this moment."""
 
     def follow(self, after: bytes) -> AsyncIterator[Change | None]:
-        """Tell what happened after a token, as `Store.changes` promises."""
+        """Yield what happened after a token, as `Store.changes` promises."""
 
 
 def feed(connection: Connection, identity: str, deployment: str) -> Feed:
@@ -88,7 +88,7 @@ def feed(connection: Connection, identity: str, deployment: str) -> Feed:
 
 
 def place_of(token: bytes) -> Timestamp:
-    """Give the point of time that a token stands for; later is greater."""
+    """Return the point of time that a token stands for; later is greater."""
     document = bson.decode(token)
     place: Timestamp = document["polled"] if "polled" in document else document["at"]
     return place
@@ -294,7 +294,7 @@ def _change_of(stone: Mapping[str, Any]) -> Change:
 
 
 async def _is_gone(database: Database, stone: Mapping[str, Any]) -> bool:
-    """Tell whether what a tombstone names is removed: the stone is set first, and a crash may have come between."""
+    """True if what a tombstone names is removed: the stone is set first, and a crash may have come between."""
     if "memory_id" in stone:
         memories = database[schema.collection_name(stone["scope_id"])]
         return await memories.find_one({"_id": stone["memory_id"]}, {"_id": 1}) is None

@@ -86,7 +86,7 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def operation(self, *, factor: float = 1.0, asks_first: bool = True) -> AsyncIterator[Database]:
-        """Give the database for one operation that takes at most ``timeout_s * factor``, waiting and retries included.
+        """Yield the database for one operation that takes at most ``timeout_s * factor``, waiting and retries included.
 
         A server that does not answer is noticed after ``timeout_s`` also when the operation itself may take longer. While
         somebody works in `exclusive`, the operation waits before its time begins.
@@ -168,7 +168,7 @@ class Connection:
             raise StoreError(f"no scope can be added: {problem}")
 
     async def database(self, *, patient: bool = False) -> Database:
-        """Give the database, connecting first where needed.
+        """Return the database, connecting first where needed.
 
         Args:
             patient: Whether to wait for a server of ours for as long as its start takes.

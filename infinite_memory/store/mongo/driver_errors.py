@@ -83,7 +83,7 @@ def _is_unavailable(exc: Exception) -> bool:
 
 
 def _short(exc: Exception) -> str:
-    """Give the first sentence of a driver's message, which may go on for pages about its view of the servers."""
+    """Return the first sentence of a driver's message, which may go on for pages about its view of the servers."""
     text = redacted(" ".join(str(exc).split()))  # before it is cut: a part of a secret would not be known
     for beyond in (", Timeout: ", " (configured timeouts", ", full error: ", " to execute command "):
         text = text.partition(beyond)[0]

@@ -96,7 +96,7 @@ async def in_transaction(client: Client, work: Callable[[AsyncClientSession], Aw
 
 @contextlib.asynccontextmanager
 async def caught_up_session(database: AsyncDatabase[Document]) -> AsyncIterator[AsyncClientSession]:
-    """Give a session whose reads wait for all that the server has by now: a primary that was just elected tells what a majority has
+    """Yield a session whose reads wait for all that the server has by now: a primary that was just elected tells what a majority has
     only once it learned that it does, a moment later."""
     session = await _settled(database.client.start_session(causal_consistency=True))
     async with session:

@@ -128,7 +128,7 @@ class LegacyDatabase:
             raise InvalidRequestError("mongodb_uri", f"that database cannot be read: {_why(exc)}") from exc
 
     def read(self, collection: str) -> Iterator[LegacyDocument]:
-        """Give every document of a collection, by id; ``embedding`` is left out.
+        """Yield every document of a collection, by id; ``embedding`` is left out.
 
         Raises:
             InvalidRequestError: the server went away.

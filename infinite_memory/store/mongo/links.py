@@ -69,7 +69,7 @@ def from_document(document: Mapping[str, Any]) -> Link:
 
 
 def link_key(link: Link) -> str:
-    """Give the id of a link, made of its ends and its relation."""
+    """Return the id of a link, made of its ends and its relation."""
     return make_link_key(link.from_id, link.to_id, link.relation)
 
 

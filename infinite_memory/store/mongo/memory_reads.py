@@ -253,7 +253,7 @@ class MemoryReader:
 
 
 def get_collection(database: Database, scope_id: ScopeId) -> AsyncCollection[Document]:
-    """Give the collection of a scope's memories."""
+    """Return the collection of a scope's memories."""
     return database[schema.collection_name(mapping.object_id(scope_id))]
 
 

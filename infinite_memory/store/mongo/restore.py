@@ -192,7 +192,7 @@ class RestoreJob(Restore):
         await self._stage(schema.collection_name(scope_id), kept)
 
     def _renamed(self, memory: Document) -> Document:
-        """Give a memory, and those that it quotes, the ids that they have in the new scope."""
+        """Put the ids of the new scope into a memory, its own and those of the memories that it quotes."""
 
         def find(key: ObjectId) -> ObjectId:
             return self._id_of.setdefault(key, ObjectId()) if key in self._existing else key
@@ -304,7 +304,7 @@ class RestoreJob(Restore):
                 await self._tell(database)
 
     async def _tell(self, database: Database) -> None:
-        """Say that this restore lives; what was staged before is durable once this is."""
+        """Record that this restore is alive; what was staged before is durable once this is."""
         self._told_at = time.monotonic()
         await database[schema.META].update_one({"_id": self._journal}, {"$set": {"at": utc_now()}})
 
@@ -314,7 +314,7 @@ class RestoreJob(Restore):
                 raise BackupError(f"{found:,} of {wanted:,} documents of {name} were staged; nothing was changed")
 
     async def _look_again(self, database: Database) -> int:
-        """Look what has become of the scopes since `begin`; gives how many will be made.
+        """Look what has become of the scopes since `begin`; returns how many will be made.
 
         Raises:
             ScopeExistsError: the name of the one scope is taken by now.
@@ -329,7 +329,7 @@ class RestoreJob(Restore):
         return len(homeless) - len(bare)
 
     def _is_filled(self, key: ObjectId) -> bool:
-        """Tell whether there is a scope to be made, or memories to be added to it."""
+        """True if there is a scope to be made, or memories to be added to it."""
         return key in self._new_scopes or self._staged[schema.collection_name(key)] > 0
 
     async def _steps(self, database: Database) -> list[Step]:
@@ -366,7 +366,7 @@ async def begin_restore(connection: Connection, plan: RestorePlan, *, polled: bo
 
 
 def _is_plain(name: str) -> bool:
-    """Tell whether a collection can be one that all scopes share."""
+    """True if a collection can be one that all scopes share."""
     return PLAIN_NAME.fullmatch(name) is not None and not name.startswith((STAGED, schema.PREFIX))
 
 
@@ -376,7 +376,7 @@ def _is_digest(memory: Document) -> bool:
 
 
 def _risen(raw: bytes, known: tuple[int, Any]) -> bytes:
-    """Give a memory a revision above the one that it replaces, unless it is the same."""
+    """Raise a memory's revision above that of the one that it replaces, unless they are the same."""
     document = bson.decode(raw)
     revision, changed = known
     if document.get("revision") == revision and document.get("changed") == changed:

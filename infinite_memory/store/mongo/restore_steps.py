@@ -125,7 +125,7 @@ def _is_no_move(journal: Document) -> bool:
 
 
 def _is_abandoned(journal: Document) -> bool:
-    """Tell whether the process that staged is known to be dead, or has said nothing for long.
+    """True if the process that staged is known to be dead, or has said nothing for long.
 
     A journal that names no machine, as those of earlier versions, goes by time alone.
     """
@@ -156,7 +156,7 @@ async def _drop_orphans(database: Database) -> None:
 
 
 async def is_restoring(database: Database) -> bool:
-    """Tell whether somebody restores, so that collections may stand without their scopes for a while."""
+    """True if somebody restores, so that collections may stand without their scopes for a while."""
     return await database[schema.META].find_one({"_id": {"$regex": r"^restore\."}}, {"_id": 1}) is not None
 
 
@@ -209,7 +209,7 @@ async def _remove_unsound_meta(database: Database) -> None:
 
 
 async def merge_scopes(connection: Connection, source: ObjectId, target: ObjectId, *, polled: bool) -> int:
-    """Move all memories of one scope into another and mark the first for removal, all or nothing; gives their number.
+    """Move all memories of one scope into another and mark the first for removal, all or nothing; returns their number.
 
     Another process may write to the first meanwhile. What it wrote before the mark is poured once more; what it stores after the
     mark is refused; what it removed for good is taken out of the target at last.

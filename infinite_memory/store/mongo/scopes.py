@@ -105,7 +105,7 @@ class Scopes:
                 raise ScopeArchivedError(str(scope.get("name")))
 
     async def is_there(self, scope_id: ScopeId) -> bool:
-        """Tell whether a scope is there."""
+        """True if a scope is there."""
         async with self._connection.operation() as database:
             query = {"_id": find_object_id(scope_id), **schema.PRESENT}
             return await database[schema.SCOPES].find_one(query, {"_id": 1}) is not None

@@ -62,7 +62,7 @@ class MongoSnapshot(Snapshot):
         self._connection, self._session, self._names, self.head = connection, session, names, head
 
     async def chunks(self) -> AsyncIterator[Chunk]:
-        """Give everything, ``scopes`` first and memories next, in chunks of a few MiB.
+        """Yield everything, ``scopes`` first and memories next, in chunks of a few MiB.
 
         Raises:
             StoreError: the server no longer has that moment, or a collection was replaced meanwhile; take a new snapshot.
@@ -75,7 +75,7 @@ class MongoSnapshot(Snapshot):
                 yield chunk
 
     async def collection(self, name: str, present: set[str] | None = None) -> AsyncIterator[Chunk]:
-        """Give the documents of one collection; those of scopes that are not in *present* are left out."""
+        """Yield the documents of one collection; those of scopes that are not in *present* are left out."""
         query: dict[str, Any] = {}
         if present is not None:
             if (found := MEMORIES.fullmatch(name)) and found[1] not in present:
@@ -126,7 +126,7 @@ class MongoSnapshot(Snapshot):
                     last = [*(last or []), *(bson.decode(raw, CHECKED_CODEC)["_id"] for raw in found)]
 
     async def _meta_pages(self) -> AsyncIterator[bytes]:
-        """Give those small values that travel."""
+        """Yield those small values that travel."""
         kept = [
             one
             for one in await self._documents(schema.META, {"_id": {"$regex": "^value\\."}})
@@ -141,7 +141,7 @@ class MongoSnapshot(Snapshot):
 
 
 async def _with_global(pages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Give scopes as they are, but Global mended where it is not sound: a backup without it would not have its memories."""
+    """Yield scopes as they are, but Global mended where it is not sound: a backup without it would not have its memories."""
     raws = [raw async for page in pages for raw in split(page)]
     scopes = [bson.decode(raw, CHECKED_CODEC) for raw in raws]
     there = {repr(scope["_id"]): scope for scope in readable_scopes(sorted(scopes, key=_age))[0]}
@@ -257,7 +257,7 @@ def split(data: bytes) -> list[bytes]:
 
 
 def batches(raws: list[bytes]) -> Iterator[list[bytes]]:
-    """Give documents in lists of a few MiB."""
+    """Yield documents in lists of a few MiB."""
     batch: list[bytes] = []
     size = 0
     for raw in raws:
@@ -285,7 +285,7 @@ def id_of(raw: bytes) -> ObjectId:
 
 
 def value_travels(key: str) -> bool:
-    """Tell whether an entry of ``meta`` is one that backups carry."""
+    """True if an entry of ``meta`` is one that backups carry."""
     return key.startswith("value.") and key not in LOCAL_VALUES and not key.startswith(LOCAL_PREFIXES)
 
 

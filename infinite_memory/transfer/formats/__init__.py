@@ -100,7 +100,7 @@ class Opened:
     files: list[SourceFile]
 
     def entries(self) -> Iterator[Entry]:
-        """Read every file; tells at the end what else there was."""
+        """Read every file; reports at the end what else there was."""
         for file in self.files:
             reading = Reading(file, self.source.budget, f"{file.name}: " if self.source.is_many else "")
             try:

@@ -185,7 +185,7 @@ def _to_tool(recipient: str, text: str | None, kind: Any, about: Json) -> _Said:
 
 
 def _text(content: Json, about: Json) -> tuple[str | None, bool]:
-    """Give the text of a message's content, and whether there is a picture, sound or file in it."""
+    """Return the text of a message's content, and whether there is a picture, sound or file in it."""
     texts: list[str] = []
     has_media = bool(to_list(about.get("attachments")))
     parts = content.get("parts")
@@ -217,7 +217,7 @@ def _with_links(text: str, about: Json) -> str:
 
 
 def _about(about: Json) -> Json:
-    """Give the names of what was attached, and the addresses of what was cited."""
+    """Return the names of what was attached, and the addresses of what was cited."""
     files = [
         name for one in to_list(about.get("attachments"))[:MAX_NAMED] if (name := to_text(to_object(one).get("name")))
     ]

@@ -112,7 +112,7 @@ class _Conversation:
         return hashlib.sha256(repr(about).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def _shown(self) -> set[int]:
-        """Tell which messages are on the thread that is shown: all, unless a message has two that follow it."""
+        """Return the messages that are on the thread that is shown: all, unless a message has two that follow it."""
         indexes = {str(one.get("uuid")): index for index, one in enumerate(self._messages)}
         parents = [one.get("parent_message_uuid") for one in self._messages]
         followed = [one for one in parents if isinstance(one, str)]
@@ -157,7 +157,7 @@ class _Conversation:
             )  # fmt: skip
 
     def _blocks(self, message: Json) -> tuple[list[str], list[Json], bool]:
-        """Give the texts and citations of a message's blocks, and whether there are others; those are counted."""
+        """Return the texts and citations of a message's blocks, and whether there are others; those are counted."""
         texts: list[str] = []
         citations: list[Json] = []
         has_other = False

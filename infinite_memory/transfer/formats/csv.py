@@ -132,7 +132,7 @@ class _Rows:
 
 
 def _head(text: str) -> tuple[str, list[str]] | None:
-    """Give the delimiter and the names of the columns; None when no column holds texts, or two hold the same."""
+    """Return the delimiter and the names of the columns; None when no column holds texts, or two hold the same."""
     first = text.split("\n", 1)[0].rstrip("\r")
     delimiter = max(_DELIMITERS, key=first.count)
     try:

@@ -94,7 +94,7 @@ def _note(reading: Reading, name: str, front: Json, body: str) -> Incoming:
 
 
 def _tags(front: Json, body: str) -> tuple[str, ...]:
-    """Give the tags of the front matter (a list, or one text with commas or spaces) and of the text."""
+    """Return the tags of the front matter (a list, or one text with commas or spaces) and of the text."""
     named: list[Any] = []
     for value in (front.get("tags"), front.get("tag")):
         if isinstance(value, str):
@@ -109,7 +109,7 @@ def _tags(front: Json, body: str) -> tuple[str, ...]:
 
 
 def _relations(body: str) -> list[str]:
-    """Give the relations of a note, as ``part_of [[Other]]``."""
+    """Return the relations of a note, as ``part_of [[Other]]``."""
     return [
         f"{kind} [[{target}]]" for kind, target in _RELATION.findall(body)[:MAX_RELATIONS] if not kind.startswith("[")
     ]

@@ -167,7 +167,7 @@ class Reading:
         return self.prefix + place
 
     def refused(self, place: str, why: str, count: int = 1) -> Refused:
-        """Say that something at a place is not taken."""
+        """Record that something at a place is left out."""
         return Refused(self.where(place), why, count)
 
     def take(self, place: str, make: Callable[[], Entry]) -> Entry:

@@ -143,7 +143,7 @@ def get_time(record: Mapping[str, Any], *names: str) -> dt.datetime | None:
 
 
 def is_our_id(text: str) -> bool:
-    """Tell whether a text is an id such as ours: 24 hexadecimal digits."""
+    """True if a text is an id such as ours: 24 hexadecimal digits."""
     return _OUR_ID.fullmatch(text) is not None
 
 
@@ -157,12 +157,12 @@ def to_tags(value: Any) -> tuple[str, ...]:
 
 
 def to_text(value: Any) -> str | None:
-    """Give a text that says something, else None."""
+    """Return a text that says something, else None."""
     return value if isinstance(value, str) and value.strip() else None
 
 
 def to_object(value: Any) -> Json:
-    """Give an object, also one that is written as JSON in a text; else an empty one."""
+    """Return an object, also one that is written as JSON in a text; else an empty one."""
     if isinstance(value, str):
         value = _parsed(value)
     return value if isinstance(value, dict) else {}

@@ -25,7 +25,7 @@ PIECE = 256 * 1024
 
 
 def get_headers(scope: Scope) -> dict[str, str]:
-    """Give a request's headers, names in small letters; of one that stands twice the last."""
+    """Return a request's headers, names in small letters; of one that stands twice the last."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
@@ -74,7 +74,7 @@ async def read_body(receive: Receive, most: int, take_place: Callable[[], Awaita
 
 
 def again(body: bytes, receive: Receive) -> Receive:
-    """Give a body that was read already to the next reader."""
+    """Return a `receive` that plays a body that was read already to the next reader."""
     parts = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def give() -> Any:

@@ -75,7 +75,7 @@ def security_settings(origins: Sequence[str]) -> TransportSecuritySettings:
 def web_server(
     app: ASGIApp, origins: Sequence[str], loopback: str, *, capacity: int, stop_s: int
 ) -> tuple[Callable[[], None], Callable[[list[socket.socket]], Awaitable[None]]]:
-    """Make the HTTP server; gives what stops it, and what serves sockets until then, with at most *capacity* connections."""
+    """Make the HTTP server; returns what stops it, and what serves sockets until then, with at most *capacity* connections."""
     silence_server_log()
     open_to_pages = CORSMiddleware(
         app, allow_origins=origins, allow_origin_regex=loopback, allow_methods=["GET", "POST", "PATCH", "DELETE"],

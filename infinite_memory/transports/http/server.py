@@ -133,7 +133,7 @@ class HttpServer:
         self._stopping = asyncio.Event()
 
     def about(self) -> Json:
-        """Tell what `daemon status` shows."""
+        """Return what `daemon status` shows."""
         if self.problem is not None:
             return {"error": self.problem}
         found = {"url": f"http://{HOST}:{self.port}", "token_file": str(self.owner.file), "sessions": self.sessions}

@@ -17,7 +17,7 @@ _HOSTS = ("127.0.0.1", "localhost")
 
 
 def parse_address(address: str) -> int:
-    """Give the port of ``127.0.0.1:PORT``; 0 takes a free one.
+    """Return the port of ``127.0.0.1:PORT``; 0 takes a free one.
 
     Raises:
         ConfigError: it is another host or no port; nobody but this machine is served.
@@ -39,7 +39,7 @@ async def open_companion(
     body_bytes: int,
     owner: OwnerToken | None = None,
 ) -> AsyncIterator[str]:
-    """Serve *contract* at *address*, under /mcp and /mcp/<contract>; gives its URL.
+    """Serve *contract* at *address*, under /mcp and /mcp/<contract>; returns its URL.
 
     Raises:
         ConfigError: the address is wrong or taken.

@@ -63,7 +63,7 @@ async def create_scope(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def stats(request: ApiRequest) -> tuple[int, Json]:
-    """Give figures; those of the whole memory only to who sees all of it."""
+    """Return figures; those of the whole memory only to who sees all of it."""
     told = await admin.collect_stats(await request.native("get_memory_stats", {}))
     return 200, {"stats": {name: told[name] for name in _SEEN} if request.is_narrow else told}
 

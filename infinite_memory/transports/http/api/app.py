@@ -179,7 +179,7 @@ def _add_service(api: FastAPI, backend: Backend, metrics: Metrics) -> None:
 
     @api.get("/healthz", responses=responses({200: "Health", 503: "Health"}), operation_id="health")
     async def health(request: Request) -> Response:
-        """Tell whether database, model and index work; needs no token."""
+        """Answer whether database, model and index work; needs no token."""
         request.scope[_ROUTE] = "/healthz"
         well, checks = await look()
         body = {"status": "ok" if well else "failing", "checks": checks}

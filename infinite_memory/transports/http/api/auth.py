@@ -69,7 +69,7 @@ class Authenticator:
         self._decoy = secrets.token_hex(32)
 
     async def authenticate(self, header: str, *, for_metrics: bool = False) -> TokenPermissions:
-        """Give what the token of an Authorization header opens; one that reads the metrics alone opens nothing else, wherever it comes.
+        """Return what the token of an Authorization header opens; one that reads the metrics alone opens nothing else, wherever it comes.
 
         Raises:
             AuthenticationError: there is none, or it is unknown, revoked or expired.
@@ -87,7 +87,7 @@ class Authenticator:
         return grant
 
     async def is_valid(self, header: str) -> bool:
-        """Tell whether a token that was admitted still opens, for what takes long; counts nothing.
+        """True if a token that was admitted still opens, for what takes long; counts nothing.
 
         Raises:
             StoreUnavailableError: tokens cannot be looked up.
@@ -134,7 +134,7 @@ class Authenticator:
 
     @contextlib.asynccontextmanager
     async def room(self, grant: TokenPermissions) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """Give what waits for one of the places that a token has for large bodies; the place is kept until this context ends.
+        """Yield what waits for one of the places that a token has for large bodies; the place is kept until this context ends.
 
         What is given raises `RateLimitError` where no place becomes free for too long.
         """
@@ -191,7 +191,7 @@ def _clock_of_limits() -> dt.datetime:
 
 @contextlib.contextmanager
 def _concealing() -> Iterator[None]:
-    """Tell who is not known yet that tokens cannot be looked up, and not why: that names folders, servers and versions."""
+    """Replace the reason why tokens cannot be looked up: it names folders, servers and versions, and the caller is not known yet."""
     try:
         yield
     except InfiniteMemoryError as exc:

@@ -25,7 +25,7 @@ def get_status(problem: InfiniteMemoryError) -> int:
 
 
 def failure(problem: InfiniteMemoryError) -> tuple[int, Json, dict[str, str]]:
-    """Give status, body and headers of the reply to what failed."""
+    """Return status, body and headers of the reply to what failed."""
     status = get_status(problem)
     headers: dict[str, str] = {}
     details: Json = {}

@@ -108,7 +108,7 @@ async def forget_one(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def history(request: ApiRequest) -> tuple[int, Json]:
-    """Tell what a memory says, and what it said before it was changed."""
+    """Answer with a memory and its earlier versions."""
     engine = await request.engine()
     memory = await engine.memories.get(_checked_id(request, _id(request)))
     page = await engine.memories.history(memory.memory_id, _before_revision(request))

@@ -46,7 +46,7 @@ _HEADERS: dict[int, Json] = {
 
 
 def operation(route: Route) -> Json:
-    """Give what stands in the document for a route beside its name and replies."""
+    """Return what stands in the document for a route beside its name and replies."""
     made: Json = {"security": [{TOKEN: []}]}
     parameters = [_parameter(one, "path") for one in route.in_path] + [_parameter(one, "query") for one in route.query]
     if parameters:

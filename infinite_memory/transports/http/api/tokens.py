@@ -213,12 +213,12 @@ def _write_token(token_id: str) -> str:
 
 
 def hash_token(token: str) -> str:
-    """Give what is kept of a token."""
+    """Return what is kept of a token."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def parse_token_id(token: str) -> str | None:
-    """Give the id that stands in a token; None where it is none of ours."""
+    """Return the id that stands in a token; None where it is none of ours."""
     found = _FORM.fullmatch(token)
     return None if found is None else found[1]
 

@@ -115,7 +115,7 @@ async def bring_back_version(visit: Visit) -> Response:
 
 
 async def restore_version(visit: Visit, memory_id: str, number: str, *, last: bool = False) -> int | None:
-    """Give a memory text, tags and fields of an earlier version; its scope stays.
+    """Bring back text, tags and fields of an earlier version of a memory; its scope stays.
 
     Args:
         last: The version has to be the last but one: nobody changed the memory since.
@@ -246,7 +246,7 @@ async def _compare(versions: list[Json]) -> list[Json]:
 
 
 def _changes(old: Json, new: Json) -> list[str]:
-    """Say what changed beside the text."""
+    """Return what changed beside the text, a line for each field."""
     names = sorted((old.keys() | new.keys()) - BESIDE_CHANGES)
     return [
         f"{name}: {_said(old.get(name))} → {_said(new.get(name))}" for name in names if old.get(name) != new.get(name)

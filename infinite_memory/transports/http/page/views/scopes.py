@@ -74,7 +74,7 @@ page("GET", "/page/scope")(show_scope)
 
 @page("POST", "/page/scope/change", again=show_scope)
 async def change(visit: Visit) -> Response:
-    """Give a scope another name or description."""
+    """Change the name or the description of a scope."""
     name, new_name = visit.text("name"), visit.text("new_name")
     fields: Json = {"scope": name, "description": visit.text("description")}
     if new_name != name:
