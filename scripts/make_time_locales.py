@@ -13,9 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from infinite_memory.time_expressions.languages import CODES
+
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "infinite_memory" / "time_expressions" / "locales" / "cldr.json"
-OURS = {"en", "de", "fr", "es", "pt", "zh", "ja", "yue", "und", "pcm", "no"}
+OURS = {*CODES, "yue", "und", "pcm", "no"}
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 UNITS = ("day", "week", "month", "quarter", "year")
 COUNTED = ("minute", "hour", "day", "week", "month", "year")

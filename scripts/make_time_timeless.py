@@ -12,10 +12,11 @@ import re
 import sys
 from pathlib import Path
 
+from infinite_memory.time_expressions.languages import CODES
+
 ROOT = Path(__file__).parents[1]
 LANGUAGES = ROOT / "tests" / "data" / "time" / "languages.json"
 TARGET = ROOT / "tests" / "data" / "time" / "declaration.json"
-TABLES = ("en", "de", "fr", "es", "pt", "zh", "ja")
 ARTICLES = (1, 3, 5, 9, 11, 13, 20, 24, 30)
 OTHER_TAGS = {"zh": "zh-Hans", "fil": "tl", "sr": "sr-Cyrl", "uz": "uz-Latn", "el": "el-monoton", "pt": "pt-BR"}
 SOURCE = (
@@ -49,7 +50,7 @@ def main() -> int:
     texts = documents(Path(sys.argv[1]))
     codes = [entry["code"] for entry in json.loads(LANGUAGES.read_text(encoding="utf-8"))["languages"]]
     languages: dict[str, list[str]] = {}
-    for code in sorted({*codes, *TABLES}):
+    for code in sorted({*codes, *CODES}):
         tags = [tag for tag in (OTHER_TAGS.get(code, code), code) if tag in texts]
         tags += sorted(tag for tag in texts if tag.startswith(f"{code}-"))
         if tags:

@@ -14,6 +14,7 @@ import pytest
 from infinite_memory import cli
 from infinite_memory.config import known_settings, load_config
 from infinite_memory.contracts.native.contract import TABLE
+from infinite_memory.transports.http.api.routes import ROUTES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMANDS = (ROOT / "docs" / "reference" / "commands.md").read_text("utf-8")
@@ -41,6 +42,13 @@ def test_every_request_stands_on_one_page_of_the_reference_with_an_example() -> 
     assert sorted(listed) == sorted(TABLE.names())
     shown = {one["request"]["action"] for one in json.loads(reference.EXAMPLES.read_text("utf-8"))}
     assert shown == set(TABLE.names())
+
+
+def test_every_route_of_the_http_api_stands_in_the_table_of_routes() -> None:
+    table = (ROOT / "docs" / "http-routes.md").read_text("utf-8").replace("{id}", "{memory_id}")
+    assert [
+        f"{route.method} {route.path}" for route in ROUTES if f"| `{route.method} {route.path}` |" not in table
+    ] == []
 
 
 def test_a_variable_in_a_sentence_is_a_variable() -> None:

@@ -16,12 +16,13 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from infinite_memory.time_expressions.languages import CODES
 from infinite_memory.time_expressions.lexicon import Unit
 from infinite_memory.time_expressions.locales.words import split_words
 
 Json = dict[str, Any]
 
-OURS = frozenset({"en", "de", "fr", "es", "pt", "zh", "ja", "zh-hans", "zh-hant", "yue"})
+OURS = frozenset({*CODES, "zh-hans", "zh-hant", "yue"})
 """Languages that have a table; their locales are not asked again."""
 
 NUMBER = "#"

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from infinite_memory.time_expressions.languages import CODES
+
 _MARGIN = 12.0  # between the likeliest language and one that is still believed; near relatives lie within ten
 _MARGIN_OF_OURS = 4.0  # where the likeliest has a table here and the grammar found nothing
 _MAX_RANK = 5
-_TABLES = frozenset({"en", "de", "fr", "es", "pt", "zh", "ja"})
 _SAME = {"nb": "no", "fil": "tl", "he": "he", "iw": "he", "in": "id", "sh": "hr"}
 """Codes of ours that the model calls otherwise."""
 
@@ -38,5 +39,5 @@ def likelihood(text: str, language: str) -> float | None:
     for code, score in ranked:
         if code in names:
             behind = best[1] - score
-            return behind if behind <= (_MARGIN_OF_OURS if best[0] in _TABLES else _MARGIN) else None
+            return behind if behind <= (_MARGIN_OF_OURS if best[0] in CODES else _MARGIN) else None
     return None
