@@ -52,6 +52,10 @@ _WATCH_S = 0.1  # while it runs
 _JOURNAL_FILE_MB = 16
 """WiredTiger keeps up to three journal files ready, of 100 MB by default: much for a home that holds a few notes."""
 
+_ANY_CLOCK = "maxAcceptableLogicalClockDriftSecs=4294967295"
+"""A server refuses everything while what it wrote last is later by a year than its clock: until then, where the clock was ahead for a
+moment. This lets it go on by the time of what it wrote."""
+
 _MAX_RESTARTS = 5
 """A server that dies more often than this in a row is left alone, until somebody asks for it."""
 
@@ -302,6 +306,7 @@ class LocalMongo:
             *("--wiredTigerCacheSizeGB", str(max(self._cache_mb, 256) / 1024)),
             *("--wiredTigerEngineConfigString", f"log=(file_max={_JOURNAL_FILE_MB}MB)"),
             *("--setParameter", "diagnosticDataCollectionEnabled=false", "--setParameter", "maxLogSizeKB=1"),
+            *("--setParameter", _ANY_CLOCK),
             *self._replication_arguments(),
         ]
 

@@ -11,12 +11,16 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
+import pymongo
 import pytest
+from bson import Timestamp
 
-from infinite_memory.errors import StoreUnavailableError
+from infinite_memory.errors import StoreError, StoreUnavailableError
 from infinite_memory.mongod import first_start, process, server, wire
 from infinite_memory.mongod import log as mongod_log
 from infinite_memory.mongod.server import LocalMongo
@@ -429,5 +433,47 @@ def test_a_server_is_asked_by_hand(tmp_path: Path) -> None:
             await mongo.stop()
         with pytest.raises(OSError):
             await wire.ask(tmp_path / "mongodb" / "mongod.sock", {"hello": 1})
+
+    run(scenario())
+
+
+def advance_clock(uri: str) -> None:
+    """Have a server take over a time that is two years ahead, as one has that wrote something while its machine's clock was ahead."""
+    ahead = Timestamp(int(time.time()) + 2 * 366 * 86_400, 1)
+    with pymongo.MongoClient[dict[str, Any]](uri) as client, client.start_session() as session:
+        session.advance_cluster_time({"clusterTime": ahead, "signature": {"hash": bytes(20), "keyId": 0}})
+        client["of"]["years"].insert_one({}, session=session)
+
+
+def test_a_clock_that_was_ahead_by_years_when_something_was_written_shuts_no_memory(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        mongo = make(tmp_path)
+        try:
+            await asyncio.to_thread(advance_clock, await mongo.start())
+            await store_answers(await mongo.start())
+            await mongo.stop()
+            mongo = make(tmp_path)
+            await store_answers(await mongo.start())
+        finally:
+            await mongo.stop()
+
+    run(scenario())
+
+
+def test_where_a_clock_that_was_ahead_shut_a_server_of_ones_own_it_is_said_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        mongo = make(tmp_path)
+        try:
+            await asyncio.to_thread(advance_clock, await mongo.start())
+            await mongo.stop()
+            monkeypatch.setattr(server, "_ANY_CLOCK", "maxAcceptableLogicalClockDriftSecs=31536000")
+            mongo = make(tmp_path)
+            uri = await mongo.start()
+            with pytest.raises(StoreError, match="start mongod with --setParameter maxAcceptableLogicalClockDriftSecs"):
+                await store_answers(uri)
+        finally:
+            await mongo.stop()
 
     run(scenario())

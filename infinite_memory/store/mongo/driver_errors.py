@@ -23,6 +23,7 @@ _LOGIN_CODES = {11, 13, 18, 8000}
 
 _DISK_FULL, _DUPLICATE_KEY = 14031, 11000  # MongoDB's error codes
 _NOT_STORABLE = (BSONError, OverflowError, UnicodeEncodeError, errors.DocumentTooLarge)
+_CLOCK_WAS_AHEAD = 205
 _TOO_LARGE = {10334, 17280, 17419, 17420}
 _GONE_AWAY_CODES = {50, 64, 89, 91, 189, 262, 11600, 11602}
 """Time limits exceeded, servers shutting down or stepping down: the same request may succeed in a moment."""
@@ -58,6 +59,11 @@ def translate(exc: Exception, hint: str) -> InfiniteMemoryError:
         )
     if code == _DISK_FULL:
         return StoreError(f"MongoDB's disk is full ({_short(exc)}); free some space")
+    if code == _CLOCK_WAS_AHEAD:
+        return StoreError(
+            "MongoDB refuses everything, for the clock of its machine was ahead by more than a year when something was written: start mongod "
+            f"with --setParameter maxAcceptableLogicalClockDriftSecs=4294967295 ({_short(exc)})"
+        )
     return StoreError(f"MongoDB failed: {_short(exc)}")
 
 
