@@ -61,7 +61,7 @@ def translate(exc: Exception, hint: str) -> InfiniteMemoryError:
         return StoreError(f"MongoDB's disk is full ({_short(exc)}); free some space")
     if code == _CLOCK_WAS_AHEAD:
         return StoreError(
-            "MongoDB refuses everything, for the clock of its machine was ahead by more than a year when something was written: start mongod "
+            "MongoDB refuses everything, for the clock of its machine was a year or more ahead when something was written: start mongod "
             f"with --setParameter maxAcceptableLogicalClockDriftSecs=4294967295 ({_short(exc)})"
         )
     return StoreError(f"MongoDB failed: {_short(exc)}")
