@@ -9,6 +9,7 @@ Why a scope that has gone gets another id: who removes it may be about to remove
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from bson import ObjectId
@@ -21,6 +22,7 @@ from infinite_memory.store.mongo.drivers import aggregate
 from infinite_memory.store.mongo.snapshot import MEMORIES
 
 _NAMESPACE_NOT_FOUND, _NAMESPACE_EXISTS, _DUPLICATE_KEY = 26, 48, 11000  # MongoDB's error codes
+_BATCH = 10_000
 _PRESENT = {**schema.PRESENT, "_id": {"$type": "objectId"}}
 
 Document = dict[str, Any]
@@ -44,6 +46,23 @@ async def find_home(database: Database, scope: Document) -> ObjectId | None:
         return ObjectId(scope["_id"])
     found = await database[schema.SCOPES].find_one({**_PRESENT, "name_key": scope["name_key"]}, {"_id": 1})
     return None if found is None else ObjectId(found["_id"])
+
+
+async def leave_out_arrived(database: Database, prefix: str, added: Collection[ObjectId]) -> int:
+    """Take out of what is staged the memories that are in some scope by now; returns their number.
+
+    Another restore may have brought one back since this one looked, and somebody may have moved it: it would be in two scopes.
+    """
+    arrived: list[ObjectId] = []
+    async for scope in database[schema.SCOPES].find(_PRESENT if added else {"_id": None}, {"_id": 1}):
+        found = database[schema.collection_name(scope["_id"])].find({}, {"_id": 1}).hint("_id_")
+        arrived += [one["_id"] async for one in found if one["_id"] in added]
+    for name in await database.list_collection_names() if arrived else ():
+        if name.startswith(prefix):
+            key = "_id" if MEMORIES.fullmatch(name.removeprefix(prefix)) else "memory_id"
+            for start in range(0, len(arrived), _BATCH):
+                await database[name].delete_many({key: {"$in": arrived[start : start + _BATCH]}})
+    return len(arrived)
 
 
 async def _is_present(database: Database, key: ObjectId) -> bool:

@@ -29,7 +29,7 @@ from infinite_memory.store.mongo.driver_errors import translate
 from infinite_memory.store.mongo.links import from_document as link_from_document
 from infinite_memory.store.mongo.links import link_key
 from infinite_memory.store.mongo.merge_journal import JOURNAL
-from infinite_memory.store.mongo.placing import find_home, make_step
+from infinite_memory.store.mongo.placing import find_home, leave_out_arrived, make_step
 from infinite_memory.store.mongo.restore_steps import Step, clear, put_into_place, this_machine, utc_now
 from infinite_memory.store.mongo.snapshot import (
     MEMORIES,
@@ -259,7 +259,13 @@ class RestoreJob(Restore):
             await self._tell(database)
             await self._check_staged(database)
             if not self._replaces:
-                done = dataclasses.replace(done, scopes=await self._look_again(database))
+                arrived = await leave_out_arrived(database, self._staged_name(""), self._added - self._id_of.keys())
+                if arrived and self._only:
+                    raise BackupError(f"{arrived:,} memories of it came back meanwhile; nothing was changed, try again")
+                done = dataclasses.replace(
+                    done, scopes=await self._look_again(database),
+                    memories=memories - arrived, skipped=self._skipped + arrived,
+                )  # fmt: skip
             steps = await self._steps(database)
         await put_into_place(self._connection, self._id, steps, polled=self._polled)
         return done

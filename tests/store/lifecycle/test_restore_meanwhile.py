@@ -11,7 +11,7 @@ import bson
 import pytest
 from bson import ObjectId
 
-from infinite_memory.errors import ScopeExistsError
+from infinite_memory.errors import BackupError, ScopeExistsError
 from infinite_memory.models import Fact, FactId, Scope
 from infinite_memory.store.copies import Chunk, Restored, RestoreMode, RestorePlan
 from infinite_memory.store.mongo import restore_steps
@@ -198,5 +198,33 @@ def test_a_scope_that_comes_back_alone_goes_into_none_that_took_its_name(
             done = await restore(one, chunks, dataclasses.replace(plan, as_scope="Z"), other=other, patch=monkeypatch)
             assert (done.scopes, done.memories) == (1, 3)
             assert (await held(other))["Z"] == Y
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["all", "one scope"])
+def test_a_memory_that_another_restore_brought_back_and_somebody_moved_is_in_one_scope(
+    monkeypatch: pytest.MonkeyPatch, place: Place, alone: bool
+) -> None:
+    async def scenario() -> None:
+        async with place.open() as one, place.open() as other:
+            chunks = await saved(one, "X", "Y")
+            await forget(one)
+
+            async def restored_and_moved(store: MongoStore) -> None:
+                await restore(store, chunks, MERGE, other=store, patch=monkeypatch)
+                target = await find(store, "Y")
+                [memory] = [found async for found in store.stream() if found.text == "X 0"]
+                await store.move(memory, target.scope_id)
+
+            plan = dataclasses.replace(MERGE, only_scope="X", as_scope="Z") if alone else MERGE
+            if alone:
+                with pytest.raises(BackupError, match="3 memories of it came back meanwhile"):
+                    await restore(one, chunks, plan, other=other, patch=monkeypatch, staged=restored_and_moved)
+            else:
+                done = await restore(one, chunks, plan, other=other, patch=monkeypatch, staged=restored_and_moved)
+                assert (done.memories, done.skipped) == (0, 6)
+            assert await held(other) == {"X": ["X 1", "X 2"], "Y": ["X 0", *Y]}
+            assert await belonging(other, "X") == [0, 1]  # its version went along
 
     run(scenario())
