@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from infinite_memory import __version__
 from infinite_memory.cli.daemon_requests import ask_daemon, build_greeting, home_and_config, report_notes
 from infinite_memory.cli.service_checks import describe_http_fault
 from infinite_memory.cli.terminal import in_one_line
@@ -119,6 +120,12 @@ def wait_until_gone(pid: int) -> bool:
 
 def _status(options: argparse.Namespace) -> int:
     answer = ask_daemon("status")
+    if answer and answer["status"].get("version") != __version__:
+        print(
+            f"infinite-memory: the daemon is version {in_one_line(str(answer['status'].get('version')))}, this program is "
+            f"version {__version__}; its next client has it make room, and so does a restart of the service",
+            file=sys.stderr,
+        )
     if options.json:
         print(json.dumps(answer["status"] if answer else {"running": False}))
         return 0 if answer else 1

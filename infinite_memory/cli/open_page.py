@@ -51,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
     greeting = daemon_requests.build_greeting(options) | {"kind": "page"}
     link, answer = greet(home, greeting)
     link.close()
+    daemon_requests.report_notes(answer)
     if answer.get("status") != "OK":
         print(f"infinite-memory: {answer.get('error', 'this daemon has no page')}", file=sys.stderr)
         return 1

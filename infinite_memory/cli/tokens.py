@@ -95,7 +95,8 @@ def _ask(options: argparse.Namespace) -> Json:
         "what": options.what,
         "fields": _fields(options),
     }
-    link, _ = greet(find_home(os.environ).path, greeting)
+    link, answer = greet(find_home(os.environ).path, greeting)
+    daemon_requests.report_notes(answer)
     with link, link.makefile("rb") as stream:
         if line := stream.readline():
             reply: Json = json.loads(line)

@@ -34,6 +34,9 @@ _PYTHON_VARIABLES = frozenset({"PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "
 _SYSTEMD_VARIABLES = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "SYSTEMD_EXEC_PID"})
 """Of a service that starts the daemon by chance; the daemon would speak for that service."""
 
+_OF_ANY_VERSION = frozenset({"session", "hook", "status", "stop"})
+"""What a daemon of any version answers, or makes room for. What else a command wants, an older one may take for something else."""
+
 START_S = 40.0  # a daemon that is going may take half a minute to finish
 STARTER_S = 10.0  # how long a client waits for another that is starting the daemon
 GREETING_S = 30.0
@@ -78,6 +81,7 @@ def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.soc
         check_home(home)
     except OSError as exc:
         raise DaemonError(f"the home {home} is not used: {exc.strerror}") from exc
+    notes = _replace_other_version(home, greeting) if start and greeting.get("kind") not in _OF_ANY_VERSION else []
     deadline = time.monotonic() + START_S
     line = json.dumps({"protocol": ipc.PROTOCOL, "version": __version__, "pid": os.getpid()} | greeting).encode()
     while time.monotonic() < deadline:
@@ -98,16 +102,32 @@ def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.soc
             answer = {}
         if answer.get("ok"):
             link.settimeout(None)
-            return link, answer
+            return link, answer | ({"notes": [*notes, *answer.get("notes", ())]} if notes else {})
         link.close()
         if answer.get("error_code") == "config_error":
             raise ConfigError(str(answer.get("error")))
         if answer.get("error"):
             raise DaemonError(str(answer["error"]))
         if not start:
-            raise DaemonError(_silent(home))
+            raise DaemonError(_silent(home, greeting))
         time.sleep(0.05)  # it is going, or was asked to make room for this version
     raise DaemonError(f"the daemon of {home} did not answer within {START_S:.0f} s; see {home / 'logs'}")
+
+
+def _replace_other_version(home: Path, greeting: Json) -> list[str]:
+    """Have a daemon of another version make room, as a session does; gives what it says where it is a service and stays.
+
+    Why: one of 0.1.0 made a token that opens everything where a later command asked for one that opens the metrics alone.
+
+    Raises:
+        DaemonError: it does not go, and speaks another protocol; or none of this version could be started.
+        ConfigError: the daemon refuses the settings that came with the greeting.
+    """
+    if (ipc.read_record(home) or {}).get("version") in (None, __version__):
+        return []
+    link, answer = greet(home, greeting | {"kind": "session"})
+    link.close()
+    return list(answer.get("notes", ())) if answer.get("version") != __version__ else []
 
 
 def _start(home: Path, greeting: Json, deadline: float) -> None:
@@ -187,11 +207,17 @@ def _daemon_environ(home: Path) -> Json:
     return environ | {"INFINITE_MEMORY_HOME": str(home), "PYTHONSAFEPATH": "1"}
 
 
-def _silent(home: Path) -> str:
+def _silent(home: Path, greeting: Json) -> str:
     """Return what can be done about a daemon that does not answer."""
-    pid = (ipc.read_record(home) or {}).get("pid")
+    record = ipc.read_record(home) or {}
+    pid, version = record.get("pid"), record.get("version")
     if pid is None:
         return "the daemon does not answer; it is going, or hangs"
+    if greeting.get("kind") not in _OF_ANY_VERSION and version not in (None, __version__):
+        return (
+            f"the daemon is version {version}, this program is version {__version__}, and it does not answer this; "
+            "`infinite-memory daemon start` has it make room"
+        )
     return (
         f"the daemon (process {pid}) does not answer; it is going, or hangs. If it does so for minutes, `kill -9 {pid}` ends it: "
         "nothing that was answered is lost, and the next request starts another"

@@ -64,6 +64,20 @@ def test_an_older_daemon_finishes_what_it_has_read_and_the_newer_one_takes_over(
         assert (present.daemon_pid(), present.status()["version"]) == (after, __version__)
 
 
+@pytest.mark.parametrize("command", [("tokens", "create", "--metrics"), ("open", "--print")])
+def test_a_command_that_an_older_daemon_may_take_for_another_is_answered_by_its_own(
+    command: tuple[str, ...], older: Installation, home: Path
+) -> None:
+    assert older.call("ping")["pong"]
+    with Installation(home) as present:
+        shown = present.command("daemon", "status")
+        assert f"the daemon is version {OLDER}, this program is version {__version__}" in shown.stderr
+        assert present.status()["version"] == OLDER, "to look at it changes nothing"
+        done = present.command(*command)
+        assert done.returncode == 0, done.stderr
+        assert present.status()["version"] == __version__
+
+
 def test_a_home_with_newer_data_names_the_version_to_install_to_an_older_program(home: Path, tmp_path: Path) -> None:
     package = copy_package(tmp_path / "newer")
     change(package / "__init__.py", r"^__version__ = .*$", f'__version__ = "{NEWER}"')
