@@ -81,13 +81,13 @@ def split_documents(documents: bytes) -> Iterator[bytes]:
     Raises:
         ValueError: the bytes are no whole documents.
     """
-    at, end = 0, len(documents)
-    while at < end:
-        length = _LENGTH.unpack_from(documents, at)[0] if at + 5 <= end else 0
-        if length < 5 or at + length > end or documents[at + length - 1] != 0:
+    position, end = 0, len(documents)
+    while position < end:
+        length = _LENGTH.unpack_from(documents, position)[0] if position + 5 <= end else 0
+        if length < 5 or position + length > end or documents[position + length - 1] != 0:
             raise ValueError("a document is cut off or damaged")
-        yield documents[at : at + length]
-        at += length
+        yield documents[position : position + length]
+        position += length
 
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")

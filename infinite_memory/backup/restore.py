@@ -209,8 +209,8 @@ async def finished(task: asyncio.Task[T]) -> T:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait({task})
-        if not task.cancelled() and (problem := task.exception()) is not None:
-            log.error("a restore whose client had left failed", exc_info=problem, extra={"event": "restore_failed"})
+        if not task.cancelled() and (exc := task.exception()) is not None:
+            log.error("a restore whose client had left failed", exc_info=exc, extra={"event": "restore_failed"})
         raise
 
 

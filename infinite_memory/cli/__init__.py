@@ -121,10 +121,10 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         """The parser of one command: what it does not know is refused with its own usage."""
 
         def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-            found, unknown = super().parse_known_args(args, namespace)
+            parsed, unknown = super().parse_known_args(args, namespace)
             if unknown:
                 self.error(f"unrecognized arguments: {' '.join(unknown)}")
-            return found, unknown
+            return parsed, unknown
 
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=CommandParser)
     for module in MODULES if only is None else (only,):

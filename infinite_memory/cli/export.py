@@ -102,7 +102,7 @@ def _new_folders(folder: Path) -> Iterator[list[Path]]:
     """
     from infinite_memory.backup.folder import unwritable
 
-    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     written: list[Path] = []
     try:
         try:
@@ -114,7 +114,7 @@ def _new_folders(folder: Path) -> Iterator[list[Path]]:
         with suppress(OSError):  # somebody else put something into it
             for file in written:
                 file.unlink(missing_ok=True)
-            for directory in made:  # the innermost first
+            for directory in missing:  # the innermost first
                 directory.rmdir()
         raise
 

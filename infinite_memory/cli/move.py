@@ -29,8 +29,8 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Move what is named."""
-    wanted = dict.fromkeys(read_ids(options.memory_ids), options.to)
-    moved, failed = _move(options, wanted)
+    targets = dict.fromkeys(read_ids(options.memory_ids), options.to)
+    moved, failed = _move(options, targets)
     if changed := {body["memory_id"]: body["former_scope"] for body in moved if body["outcome"] == "moved"}:
         UndoJournal().add({"moved": changed})
     return _report(options, moved, failed)
@@ -51,11 +51,11 @@ def read_ids(words: list[str]) -> list[str]:
     return list(dict.fromkeys(line.split()[0] for line in sys.stdin if line.strip()))
 
 
-def _move(options: argparse.Namespace, wanted: Json) -> tuple[list[Json], list[Json]]:
+def _move(options: argparse.Namespace, targets: Json) -> tuple[list[Json], list[Json]]:
     """Move memories, each by itself into the scope that is named for it; returns what was done, and what was refused."""
     moved: list[Json] = []
     failed: list[Json] = []
-    for memory_id, scope in wanted.items():
+    for memory_id, scope in targets.items():
         reply = daemon_requests.ask_route(options, "move_memory", {"memory_id": memory_id, "scope": scope})
         (moved if reply.pop("status") == "OK" else failed).append(reply)
     return moved, failed

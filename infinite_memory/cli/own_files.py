@@ -83,7 +83,7 @@ def find_home_parts(home: Path) -> Removal:
         folders.insert(0, home / "backups")
     if _is_folder(home / UPLOADS):
         parts += [
-            place for place in (home / UPLOADS).iterdir() if UPLOAD_NAME.fullmatch(place.name) and _is_folder(place)
+            folder for folder in (home / UPLOADS).iterdir() if UPLOAD_NAME.fullmatch(folder.name) and _is_folder(folder)
         ]
         folders.insert(0, home / UPLOADS)
     if _is_folder(home / "imports"):  # what lies in it its owner put there

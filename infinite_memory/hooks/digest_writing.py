@@ -31,7 +31,7 @@ def choose_shown(turns: Sequence[MemoryRecord]) -> list[MemoryRecord]:
     """Return the turns that a model is shown: all, or of a long session as many from the beginning as from the end."""
     half = MAX_SHOWN_TURNS // 2
     chosen = list(turns) if len(turns) <= MAX_SHOWN_TURNS else [*turns[:half], *turns[-half:]]
-    while len(chosen) > 1 and sum(len(_line(one)) for one in chosen) > MAX_CHARS:
+    while len(chosen) > 1 and sum(len(_line(turn)) for turn in chosen) > MAX_CHARS:
         del chosen[len(chosen) // 2]
     return chosen
 

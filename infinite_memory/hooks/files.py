@@ -139,7 +139,7 @@ def last_events(home: Path) -> list[Json]:
 
 def notice_of_failures(home: Path) -> str:
     """Return one line for the user where hooks fail for a day; "" otherwise."""
-    since = [float(one["failing_since"]) for one in last_events(home) if one.get("failing_since")]
+    since = [float(event["failing_since"]) for event in last_events(home) if event.get("failing_since")]
     if not since or time.time() - min(since) <= DAY_S:
         return ""
     return "infinite-memory: hooks have failed for more than a day; see `infinite-memory doctor`"

@@ -60,10 +60,10 @@ def mask(text: str) -> tuple[str, int]:
     count = 0
     for kind, pattern in _SECRET.items():
         if kind == "password":
-            text, found = _mask_passwords(text)
+            text, replaced = _mask_passwords(text)
         else:
-            text, found = pattern.subn(f"[masked: {kind}]", text)
-        count += found
+            text, replaced = pattern.subn(f"[masked: {kind}]", text)
+        count += replaced
     cards = 0
 
     def hide(match: re.Match[str]) -> str:

@@ -46,9 +46,9 @@ def find_project(cwd: str) -> Project:
 
     folder = Path(cwd)
     around = (folder, *folder.parents)
-    repository = next((one for one in around if (one / ".git").exists()), None)
+    repository = next((folder for folder in around if (folder / ".git").exists()), None)
     inside = around if repository is None else around[: around.index(repository) + 1]
-    marked = next((one for one in inside if (one / PROJECT_FILE).is_file()), None)
+    marked = next((folder for folder in inside if (folder / PROJECT_FILE).is_file()), None)
     settings: Any = {}
     if marked is not None:
         try:
@@ -113,7 +113,7 @@ async def find_scope(engine: Engine, project: Project) -> str:
     if bearer is not None and (bearer.name == plain or _is_same_folder(bearer.name, project.root)):
         return bearer.name
     ids = await engine.memories.make_ids(f"hook-project/{project.root}")
-    marked = [f"{_printable(plain).strip()}//{one[:MARK_CHARS]}" for one in ids]
+    marked = [f"{_printable(plain).strip()}//{project_id[:MARK_CHARS]}" for project_id in ids]
     for name in marked:  # whoever bore the plain name may be gone since, or the secret another
         if await engine.scopes.find(name) is not None:
             return name

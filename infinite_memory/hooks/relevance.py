@@ -55,7 +55,7 @@ def judge(
             continue
         own = explanations[match.memory.memory_id]
         exchange = {match.memory.memory_id, followers.get(match.memory.memory_id)}
-        rivals = [explanations[one.memory.memory_id] for one in matches if one.memory.memory_id not in exchange]
+        rivals = [explanations[match.memory.memory_id] for match in matches if match.memory.memory_id not in exchange]
         cosine_lead, words_lead = _leads(own, rivals)
         coverage = len(asked & _stems(match.memory.text[:MAX_CHARS])) / max(1, len(asked))
         evidence = _ZERO + _BY_COSINE * (own.cosine or 0.0) + _BY_COVERAGE * coverage

@@ -75,8 +75,8 @@ def options_of(words: Sequence[str]) -> dict[str, str]:
     rest = iter(words)
     for word in rest:
         name, equals, value = word.partition("=")
-        if name in ("--home", "--client") and (given := value if equals else next(rest, None)) is not None:
-            options[name] = given
+        if name in ("--home", "--client") and (argument := value if equals else next(rest, None)) is not None:
+            options[name] = argument
     return options
 
 

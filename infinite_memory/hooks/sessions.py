@@ -87,7 +87,11 @@ class Sessions:
         except OSError:
             return None
         faults = _faults(Reading, value or {})
-        good = {name: one for name, one in (value or {}).items() if name in _names(Reading) and name not in faults}
+        good = {
+            name: field_value
+            for name, field_value in (value or {}).items()
+            if name in _names(Reading) and name not in faults
+        }
         if value is None or faults & {"withheld_until", "environ"}:
             good["withheld_until"] = written_at
         # By a clock that was ahead: no later than now, when that is noticed, or the session would be captured no more.
@@ -112,11 +116,11 @@ class Sessions:
 
     def unfinished(self) -> list[Reading]:
         """List the sessions whose transcripts have grown since they were read, or shrunk."""
-        return [one for one in self._all() if (size := size_of(one.transcript)) and size != one.offset]
+        return [reading for reading in self._all() if (size := size_of(reading.transcript)) and size != reading.offset]
 
     def undigested(self) -> list[Reading]:
         """List the sessions of which something was read that is in no digest yet."""
-        return [one for one in self._all() if one.digested != one.offset]
+        return [reading for reading in self._all() if reading.digested != reading.offset]
 
     def growing_file(self, reading: Reading) -> Path:
         """Return the file that grows while a session goes on."""
@@ -126,7 +130,11 @@ class Sessions:
 
     def of_session(self, session_id: str) -> list[Reading]:
         """List how far the transcripts of one session were read; it has mostly one."""
-        return [one for one in self._all() if without_surrogates(one.session_id) == without_surrogates(session_id)]
+        return [
+            reading
+            for reading in self._all()
+            if without_surrogates(reading.session_id) == without_surrogates(session_id)
+        ]
 
     def _all(self) -> list[Reading]:
         try:
@@ -134,8 +142,8 @@ class Sessions:
         except OSError:
             return []
         values = [value for path in paths if not _faults(Reading, value := read_json(path) or {}) & _IDENTITY]
-        found = [self.find_reading(value["session_id"], value["transcript"]) for value in values]
-        return [one for one in found if one is not None]
+        readings = [self.find_reading(value["session_id"], value["transcript"]) for value in values]
+        return [reading for reading in readings if reading is not None]
 
     def has_read(self, session_id: str) -> bool:
         """True if a transcript of that session was read, to its end or not."""
@@ -184,8 +192,8 @@ _IS: dict[str, Callable[[Any], bool]] = {
     "bool": lambda value: isinstance(value, bool),
     "int": lambda value: type(value) is int and 0 <= value < MAX_NUMBER,
     "float": lambda value: type(value) in (int, float) and 0 <= value < MAX_NUMBER,
-    "list[str]": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
-    "dict[str, str]": lambda value: isinstance(value, dict) and all(isinstance(one, str) for one in value.values()),
+    "list[str]": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+    "dict[str, str]": lambda value: isinstance(value, dict) and all(isinstance(item, str) for item in value.values()),
 }
 """Whether a value is of a field's type, which is named as the class below names it."""
 
@@ -198,17 +206,19 @@ def _is_over(value: Json | None) -> bool:
 
 
 def _names(kind: type[Any]) -> set[str]:
-    return {one.name for one in fields(kind)}
+    return {field.name for field in fields(kind)}
 
 
 def _faults(kind: type[Any], value: Json) -> set[str]:
     """Return the fields of an object of *kind* that its file has not, or of another type; those with a default may be missing."""
-    has_default = {one.name for one in fields(kind) if one.default is not MISSING or one.default_factory is not MISSING}
+    has_default = {
+        field.name for field in fields(kind) if field.default is not MISSING or field.default_factory is not MISSING
+    }
     return {
-        one.name
-        for one in fields(kind)
-        if not (one.name in value and _IS[str(one.type)](value[one.name]))
-        and not (one.name not in value and one.name in has_default)
+        field.name
+        for field in fields(kind)
+        if not (field.name in value and _IS[str(field.type)](value[field.name]))
+        and not (field.name not in value and field.name in has_default)
     }
 
 

@@ -144,8 +144,8 @@ class Administration:
         except (InfiniteMemoryError, TimeoutError):
             return state
         last_backup_at = dt.datetime.fromisoformat(last["at"]) if last else None
-        known = tuple(job for job in jobs if job.last_run_at is not None)
-        return replace(state, is_database_up=True, last_backup_at=last_backup_at, jobs=known)
+        finished = tuple(job for job in jobs if job.last_run_at is not None)
+        return replace(state, is_database_up=True, last_backup_at=last_backup_at, jobs=finished)
 
     async def failing_jobs(self) -> list[JobState]:
         """List the jobs whose last run failed."""

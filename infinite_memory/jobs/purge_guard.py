@@ -36,8 +36,8 @@ class PurgeGuard:
         Raises:
             StoreError: the note cannot be read or written.
         """
-        now, kept = self._clock(), await self._store.get_meta(META) or {}
-        since, looked_at = kept.get("trusted_since"), kept.get("looked_at")
+        now, record = self._clock(), await self._store.get_meta(META) or {}
+        since, looked_at = record.get("trusted_since"), record.get("looked_at")
         if not isinstance(since, dt.datetime) or not isinstance(looked_at, dt.datetime):
             since = now if last_ok_at is None else _EVER
         else:

@@ -39,9 +39,9 @@ class JobState:
 
 async def load_state(store: Store, name: str) -> JobState:
     """Read a job's state; a new one when it never ran. A backup that somebody made later ends the failure of the job's."""
-    kept = await store.get_meta(f"job.{name}") or {}
-    instants = {key: kept.get(key) for key in ("done_until", "last_run_at", "last_ok_at")}
-    state = JobState(name, **instants, said=kept.get("said"), failure=kept.get("failure"))
+    record = await store.get_meta(f"job.{name}") or {}
+    instants = {key: record.get(key) for key in ("done_until", "last_run_at", "last_ok_at")}
+    state = JobState(name, **instants, said=record.get("said"), failure=record.get("failure"))
     if name == BACKUP and state.failure is not None and (last := await store.get_meta("last_backup")):
         state = state.with_later_success(dt.datetime.fromisoformat(last["at"]))
     return state

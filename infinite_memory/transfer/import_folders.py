@@ -55,7 +55,7 @@ class ImportFolders:
                 f"imports asked for in this way come from these folders alone: {named}. The setting import.folders names them; "
                 "the command line reads any path: infinite-memory import PATH",
             )
-        return next((place for place in places if os.path.lexists(place[0].joinpath(*place[1]))), places[0])
+        return next((position for position in places if os.path.lexists(position[0].joinpath(*position[1]))), places[0])
 
     def _places(self, path: str) -> Iterator[tuple[Path, tuple[str, ...]]]:
         try:

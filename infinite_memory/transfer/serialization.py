@@ -31,12 +31,12 @@ _FORMULA = re.compile(
 
 def escape_returns(text: str) -> str:
     """Write carriage returns as character references, and those references that were in the text as text."""
-    return _RETURN.sub(lambda found: f"&amp;{found[0][1:]}", text).replace("\r", "&#13;")
+    return _RETURN.sub(lambda match: f"&amp;{match[0][1:]}", text).replace("\r", "&#13;")
 
 
 def unescape_returns(text: str) -> str:
     """Undo `escape_returns`."""
-    return _RETURN.sub(lambda found: "\r" if found[0] == "&#13;" else f"&{found[0][5:]}", text)
+    return _RETURN.sub(lambda match: "\r" if match[0] == "&#13;" else f"&{match[0][5:]}", text)
 
 
 def escape_cell(cell: str) -> str:
@@ -79,7 +79,7 @@ def scope_to_json(scope: Scope) -> Json:
 
 def memory_to_json(memory: MemoryRecord, scope_name: str) -> Json:
     """Write a memory; what was never set is left out."""
-    found: Json = {
+    written: Json = {
         "kind": "memory",
         "memory_id": memory.memory_id,
         "scope": scope_name,
@@ -91,19 +91,19 @@ def memory_to_json(memory: MemoryRecord, scope_name: str) -> Json:
         "tags": list(memory.tags),
         "revision": memory.revision,
     }
-    found |= {name: value for name, value in get_details(memory).items() if FIELDS[name].is_exported}
+    written |= {name: value for name, value in get_details(memory).items() if FIELDS[name].is_exported}
     if memory.structured is not None:
-        found["structured"] = memory.structured
+        written["structured"] = memory.structured
     if memory.owners:
-        found["owners"] = dict(memory.owners)
+        written["owners"] = dict(memory.owners)
     if memory.metadata:
-        found["metadata"] = plain(memory.metadata)
+        written["metadata"] = plain(memory.metadata)
     if memory.occurrences:
-        found["occurrences"] = [instant_to_text(occurrence) for occurrence in memory.occurrences]
+        written["occurrences"] = [instant_to_text(occurrence) for occurrence in memory.occurrences]
     if memory.deleted_at is not None:
-        found["deleted_at"] = instant_to_text(memory.deleted_at)
-        found |= {"pruned": True} if memory.is_pruned else {}
-    return found
+        written["deleted_at"] = instant_to_text(memory.deleted_at)
+        written |= {"pruned": True} if memory.is_pruned else {}
+    return written
 
 
 def revision_to_json(version: MemoryRecord, scope_name: str) -> Json:
@@ -113,7 +113,7 @@ def revision_to_json(version: MemoryRecord, scope_name: str) -> Json:
 
 def fact_to_json(fact: Fact, scope_name: str) -> Json:
     """Write a fact; without ``valid_to`` it still holds."""
-    found: Json = {
+    written: Json = {
         "kind": "fact",
         "fact_id": fact.fact_id,
         "scope": scope_name,
@@ -124,8 +124,8 @@ def fact_to_json(fact: Fact, scope_name: str) -> Json:
         "confidence": fact.confidence,
     }
     if fact.valid_to is not None:
-        found["valid_to"] = instant_to_text(fact.valid_to)
-    return found | ({"provenance": fact.provenance} if fact.provenance is not None else {})
+        written["valid_to"] = instant_to_text(fact.valid_to)
+    return written | ({"provenance": fact.provenance} if fact.provenance is not None else {})
 
 
 def link_to_json(link: Link, scope_name: str) -> Json:

@@ -56,10 +56,10 @@ def parse_front_matter(text: str) -> Json:
     """
     try:
         _check(text)
-        found = yaml.load(text, _Loader)
-        if found is None:
+        loaded = yaml.load(text, _Loader)
+        if loaded is None:
             return {}
-        if not isinstance(found, dict):
+        if not isinstance(loaded, dict):
             raise FrontMatterError("is no list of names and values")
         _check_keys(text)
     except yaml.YAMLError:
@@ -67,7 +67,7 @@ def parse_front_matter(text: str) -> Json:
     except (ValueError, RecursionError, TypeError, OverflowError, AttributeError, LookupError):
         # What PyYAML's constructors raise where the value is not what its tag says.
         raise FrontMatterError("holds a value that cannot be read") from None
-    return {str(key): _plain(value) for key, value in found.items()}
+    return {str(key): _plain(value) for key, value in loaded.items()}
 
 
 def _check(text: str) -> None:
@@ -100,7 +100,7 @@ def _check_keys(text: str) -> None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)

@@ -84,17 +84,17 @@ def open_source(root: Path, parts: tuple[str, ...], budget: Budget) -> Source:
         for part in parts[:-1]:
             folder = folder.folder(part)
             source.stack.callback(folder.close)
-        found = folder.look(parts[-1]) if parts else os.stat_result(root.stat())
-        if stat.S_ISDIR(found.st_mode):
+        status = folder.look(parts[-1]) if parts else os.stat_result(root.stat())
+        if stat.S_ISDIR(status.st_mode):
             top = folder.folder(parts[-1]) if parts else folder
             source.stack.callback(top.close)
             source.is_many = True
             _walk(top, source)
-        elif stat.S_ISREG(found.st_mode):
-            source.files.append(_file(folder, (), parts[-1], found))
+        elif stat.S_ISREG(status.st_mode):
+            source.files.append(_file(folder, (), parts[-1], status))
             source.files[0].open().close()  # what may not be read is told now
         else:
-            raise InvalidRequestError("path", f"{name} is {_kind(found.st_mode)}; a file or folder was expected")
+            raise InvalidRequestError("path", f"{name} is {_kind(status.st_mode)}; a file or folder was expected")
     except (OSError, ValueError) as exc:
         source.close()
         raise InvalidRequestError("path", f"{name} {_fault(exc)}") from None
@@ -127,8 +127,8 @@ class _Folder:
         """Open a regular file in it."""
         if not stat.S_ISREG(self.look(name).st_mode):
             raise OSError(errno.ELOOP, "")
-        at = {"dir_fd": self._descriptor} if _HAS_DESCRIPTORS else {}
-        descriptor = os.open(name if at else self.path / name, _READ_FILE, **at)
+        options = {"dir_fd": self._descriptor} if _HAS_DESCRIPTORS else {}
+        descriptor = os.open(name if options else self.path / name, _READ_FILE, **options)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it was exchanged just now
             os.close(descriptor)
             raise OSError(errno.ELOOP, "")
@@ -148,11 +148,11 @@ class _Folder:
 
 def _walk(top: _Folder, source: Source) -> None:
     """Collect the files of a folder, and what is left out."""
-    for inner, name, found in _entries(top, (), source):
+    for inner, name, status in _entries(top, (), source):
         if len(source.files) >= MAX_FILES:
             source.left_out.append(Refused("further files", f"an import takes {MAX_FILES:,} files at most"))
             return
-        source.files.append(_file(top, inner, name, found))
+        source.files.append(_file(top, inner, name, status))
 
 
 def _entries(
@@ -172,10 +172,10 @@ def _entries(
                     yield from _entries(below, (*inner, name), source)
                 finally:
                     below.close()
-            elif not stat.S_ISREG((found := folder.look(name)).st_mode):
-                source.left_out.append(Refused(where, f"is {_kind(found.st_mode)}"))
+            elif not stat.S_ISREG((status := folder.look(name)).st_mode):
+                source.left_out.append(Refused(where, f"is {_kind(status.st_mode)}"))
             else:
-                yield inner, name, found
+                yield inner, name, status
         except OSError as exc:
             source.left_out.append(Refused(where, _fault(exc)))
 
@@ -191,7 +191,7 @@ def left_out_because(name: str, *, is_folder: bool) -> str | None:
     return None
 
 
-def _file(top: _Folder, inner: tuple[str, ...], name: str, found: os.stat_result) -> SourceFile:
+def _file(top: _Folder, inner: tuple[str, ...], name: str, status: os.stat_result) -> SourceFile:
     def open_file() -> BinaryIO:
         opened: list[_Folder] = []
         folder = top
@@ -201,12 +201,12 @@ def _file(top: _Folder, inner: tuple[str, ...], name: str, found: os.stat_result
                 opened.append(folder)
             return folder.file(name)
         finally:
-            for one in opened:
-                one.close()
+            for descriptor in opened:
+                descriptor.close()
 
-    modified_at = dt.datetime.fromtimestamp(found.st_mtime, dt.UTC)
+    modified_at = dt.datetime.fromtimestamp(status.st_mtime, dt.UTC)
     path = top.path.joinpath(*inner, name)
-    return SourceFile("/".join((*inner, name)), found.st_size, modified_at, open_file, open_file, path)
+    return SourceFile("/".join((*inner, name)), status.st_size, modified_at, open_file, open_file, path)
 
 
 def _kind(mode: int) -> str:
@@ -215,8 +215,8 @@ def _kind(mode: int) -> str:
     return "not a regular file"
 
 
-def _fault(problem: OSError | ValueError) -> str:
-    code = problem.errno if isinstance(problem, OSError) else None
+def _fault(exc: OSError | ValueError) -> str:
+    code = exc.errno if isinstance(exc, OSError) else None
     if code in (errno.ENOENT, errno.ENOTDIR) or code is None:
         return "cannot be read: there is no file or folder of that name"
     if code == errno.ELOOP:
@@ -224,6 +224,6 @@ def _fault(problem: OSError | ValueError) -> str:
     return f"cannot be read: {os.strerror(code)}"
 
 
-def describe_fault(problem: OSError) -> str:
+def describe_fault(exc: OSError) -> str:
     """Return what is the matter with a file that cannot be read, without its path."""
-    return "is damaged: its checksum is wrong" if problem.errno == errno.EILSEQ else _fault(problem)
+    return "is damaged: its checksum is wrong" if exc.errno == errno.EILSEQ else _fault(exc)

@@ -90,7 +90,7 @@ class _Rows:
                 yield self._reading.refused(f"{count} row{'s' * (count > 1)}", why, count)
 
     def _row(self, rowid: int, names: str) -> Iterator[Entry]:
-        place = f"row {rowid}"
+        position = f"row {rowid}"
         try:
             row = self._database.execute(
                 f"SELECT {names} FROM main.memories NOT INDEXED WHERE rowid = ?", (rowid,)
@@ -104,7 +104,7 @@ class _Rows:
                 raise
             too_long = isinstance(exc, sqlite3.DataError)
             yield self._reading.refused(
-                place,
+                position,
                 f"has more than {MAX_ROW_BYTES >> 20} MiB" if too_long else "cannot be read: the database is damaged",
             )
             return
@@ -114,13 +114,13 @@ class _Rows:
         try:
             record = _record(dict(zip(self._columns, row, strict=True)))
         except UnicodeDecodeError:
-            yield self._reading.refused(place, "is no text in UTF-8")
+            yield self._reading.refused(position, "is no text in UTF-8")
             return
         for name, why in (("deleted_at", DELETED), ("superseded_by", SUPERSEDED)):
             if record.get(name) not in (None, ""):
                 self._left_out[why] += 1
                 return
-        yield service_memory(self._reading, record, place)
+        yield service_memory(self._reading, record, position)
 
 
 def _record(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,8 +164,8 @@ def _open(file: SourceFile, budget: Budget) -> Database:
 
 
 def _stat(held: BinaryIO) -> tuple[int, int]:
-    found = os.fstat(held.fileno())
-    return found.st_dev, found.st_ino
+    status = os.fstat(held.fileno())
+    return status.st_dev, status.st_ino
 
 
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
@@ -181,10 +181,10 @@ def _authorize(action: int, first: str | None, _second: str | None, _database: s
 
 def _columns(database: Database) -> list[str]:
     """List the columns that are read; none where there is no plain table of that name."""
-    found = database.execute("SELECT type, sql FROM main.sqlite_master WHERE name = 'memories'").fetchall()
-    if len(found) != 1 or found[0][0] != b"table" or not isinstance(found[0][1], bytes):
+    rows = database.execute("SELECT type, sql FROM main.sqlite_master WHERE name = 'memories'").fetchall()
+    if len(rows) != 1 or rows[0][0] != b"table" or not isinstance(rows[0][1], bytes):
         return []
-    if found[0][1].split(None, 3)[1:2] != [b"TABLE"]:  # as SQLite writes it itself; a virtual table is none
+    if rows[0][1].split(None, 3)[1:2] != [b"TABLE"]:  # as SQLite writes it itself; a virtual table is none
         return []
     columns = {}
     for _, name, _, _, _, _, hidden in database.execute("PRAGMA main.table_xinfo(memories)"):
@@ -200,5 +200,5 @@ def _has_log(file: SourceFile) -> bool:
         return False
 
 
-def _is_too_slow(problem: sqlite3.Error) -> bool:
-    return problem.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT
+def _is_too_slow(exc: sqlite3.Error) -> bool:
+    return exc.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT
