@@ -20,9 +20,9 @@ from infinite_memory import __version__
 from infinite_memory.bootstrap import Application, check_settings, prepare_process
 from infinite_memory.config import Config
 from infinite_memory.daemon import handover, ipc
-from infinite_memory.daemon.admission import BUFFER_BYTES, Admission, quieten_accept_errors
 from infinite_memory.daemon.client_sessions import ClientSessions, Connection, ProgressLines
 from infinite_memory.daemon.http_port import HttpPort
+from infinite_memory.daemon.peer_auth import BUFFER_BYTES, Admission, quieten_accept_errors
 from infinite_memory.daemon.process_signals import add_handler
 from infinite_memory.daemon.systemd import Supervisor
 from infinite_memory.errors import DaemonError, InfiniteMemoryError, truncated_repr

@@ -93,7 +93,7 @@ def test_the_socket_and_the_record_are_the_owners_alone(tmp_path: Path) -> None:
             assert stat.S_IMODE(ipc.record_path(tmp_path).stat().st_mode) == 0o600
             if transport == "unix":
                 assert stat.S_IMODE(Path(address["socket"]).stat().st_mode) == 0o600
-            if transport == "unix":  # over TCP somebody has to answer: test_admission.py
+            if transport == "unix":  # over TCP somebody has to answer: test_peer_auth.py
                 link = ipc.connect(tmp_path, 1.0)
                 assert link is not None
                 link.close()

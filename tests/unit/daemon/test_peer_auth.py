@@ -16,7 +16,7 @@ import pytest
 
 from infinite_memory import proofs
 from infinite_memory.daemon import ipc
-from infinite_memory.daemon.admission import BUFFER_BYTES, MAX_SILENT, Admission, quieten_accept_errors
+from infinite_memory.daemon.peer_auth import BUFFER_BYTES, MAX_SILENT, Admission, quieten_accept_errors
 
 Json = dict[str, Any]
 
