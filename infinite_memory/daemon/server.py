@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from infinite_memory import __version__
@@ -21,6 +22,7 @@ from infinite_memory.bootstrap import Application, check_settings, prepare_proce
 from infinite_memory.config import Config
 from infinite_memory.daemon import handover, ipc
 from infinite_memory.daemon.client_sessions import ClientSessions, Connection, ProgressLines
+from infinite_memory.daemon.handshake import greet
 from infinite_memory.daemon.http_port import HttpPort
 from infinite_memory.daemon.peer_auth import BUFFER_BYTES, Admission, quieten_accept_errors
 from infinite_memory.daemon.process_signals import add_handler
@@ -63,6 +65,7 @@ class Daemon:
     started_at: float = field(default_factory=time.monotonic)
     last_seen_at: float = field(default_factory=time.monotonic)
     exit_code: int = 0
+    comes_back: bool = False
     admission: Admission = field(init=False)
     http: HttpPort = field(init=False)
     clients: ClientSessions = field(init=False)
@@ -81,7 +84,7 @@ class Daemon:
         start = loop.create_server if listening.family == socket.AF_INET else loop.create_unix_server
         server = await start(self._protocol, sock=listening, backlog=ipc.BACKLOG)
         for name in ("SIGTERM", "SIGINT"):
-            add_handler(loop, name, self.stop.set)
+            add_handler(loop, name, self._end_by_signal)
         add_handler(loop, "SIGHUP", self._reopen_logs)
         ipc.write_record(self.home.path, self.record)
         log.info("the daemon listens", extra={"event": "daemon_listens"})
@@ -98,6 +101,16 @@ class Daemon:
         await self.hooks.close()
         await asyncio.gather(self._end_sessions(), self.http.close())
         log.info("the daemon goes", extra={"event": "daemon_goes"})
+
+    def _end_by_signal(self) -> None:
+        """Go. A service may be restarted: its clients wait for it a while, where they would start a daemon that keeps it out."""
+        if self.supervisor.restarts:
+            self._announce_return()
+        self.stop.set()
+
+    def _announce_return(self) -> None:
+        self.comes_back = True
+        handover.announce_restart(self.home.path)
 
     def _reopen_logs(self) -> None:
         """Do what daemons do on SIGHUP: go on, with the log files opened again; a terminal that was closed ends nothing."""
@@ -165,7 +178,7 @@ class Daemon:
             await link.write(format_line({"ok": True, "status": await self.status()}))
             return
         if kind == "stop":
-            self.exit_code = 0  # the user's word counts, also where it was about to come back
+            self.exit_code, self.comes_back = 0, False  # the user's word counts, also where it was about to come back
             handover.withdraw_restart(self.home.path)
             self.stop.set()
             await link.write(format_line({"ok": True, "pid": os.getpid()}))
@@ -227,7 +240,7 @@ class Daemon:
                     f"the daemon is a service of version {__version__} and this program is version {version}; "
                     "upgrade the program that the service runs, then they are the same"
                 ]
-            handover.announce_restart(self.home.path)
+            self._announce_return()
             self.exit_code = handover.RESTART_CODE
         log.info("a client of version %s asks for its own daemon", greeting.get("version"), extra={"event": "replaced"})
         self.stop.set()
@@ -295,6 +308,7 @@ class Daemon:
             "text_index": {"state": state.text_index if state else "loading"},
             "jobs": self.app.jobs.status() if self.app.jobs is not None else [],
             "rss_bytes": _rss_bytes(),
+            "service": self.supervisor.restarts,
             "timezone": find_zone(self.config.time.zone, os.environ).key,
             "open_files": {"limit": descriptors.limit(), "max_scopes": descriptors.max_scopes()},
         }
@@ -330,6 +344,7 @@ def run(config: Config, home: Home, *, wait: bool = True) -> int:
 
 def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
     end = time.monotonic() + (LOCK_WAIT_S if wait else 0)
+    supervisor, was_asked = Supervisor(os.environ), False
     while True:
         with ipc.locked(ipc.lock_path(home.path), wait=False) as held:
             if held:
@@ -339,17 +354,32 @@ def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
                 listening, address = ipc.listen(home.path, config.daemon.transport)
                 record = {"pid": os.getpid(), "version": __version__} | address
                 sys.setswitchinterval(SWITCH_S)
-                return run_watched(_run(config, home, listening, record), LoopWatchdog(START_S))
+                return run_watched(_run(config, home, listening, record, supervisor), LoopWatchdog(START_S))
+        was_asked = was_asked or (supervisor.restarts and _ask_to_make_room(home.path))
         if time.monotonic() > end:
             raise DaemonError(f"another daemon runs for {home.path} (process {_pid(home)})")
         time.sleep(0.05)
 
 
-async def _run(config: Config, home: Home, listening: socket.socket, record: dict[str, Any]) -> int:
-    async with Supervisor(os.environ) as supervisor, Application(config, home) as app:
+def _ask_to_make_room(home: Path) -> bool:
+    """Have a daemon that a client started make room for this service; True once it was asked. Another service is waited for."""
+    with contextlib.suppress(DaemonError):
+        link, answer = greet(home, {"kind": "status"}, start=False)
+        link.close()
+        if not answer["status"].get("service"):
+            greet(home, {"kind": "stop"}, start=False)[0].close()
+            handover.announce_restart(home)  # so that none of its clients starts another
+        return True
+    return False
+
+
+async def _run(
+    config: Config, home: Home, listening: socket.socket, record: dict[str, Any], supervisor: Supervisor
+) -> int:
+    async with supervisor, Application(config, home) as app:
         daemon = Daemon(app, config, home, record, supervisor)
         await daemon.serve(listening)
-    if daemon.exit_code:
+    if daemon.comes_back:
         handover.announce_restart(home.path)  # its time counts from now
     return daemon.exit_code
 

@@ -93,3 +93,31 @@ def test_a_service_comes_back_as_the_new_version_and_stays_down_when_the_user_st
         assert installation.command("daemon", "stop").returncode == 0
         assert unit.wait(PATIENCE_S) == 0
         assert not handover.is_restart_expected(installation.home)
+
+
+def test_a_service_that_is_restarted_meets_its_clients_again_and_takes_over_from_a_daemon_that_they_started(
+    tmp_path: Path,
+) -> None:
+    with Installation(tmp_path / "home") as installation:
+        unit = start_unit(installation)
+        session = installation.serve()
+        assert session.ask("ping")["pong"]
+        unit.terminate()  # systemctl restart
+        assert unit.wait(PATIENCE_S) == 0
+        session.send({"action": "ping"})  # it waits, where it would start a daemon that keeps the service out
+        with pytest.raises(AssertionError):
+            session.reply(timeout_s=1)
+        assert installation.daemon_pid() is None
+        unit = start_unit(installation)
+        assert session.reply()["pong"]
+        assert installation.status()["pid"] == unit.pid
+
+        assert installation.command("daemon", "stop").returncode == 0
+        assert unit.wait(PATIENCE_S) == 0
+        assert session.ask("ping")["pong"]
+        assert installation.daemon_pid() not in (None, unit.pid), "its own, as after a stop"
+        unit = start_unit(installation)
+        assert session.ask("ping")["pong"]
+        assert (installation.status()["pid"], installation.status()["service"]) == (unit.pid, True)
+        assert installation.command("daemon", "stop").returncode == 0
+        assert unit.wait(PATIENCE_S) == 0
