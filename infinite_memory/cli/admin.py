@@ -13,13 +13,12 @@ from typing import Any
 
 from infinite_memory.cli.daemon_requests import ask, ask_daemon, home_and_config, report
 from infinite_memory.cli.progress import add_option, asking
-from infinite_memory.cli.service_checks import check_backups, check_http, describe_database
+from infinite_memory.cli.service_checks import FREE_BYTES, check_backups, check_http, describe_database
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import EmbeddingError, InfiniteMemoryError
 from infinite_memory.paths import CHECKOUT_CONFIG_FILE, Home
 
 Json = dict[str, Any]
-FREE_BYTES = 500 * 1024 * 1024  # below this a doctor worries
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 MAX_AGE = dt.timedelta(days=2)  # of the last backup, where the daemon has run for that long
 BACKUP = "backup"
+FREE_BYTES = 500 * 1024 * 1024  # below this a doctor worries
 
 
 def check_backups(settings: Config, home: Home, stats: Json, status: Json, found: Found) -> None:
@@ -34,7 +36,7 @@ def check_backups(settings: Config, home: Home, stats: Json, status: Json, found
     failing = {job["job"]: job["failure"] for job in stats.get("failing_jobs", ())}
     faults = [
         *_find_lock_faults(settings, stats),
-        *_find_folder_faults(folder),
+        *_find_folder_faults(folder, home.path),
         *([f"the last one failed: {failing.pop(BACKUP)}"] if BACKUP in failing else []),
         *_find_age_faults(settings, stats, status),
     ]
@@ -87,14 +89,17 @@ def _find_lock_faults(settings: Config, stats: Json) -> list[str]:
     return others
 
 
-def _find_folder_faults(folder: Path) -> list[str]:
-    """Return why nothing can be written into the folder, which is made when it is missing."""
+def _find_folder_faults(folder: Path, home: Path) -> list[str]:
+    """Return why nothing, or not much more, can be written into the folder, which is made when it is missing."""
     existing = folder
     while not os.access(existing, os.F_OK) and existing != existing.parent:
         existing = existing.parent
-    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
-        return []
-    return [f"{folder} cannot be written to"]
+    if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+        return [f"{folder} cannot be written to"]
+    if existing.stat().st_dev == home.stat().st_dev:
+        return []  # `disk` tells of that one
+    free = shutil.disk_usage(existing).free
+    return [f"only {free / 2**20:,.0f} MiB are free for {folder}"] if free < FREE_BYTES else []
 
 
 def _find_age_faults(settings: Config, stats: Json, status: Json) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -53,6 +55,26 @@ def test_what_keeps_a_backup_from_being_made_is_said(tmp_path: Path) -> None:
     said = str(look(tmp_path, {"backup.passphrase_file": str(phrase)}, stats, {})["backups"])
     assert "is ignored, the daemon runs with None" in said
     assert "open to others (mode 644)" in said
+
+
+@pytest.mark.parametrize(
+    ("device", "free", "fault"), [(7, 3 << 20, "only 3 MiB are free for"), (7, 1 << 40, None), (0, 3 << 20, None)]
+)
+def test_a_disk_of_backups_that_is_nearly_full_is_said(
+    device: int, free: int, fault: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, home = tmp_path / "other disk", tmp_path.stat()
+    folder.mkdir()
+    real = Path.stat
+
+    def stat(path: Path, **options: bool) -> Any:
+        found = real(path, **options)
+        return SimpleNamespace(st_dev=home.st_dev + device, st_mode=found.st_mode) if path == folder else found
+
+    monkeypatch.setattr(Path, "stat", stat)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free if path == folder else 1 << 40))
+    said = look(tmp_path, {"backup.folder": str(folder)}, {"last_backup": None}, {})["backups"]
+    assert (fault in str(said)) if fault else (said is None)
 
 
 def test_a_backup_is_not_called_old_by_a_daemon_that_has_just_begun(tmp_path: Path) -> None:
