@@ -13,6 +13,7 @@ from infinite_memory.errors import StoreError
 from infinite_memory.jobs.cluster import GONE_S, LATE_S, ClusterState
 from infinite_memory.store.members import DaemonNote, SeenDaemon, Server
 from infinite_memory.store.mongo import schema, sharding
+from infinite_memory.store.mongo.store import MongoStore
 from tests.mongo_server import open_store, run
 from tests.store.conftest import global_scope, make_memory
 
@@ -88,6 +89,15 @@ def test_a_single_server_is_said_to_have_no_shards(standalone_uri: str, database
         async with open_store(standalone_uri, database) as store:
             with pytest.raises(StoreError, match=r"a standalone server and has no shards: .* router \(mongos\)"):
                 await store.members.plan_sharding(1)
+
+    run(story())
+
+
+def test_what_would_be_sharded_can_be_asked_while_the_store_is_about_to_connect(mongo_uri: str, database: str) -> None:
+    async def story() -> None:
+        store = MongoStore(mongo_uri, database=database)
+        assert (await store.members.plan_sharding(1)).deployment == "replica set"
+        await store.close()
 
     run(story())
 

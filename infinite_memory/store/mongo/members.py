@@ -7,7 +7,7 @@ right beyond those of a plain user.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -28,11 +28,18 @@ ROLES = {
 """What the driver calls a server, and what we do; all others are unknown: not reached, or not in use yet."""
 
 
+def get_deployment(hello: Mapping[str, Any]) -> str:
+    """Return what kind of deployment a server's answer to `hello` is of."""
+    if "setName" in hello:
+        return "replica set"
+    return "sharded" if hello.get("msg") == "isdbgrid" else "standalone"
+
+
 class MongoMembers(Members):
     """See `Members`."""
 
-    def __init__(self, connection: Connection, deployment: str) -> None:
-        self._connection, self._deployment = connection, deployment
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     async def note(self, daemon: DaemonNote) -> None:
         told = asdict(daemon)
@@ -80,7 +87,9 @@ class MongoMembers(Members):
             return servers
 
     async def plan_sharding(self, min_count: int) -> ShardingPlan:
-        return await sharding.plan(self._connection, self._deployment, min_count)
+        async with self._connection.operation() as database:  # the store may be about to connect
+            deployment = get_deployment(await database.client.admin.command("hello"))
+        return await sharding.plan(self._connection, deployment, min_count)
 
     async def shard(self, planned: ShardingPlan) -> None:
         await sharding.shard(self._connection, planned)

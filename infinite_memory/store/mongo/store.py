@@ -51,7 +51,7 @@ from infinite_memory.store.mongo.copies import MongoCopies
 from infinite_memory.store.mongo.doubles import find_hidden_doubles
 from infinite_memory.store.mongo.facts import MongoFacts
 from infinite_memory.store.mongo.links import MongoLinks
-from infinite_memory.store.mongo.members import MongoMembers
+from infinite_memory.store.mongo.members import MongoMembers, get_deployment
 from infinite_memory.store.mongo.memory_reads import MemoryReader
 from infinite_memory.store.mongo.memory_writes import MemoryWriter
 from infinite_memory.store.mongo.merge_journal import LOOK_AGAIN_S, is_receiving_memories
@@ -109,7 +109,7 @@ class MongoStore(Store):
     async def connect(self) -> None:
         await self._connection.database(patient=True)
         async with self._connection.operation(factor=10) as database:
-            self._deployment = _deployment(await database.client.admin.command("hello"))
+            self._deployment = get_deployment(await database.client.admin.command("hello"))
             self._scopes.polled = self._facts.polled = self._writer.polled = self._is_polled
             if not self._is_polled:
                 await end_abandoned(database.client)
@@ -132,7 +132,7 @@ class MongoStore(Store):
             build = await database.command("buildInfo")
             figures = await database.command("dbStats")
             size = int(figures.get("totalSize", figures["storageSize"] + figures["indexSize"]))
-            kind = _deployment(await database.client.admin.command("hello"))
+            kind = get_deployment(await database.client.admin.command("hello"))
         return StoreInfo(build["version"], kind, size, self._database_name)
 
     async def compact(self, *, dry_run: bool = False) -> StoreCompaction:
@@ -148,7 +148,7 @@ class MongoStore(Store):
 
     @property
     def members(self) -> Members:
-        return MongoMembers(self._connection, self._deployment)
+        return MongoMembers(self._connection)
 
     @property
     def facts(self) -> Facts:
@@ -384,9 +384,3 @@ class MongoStore(Store):
             self.set_aside.discard_collection(collection)
         elif change.kind is ChangeKind.REMOVED and change.memory_id is not None:
             self.set_aside.discard(collection, mapping.find_object_id(change.memory_id))
-
-
-def _deployment(hello: Mapping[str, Any]) -> str:
-    if "setName" in hello:
-        return "replica set"
-    return "sharded" if hello.get("msg") == "isdbgrid" else "standalone"
