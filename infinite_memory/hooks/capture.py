@@ -124,35 +124,40 @@ class Capture:
             notes = {key: await engine.memories.make_ids(f"hook-said/{project.root}/{key}") for key in drafts}
             noted = dict(zip(notes, await asyncio.to_thread(ledger.noted, notes.values()), strict=True))
             fresh = {key: draft for key, draft in drafts.items() if not noted[key]}
-            stored, refused = await _remember(engine, scope, fresh)
-            await asyncio.to_thread(ledger.note, [notes[key][0] for key in fresh])
+            await asyncio.to_thread(ledger.make_room, len(fresh))
+            stored, refused, failed = await _remember(engine, scope, fresh)
+            await asyncio.to_thread(ledger.note, [notes[key][0] for key in fresh if key not in failed])
             reading.stored, reading.unread = reading.stored + stored, reading.unread + refused
+            if failed:
+                raise next(iter(failed.values()))
 
 
-async def _remember(engine: Engine, scope: Scope, keyed: dict[str, NewMemory]) -> tuple[int, int]:
+async def _remember(
+    engine: Engine, scope: Scope, keyed: dict[str, NewMemory]
+) -> tuple[int, int, dict[str, InfiniteMemoryError]]:
     """Store memories under ids made from their keys, unless one of their ids is taken, be it by a forgotten one.
 
     Returns:
-        How many were stored, and how many were refused for what they are.
+        How many were stored, how many were refused for what they are, and which could not be stored, and may be at another time.
 
     Raises:
-        InfiniteMemoryError: one could not be stored, and may be at another time.
+        InfiniteMemoryError: none could be stored.
     """
     ids = {key: await engine.memories.make_ids(f"hook/{scope.scope_id}/{key}") for key in keyed}
     taken = await engine.memories.find_taken(scope, [one for several in ids.values() for one in several])
-    new = [
-        dataclasses.replace(draft, memory_id=ids[key][0])
+    new = {
+        key: dataclasses.replace(draft, memory_id=ids[key][0])
         for key, draft in keyed.items()
         if not any(one in taken for one in ids[key])
-    ]
-    refused = 0
-    for result in await engine.memories.store_each(new) if new else ():
+    }
+    refused, failed = 0, dict[str, InfiniteMemoryError]()
+    for key, result in zip(new, await engine.memories.store_each(list(new.values())) if new else (), strict=True):
         if isinstance(result, InvalidRequestError):
             refused += 1
             log.warning("a turn cannot be stored: %s", type(result).__name__, extra={"event": "turn_refused"})
         elif isinstance(result, InfiniteMemoryError) and not isinstance(result, AlreadyExistsError):
-            raise result
-    return len(new) - refused, refused
+            failed[key] = result
+    return len(new) - refused - len(failed), refused, failed
 
 
 def _batches(turns: Sequence[Turn]) -> Iterator[Sequence[Turn]]:

@@ -151,6 +151,7 @@ class Digests:
         [noted] = await asyncio.to_thread(self._ledger.noted, [ids])
         if noted or await self._engine.memories.find_taken(scope, ids):
             return False
+        await asyncio.to_thread(self._ledger.make_room, 2)
         with contextlib.suppress(AlreadyExistsError):
             stored = await self._engine.memories.store(dataclasses.replace(new, memory_id=ids[0]))
             if await find_unsound(self._engine, [stored.memory], self._purged_before):

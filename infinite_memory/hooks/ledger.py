@@ -15,11 +15,13 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from infinite_memory.hooks.files import hooks_folder
 
 ID_CHARS = 24
 _LINE_BYTES = ID_CHARS + 1
+_ROOM = b"-" * ID_CHARS + b"\n"  # a line that was made ready for an id
 
 
 class Ledger:
@@ -41,20 +43,39 @@ class Ledger:
             known = frozenset()
         return [any(one.encode("ascii") in known for one in several) for several in ids]
 
+    def make_room(self, count: int) -> None:
+        """Make room for *count* ids, before what they stand for is stored: it would be there, and its id not, where the disk is full.
+
+        Raises:
+            OSError: there is no room, or the file cannot be written.
+        """
+        self._append(_ROOM * count)
+
     def note(self, ids: Sequence[str]) -> None:
         """Append ids; they are on the disk when this returns.
 
         Raises:
             OSError: they could not be written.
         """
-        if not ids:
+        self._append(b"".join(one.encode("ascii") + b"\n" for one in ids))
+
+    def _append(self, lines: bytes) -> None:
+        if not lines:
             return
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(self._path, flags, 0o600), "r+b") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(size - size % _LINE_BYTES)  # over what a crash left of a line
-            file.write(b"".join(one.encode("ascii") + b"\n" for one in ids))
+            file.seek(_find_end(file))
+            file.write(lines)
             file.truncate()
             file.flush()
             os.fsync(file.fileno())
+
+
+def _find_end(file: BinaryIO) -> int:
+    """Return where the next line goes: over what a crash left of one, and over room that was made."""
+    size = file.seek(0, os.SEEK_END)
+    end = size - size % _LINE_BYTES
+    while end and file.seek(end - _LINE_BYTES) >= 0 and file.read(_LINE_BYTES) == _ROOM:
+        end -= _LINE_BYTES
+    return end

@@ -226,6 +226,19 @@ def test_a_ledger_knows_what_was_noted_and_survives_a_torn_write(tmp_path: Path)
     assert other.noted([[first]]) == [False]
 
 
+def test_a_ledger_in_which_room_was_made_needs_none_of_the_disk(tmp_path: Path) -> None:
+    ledger, ids = Ledger(tmp_path, Path("/a")), [f"{number:024x}" for number in range(5)]
+    ledger.note(ids[:1])
+    ledger.make_room(3)
+    ledger.make_room(2)  # whoever made the room before did not come to use it
+    [file] = (files.hooks_folder(tmp_path) / "stored").iterdir()
+    size = file.stat().st_size
+    ledger.note(ids[1:3])
+    assert file.stat().st_size <= size
+    ledger.note(ids[3:])
+    assert ledger.noted([[one] for one in (*ids, "-" * 24)]) == [True] * 5 + [False]
+
+
 def test_a_failing_event_says_since_when_until_it_works(tmp_path: Path) -> None:
     files.record_event(tmp_path, "claude-code", "Stop", "disk full")
     [first] = files.last_events(tmp_path)
