@@ -190,6 +190,7 @@ class _Import:
         self._writing, self._read = asyncio.Lock(), 0
         self._known = Known(importer.store)
         self._archived: set[str] = set()  # scopes that are put away where they come from, by folded name
+        self._put_away: set[ScopeId] = set()  # scopes that were archived when something was taken for them
         self._planned: set[str] = set()  # scopes that a dry run would make
         self._revisions: dict[MemoryId, int] = {}  # of what was added
         self._history = History(
@@ -312,6 +313,7 @@ class _Import:
             return scope or await self._scopes.get_open(name, create=True)
         if self._scope is not None or fold(name) not in self._archived:
             raise ScopeArchivedError(scope.name)
+        self._put_away.add(scope.scope_id)
         return scope
 
     async def _fresh(self, batch: list[Admitted]) -> list[MemoryRecord]:
@@ -347,7 +349,10 @@ class _Import:
             made = await self._embed([embedded_text(one) for one in memories])
             whole = [dataclasses.replace(one, embedding=vectors) for one, vectors in zip(memories, made, strict=True)]
             async with self._writing:
-                await self._store.insert(whole, archived_too=True)
+                # One that was archived since may be about to be removed, by somebody who does not count these.
+                for is_put_away in (False, True):
+                    some = [one for one in whole if (one.scope_id in self._put_away) is is_put_away]
+                    await self._store.insert(some, archived_too=is_put_away)
                 await self._index.on_written([one for one in whole if one.deleted_at is None])
         self._done.added += len(memories)
         self._read += read

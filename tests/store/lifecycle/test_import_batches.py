@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime as dt
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Any
 import pytest
 
 from infinite_memory.engine.records import LONG_CHARS
-from infinite_memory.errors import StoreUnavailableError
-from infinite_memory.models import MemoryRecord
+from infinite_memory.errors import ScopeArchivedError, StoreUnavailableError
+from infinite_memory.models import MemoryRecord, Scope
 from infinite_memory.transfer.entry_reader import BATCH
 from infinite_memory.transfer.importer import Importer
 from tests.mongo_server import run
@@ -141,5 +142,28 @@ def test_an_import_that_failed_half_way_is_finished_by_doing_it_again(open_memor
             again = await importer_of(memory).import_path(lines(tmp_path))
             assert (again.added, again.present) == (0, COUNT)
             assert await memory.services.index.count() == COUNT
+
+    run(work())
+
+
+def test_nothing_is_imported_into_a_scope_that_somebody_put_away_meanwhile(open_memory: Open, tmp_path: Path) -> None:
+    """Who removes a scope for good archives it first, and looks what is in it: what comes later would go uncounted."""
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.ok("create_memory_scope", scope_name="Cellar")
+
+            class Archiving(Watched):
+                scope: Scope
+
+                async def before(self) -> None:
+                    if self.inserted and self.scope.archived_at is None:
+                        self.scope = await self._real.set_scope_archived(self.scope.scope_id, dt.datetime.now(dt.UTC))
+
+            store = Archiving(memory)
+            store.scope = await memory.services.scopes.get("Cellar")
+            with pytest.raises(ScopeArchivedError, match="Cellar"):
+                await importer_of(memory, store=store).import_path(lines(tmp_path))
+            assert (await store.count_live())[store.scope.scope_id] == store.inserted < COUNT
 
     run(work())
