@@ -53,6 +53,12 @@ def truncated_repr(value: object) -> str:
     return written if len(written) <= _SHOWN else f"{written[:_SHOWN]}…"
 
 
+def format_count(count: int, noun: str) -> str:
+    """Write a number with its noun, in the plural where it is not one."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
 # These are compiled when first used (`re` keeps them): every hook imports this module, and few need them.
 # Controls but the line feed and the tab, the marks that turn the direction of text (Unicode's Bidi_Control), line separators, surrogates.
 _UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"

@@ -70,6 +70,9 @@ The rules by which words of time become a range, and where the tables of phrases
 - "Since we last spoke" starts at the last conversation in the memory.
 - Quarters are calendar quarters; terms of four months (cuatrimestre, quadrimestre, Tertial) begin in January, May and September;
   seasons are whole months of the northern year (spring is March to May).
+- A count by its tens is as wide as it says ("十几天前", "há dez e poucos dias": 11 to 19 days ago; "几十天前": 20 to 90).
+- A holiday has all its days: ゴールデンウィーク is 29 April to 5 May, お盆 13 to 16 August, 国庆假期 the first week of October. Which
+  three days a Chinese break of one holiday has is settled each year anew: 端午节假期 is that day with two on either side.
 - The beginning, middle and end of a period are its thirds, in days, or in months from a quarter up, and so are "the final third of
   October" and "the last days of October"; "the first half" is a half of it.
 - "The last two Mondays", "the last two summers" and "the last three Christmases" are from the first of them to the end of the last; a

@@ -15,7 +15,7 @@ from infinite_memory.cli.daemon_requests import ask, ask_daemon, home_and_config
 from infinite_memory.cli.progress import add_option, asking
 from infinite_memory.cli.service_checks import FREE_BYTES, check_backups, check_http, describe_database
 from infinite_memory.cli.terminal import in_one_line
-from infinite_memory.errors import EmbeddingError, InfiniteMemoryError
+from infinite_memory.errors import EmbeddingError, InfiniteMemoryError, format_count
 from infinite_memory.paths import CHECKOUT_CONFIG_FILE, Home
 
 Json = dict[str, Any]
@@ -128,7 +128,7 @@ def reindex(options: argparse.Namespace) -> int:
     reply = asking(options, "reindex")({"action": "reindex"})
     if options.json:
         return report(reply)
-    print(f"{reply['count']:,} memories are indexed" if reply["status"] == "OK" else reply["error"])
+    print(f"the index holds {format_count(reply['count'], 'memory')}" if reply["status"] == "OK" else reply["error"])
     return _code(reply)
 
 
@@ -218,8 +218,12 @@ def _check_parts(options: argparse.Namespace, settings: Any, home: Home, found: 
         _check_files(status, len(stats["scopes"]) + len(stats["archived_scopes"]), found)
     stored = stats["total_memories"] + sum(stats["archived_scopes"].values())
     indexed = stats["sidecar"]["count"]
-    differ = f"the index holds {indexed:,} memories, the database {stored:,}; infinite-memory reindex mends that"
-    found("counts", differ if indexed != stored else None, f"{stored:,} memories, all indexed")
+    differ = f"the index holds {format_count(indexed, 'memory')}, the database {stored:,}; infinite-memory reindex mends that"
+    found(
+        "counts",
+        differ if indexed != stored else None,
+        f"{format_count(stored, 'memory')}, {'it is' if stored == 1 else 'all'} indexed",
+    )
     return status, stats
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from infinite_memory.cli import daemon_requests, tables
 from infinite_memory.cli.daemon_requests import ask_daemon, report_not_running
 from infinite_memory.cli.status import describe_duration
-from infinite_memory.errors import DaemonError
+from infinite_memory.errors import DaemonError, format_count
 from infinite_memory.paths import find_home
 
 Json = dict[str, Any]
@@ -57,11 +57,11 @@ def _prepare(options: argparse.Namespace) -> int:
         return 0
     for one in reply["collections"]:
         state = "is sharded already" if one["is_sharded"] else "was sharded" if options.yes else "would be sharded by"
-        print(f"{one['name']}: about {one['count']:,} documents, {state}")
+        print(f"{one['name']}: about {format_count(one['count'], 'document')}, {state}")
         for command in [] if one["is_sharded"] else one["commands"]:
             print(f"  {json.dumps(command)}")
     if not reply["collections"]:
-        print(f"no collection has {reply['min_count']:,} documents: nothing is to be sharded")
+        print(f"no collection has {format_count(reply['min_count'], 'document')}: nothing is to be sharded")
     if not reply["is_routed"]:
         tables.note(f"the database is a {reply['deployment']}: this can be done through a router (mongos) alone")
     elif not options.yes and reply["collections"]:

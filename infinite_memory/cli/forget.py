@@ -15,7 +15,7 @@ from typing import Any
 from infinite_memory.cli import daemon_requests, move, tables
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.cli.undo_journal import UndoJournal
-from infinite_memory.errors import ConfigError
+from infinite_memory.errors import ConfigError, format_count
 
 Json = dict[str, Any]
 
@@ -228,7 +228,10 @@ def undo(options: argparse.Namespace) -> int:
         tables.note(reply["error"])
     memories = [reply["memory"] for reply in restored if "memory" in reply]
     tables.print_memories(memories)
-    count = len(memories) + sum(reply.get("restored_count", 0) for reply in restored)
+    count = sum(reply["outcome"] == "restored" for reply in restored if "memory" in reply)
+    count += sum(reply.get("restored_count", 0) for reply in restored)
+    for note in dict.fromkeys(reply["note"] for reply in restored if "note" in reply):
+        tables.note(note)
     scope = f" of the scope {in_one_line(entry['scope'])!r}" if "scope" in entry else ""
     tables.note(f"{_count(count)}{scope} brought back")
     return 1 if failed else 0
@@ -253,7 +256,7 @@ def _with_scope(preview: Preview) -> str:
 
 
 def _count(count: int) -> str:
-    return "1 memory" if count == 1 else f"{count:,} memories"
+    return format_count(count, "memory")
 
 
 COMMANDS = {"forget": forget, "undo": undo}

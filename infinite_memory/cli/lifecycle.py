@@ -18,6 +18,7 @@ from infinite_memory.cli import daemon_requests
 from infinite_memory.cli.progress import add_option, asking
 from infinite_memory.cli.tables import local_day, shorten
 from infinite_memory.cli.terminal import in_one_line
+from infinite_memory.errors import format_count
 from infinite_memory.paths import Home
 from infinite_memory.platform_files import lock_file
 
@@ -102,7 +103,8 @@ def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
     counts = reply["counts"]
     locked = ", encrypted" if reply.get("encrypted") else ""
     removed = f", {len(reply['removed'])} older removed" if reply.get("removed") else ""
-    print(f"{reply['path']}  {reply['size_bytes']:,} bytes  {counts.get('memories', 0):,} memories{locked}{removed}")
+    size, memories = format_count(reply["size_bytes"], "byte"), format_count(counts.get("memories", 0), "memory")
+    print(f"{reply['path']}  {size}  {memories}{locked}{removed}")
     return 0
 
 
@@ -119,7 +121,9 @@ def verify(options: argparse.Namespace, folder: Path, config: Config) -> int:
         print(json.dumps(told))
     else:
         name = display_name(whole.file)
-        print(f"{name} is whole: {whole.memories:,} memories in {whole.scopes:,} scopes, made {whole.created_at}")
+        print(
+            f"{name} is whole: {format_count(whole.memories, 'memory')} in {format_count(whole.scopes, 'scope')}, made {whole.created_at}"
+        )
     return 0
 
 
@@ -139,7 +143,7 @@ def restore(options: argparse.Namespace, ask: Ask, folder: Path) -> int:
         return daemon_requests.report(reply)
     would = "would restore" if options.dry_run else "restored"
     changes = [
-        f"{reply[name]:,} {what}"
+        f"{reply[name]:,} {what if reply[name] != 1 or name != 'dropped_scopes' else 'scope removed'}"
         for name, what in (
             ("skipped_memories", "were there already"),
             ("replaced_memories", "of them in the place of what is there now"),
@@ -150,7 +154,8 @@ def restore(options: argparse.Namespace, ask: Ask, folder: Path) -> int:
     ]
     saved = f"; what was there before is in {reply['saved_before']}" if "saved_before" in reply else ""
     beside = "".join(f", {change}" for change in changes)
-    print(f"{would} {reply['restored_memories']:,} memories in {reply['restored_scopes']:,} new scopes{beside}{saved}")
+    memories = format_count(reply["restored_memories"], "memory")
+    print(f"{would} {memories} in {format_count(reply['restored_scopes'], 'new scope')}{beside}{saved}")
     return 0
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from infinite_memory.cli import daemon_requests, editor, tables
 from infinite_memory.cli.terminal import in_one_line
-from infinite_memory.errors import ConfigError, InfiniteMemoryError
+from infinite_memory.errors import ConfigError, InfiniteMemoryError, format_count
 
 Json = dict[str, Any]
 
@@ -106,7 +106,19 @@ def search(options: argparse.Namespace) -> int:
     request = build_query(options) | {"top_k": options.limit}
     request |= {} if options.mode is None else {"mode": options.mode}
     request |= {} if options.min_confidence is None else {"min_confidence": options.min_confidence}
-    return _print_results(options, daemon_requests.ask(options, request), request["query"])
+    reply = daemon_requests.ask(options, request)
+    code = _print_results(options, reply, request["query"])
+    if options.time and not options.json and reply["status"] == "OK" and not reply["results"]:
+        listing = {name: value for name, value in request.items() if name == "scope"} | {
+            "action": "list_memories",
+            "limit": 1,
+        }
+        for days in name_other_years(options.time, reply, (1, -1)):
+            listing["filter"] = request["filter"] | {"time_query": days}
+            if count := daemon_requests.ask(options, listing).get("total", 0):
+                tables.note(f"{days} has {count:,}: --time {days!r}")
+                break
+    return code
 
 
 def recall(options: argparse.Namespace) -> int:
@@ -116,29 +128,35 @@ def recall(options: argparse.Namespace) -> int:
     request |= {} if options.in_scope is None else {"scope": options.in_scope}
     reply = daemon_requests.ask(options, request)
     code = _print_results(options, reply, options.about or "")
-    if not options.json and reply["status"] == "OK" and (month := find_later_month(request, reply)):
-        later = daemon_requests.ask(options, request | {"time_query": month, "limit": 1})
-        if count := later.get("total", 0):
-            tables.note(f"{month} has {count:,}: recall {month}")
+    if options.json or reply["status"] != "OK":
+        return code
+    for days in name_other_years(request["time_query"], reply, (1,) if reply["results"] else (1, -1)):
+        other = daemon_requests.ask(options, request | {"time_query": days, "limit": 1})
+        if count := other.get("total", 0):
+            tables.note(f"{days} has {count:,}: recall {days}")
+            break
     return code
 
 
-def find_later_month(request: Json, reply: Json) -> str | None:
-    """Return the same month of the year after the one that was read ("March 2026"); None where the words name a year, or that month is
-    not over. "Last March", said in November, is that of this year for one person and that of last year for another.
+def name_other_years(words: str, reply: Json, ways: Sequence[int]) -> Iterator[str]:
+    """Yield the days that were read, in the years *ways* after that (below 0: before), where the words name none; where something was
+    found, whole months alone that are over.
     """
-    import calendar
     import datetime as dt
 
+    from infinite_memory.contracts.other_years import is_month, name_in_other_year
+
     frame: Json = reply.get("time_frame") or {}
-    if not frame.get("from") or not frame.get("to") or re.search(r"\d{4}", request["time_query"]):
-        return None
+    if not frame.get("from") or not frame.get("to"):
+        return
     start, end = dt.datetime.fromisoformat(frame["from"]), dt.datetime.fromisoformat(frame["to"])
-    is_month = start.day == end.day == 1 and 28 <= (end.replace(tzinfo=None) - start.replace(tzinfo=None)).days <= 31
-    now = dt.datetime.now(dt.UTC)
-    if not is_month or end > now or end.replace(year=end.year + 1) > now:
-        return None
-    return f"{calendar.month_name[start.month]} {start.year + 1}"
+    for years in ways:
+        if reply["results"]:
+            now = dt.datetime.now(dt.UTC)
+            if not is_month(start, end) or end.replace(year=end.year + years) > now:
+                continue
+        if days := name_in_other_year(words, start, end, years):
+            yield days
 
 
 def show(options: argparse.Namespace) -> int:
@@ -155,11 +173,11 @@ def show(options: argparse.Namespace) -> int:
         _print_memory(old)
     if reply["revisions"] and not options.history:
         changes = len(reply["revisions"]) + reply.get("older_revisions", 0)
-        tables.note(f"it was changed {changes:,} times; --history shows what it said before")
+        tables.note(f"it was changed {format_count(changes, 'time')}; --history shows what it said before")
     if options.history and "older_revisions" in reply:
         first = reply["revisions"][0]["revision"]
         tables.note(
-            f"{reply['older_revisions']:,} versions before revision {first:,} are not shown; --before {first} shows them"
+            f"{format_count(reply['older_revisions'], 'version')} before revision {first:,} left out; --before {first} shows more"
         )
     return 0
 
@@ -189,11 +207,14 @@ def edit(options: argparse.Namespace) -> int:
         revision = before["memory"]["revision"]
         request["content"], unsaved = editor.edit_text(options.memory_id, before["memory"]["text"])
         if request["content"] == before["memory"]["text"]:
-            print("nothing was changed")
+            print(tables.UNCHANGED)
             return 0
     reply = _send_change(options, request, revision, unsaved)
     if options.json or reply["status"] != "OK":
         return daemon_requests.report(reply)
+    if reply["outcome"] == "unchanged":
+        print(tables.UNCHANGED)
+        return 0
     print(f"{reply['memory_id']} changed; revision {reply['revision']}")
     if tables.is_terminal():
         tables.note(f"show --history {reply['memory_id']} shows what it said before")

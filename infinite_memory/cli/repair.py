@@ -12,6 +12,7 @@ from typing import Any
 
 from infinite_memory.cli.daemon_requests import report
 from infinite_memory.cli.progress import add_option, asking
+from infinite_memory.errors import format_count
 
 Json = dict[str, Any]
 Ask = Callable[[Json], Json]
@@ -74,10 +75,10 @@ def _tell(options: argparse.Namespace, documents: list[Json]) -> int:
         words = _WORDS if options.yes else _WOULD if options.mend or options.remove else _CAN
         for document in documents:
             faults = "; ".join(f"{fault['field']}: {fault['expected']} was expected" for fault in document["faults"])
-            beside = f", with {document['memories']:,} memories" if "memories" in document else ""
+            beside = f", with {format_count(document['memories'], 'memory')}" if "memories" in document else ""
             print(f"{document['collection']} {document['id']}: {faults}: {words[document['outcome']]}{beside}")
         said = ", ".join(f"{count:,} {words[word]}" for word, count in counts.items() if count)
-        print(f"{len(documents):,} documents cannot be read: {said}")
+        print(f"{format_count(len(documents), 'document')} cannot be read: {said}")
         if not options.yes:
             print(
                 "nothing was changed; --mend --yes mends, --remove --yes removes, --export FILE writes them out first"

@@ -15,7 +15,7 @@ from typing import Any
 from infinite_memory.cli import daemon_requests, tables, terminal_table
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.cli.terminal_table import Cell, Column
-from infinite_memory.errors import escaped
+from infinite_memory.errors import escaped, format_count
 
 Json = dict[str, Any]
 Ask = Callable[[Json], Json]
@@ -135,13 +135,15 @@ def _report(options: argparse.Namespace, reply: Json, done: str) -> str:
         kept = "removed for good" if _is_hard(options) else "hidden"
         said = f"{_memories(reply['deleted_count'])} {kept}; the scope itself stays"
         return f"{in_one_line(options.name)}: {said if reply['deleted_count'] else reply.get('note', said)}"
+    if reply.get("outcome") == "unchanged":
+        return f"{in_one_line(options.name)}: {reply.get('note', tables.UNCHANGED)}"
     moved = f", {_memories(reply['moved'])} from it" if "moved" in reply else ""
     into = f" into {in_one_line(reply['into'])}" if "moved" in reply else ""
     return f"{in_one_line(options.name)}: {done}{into}{moved}"
 
 
 def _memories(count: int) -> str:
-    return "1 memory" if count == 1 else f"{count:,} memories"
+    return format_count(count, "memory")
 
 
 def _list(options: argparse.Namespace, ask: Ask) -> int:

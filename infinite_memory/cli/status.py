@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from infinite_memory.cli import daemon_requests, tables
+from infinite_memory.errors import format_count
 
 Json = dict[str, Any]
 
@@ -53,14 +54,16 @@ def _stored(stats: Json) -> Json:
     model, index, archived = stats["model"], stats["sidecar"], stats["archived_scopes"]
     waiting, aside = stats["pending_embeddings"], stats["set_aside"]
     return {
-        "memories": f"{stats['total_memories']:,} in {len(stats['scopes']):,} scopes"
-        + (f", {len(archived):,} scopes archived" if archived else "")
+        "memories": f"{stats['total_memories']:,} in {format_count(len(stats['scopes']), 'scope')}"
+        + (f", {format_count(len(archived), 'scope')} archived" if archived else "")
         + (f", {stats['soft_deleted']:,} forgotten that can be brought back" if stats["soft_deleted"] else ""),
         "database": f"MongoDB {stats['mongodb']['version']}, {stats['mongodb']['deployment']}, {stats['db_size_mb']:,} MiB",
         "model": f"{model['name']}: {model['state']}" + (f" ({model['failure']})" if "failure" in model else ""),
-        "index": f"{index['state']}, {index['count']:,} memories"
+        "index": f"{index['state']}, {format_count(index['count'], 'memory')}"
         + (f", {waiting:,} to be embedded" if waiting else ""),
-        "set aside": f"{aside:,} documents cannot be read; infinite-memory repair tells why" if aside else None,
+        "set aside": f"{format_count(aside, 'document')} cannot be read; infinite-memory repair tells why"
+        if aside
+        else None,
         "backup": stats["last_backup"] or "none yet",
     }
 

@@ -14,14 +14,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.moving import Moved, Moves
 from infinite_memory.engine.quotations import Quotations
-from infinite_memory.engine.records import RecordMaker, changed
-from infinite_memory.engine.types import (
-    MemoryPage,
-    MemoryUpdate,
-    NewMemory,
-    ScopedFilter,
-    StoreResult,
-)
+from infinite_memory.engine.records import RecordMaker, changed, says_the_same
+from infinite_memory.engine.types import MemoryPage, MemoryUpdate, NewMemory, RestoreResult, ScopedFilter, StoreResult
 from infinite_memory.engine.upsert import Upserted, Upserts
 from infinite_memory.errors import (
     AlreadyExistsError,
@@ -127,14 +121,15 @@ class Memories:
     async def update(
         self, memory_id: MemoryId, changes: MemoryUpdate, *, check: Callable[[MemoryRecord], None] | None = None
     ) -> StoreResult:
-        """Change parts of a memory; what it said before stays readable in its revisions, and in no digest that quotes it.
+        """Change parts of a memory, if it does not say that already; what it said before stays readable in its revisions, and in no
+        digest that quotes it.
 
         Args:
             check: Sees the memory that is about to be changed, and may raise; the change is made to that version or not at all.
 
         Raises:
             MemoryNotFoundError: there is no live memory of that id.
-            InvalidRequestError: the change would take the memory out of what the caller sees.
+            InvalidRequestError: it would go out of what the caller sees.
         """
         self._access.visibility.check_update(changes)
         for number in range(WRITE_TRIES):
@@ -142,16 +137,17 @@ class Memories:
             if check is not None:
                 check(old)
             new = changed(old, changes)
+            if says_the_same(old, new):
+                return StoreResult(old, await self._scope_of(old, None), is_changed=False)
             if embedded_text(new) == embedded_text(old):
                 full = await self._store.fetch({memory_id: old.scope_id}, vectors=True)
                 new = dataclasses.replace(new, embedding=full[memory_id].embedding if memory_id in full else None)
             record, pending = await self._records.update(old, new)
-            is_edited, former = new.text != old.text, self._scopes.find_by_id(old.scope_id)
-            quoting: Sequence[MemoryRecord] = ()
+            former, quoting = self._scopes.find_by_id(old.scope_id), list[MemoryRecord]()
             try:
                 with self._quotations.under_way():
-                    if is_edited:
-                        quoting = await self._quotations.remove({memory_id: old.scope_id}, hard=False)
+                    if new.text != old.text:
+                        quoting += await self._quotations.remove({memory_id: old.scope_id}, hard=False)
                     stored = await self._store.replace(record, revise=True)
             except (MemoryChangedError, MemoryNotFoundError):  # gone from this scope: it is looked for again
                 await self._scopes.refresh()
@@ -199,8 +195,8 @@ class Memories:
             return records, stored
         raise StoreError("these memories are being changed by others all the time; try again")
 
-    async def restore(self, memory_id: MemoryId) -> MemoryRecord:
-        """Bring back a softly forgotten memory; one that is live is returned as it is.
+    async def restore(self, memory_id: MemoryId) -> RestoreResult:
+        """Bring back a softly forgotten memory; one that is live stays as it is.
 
         Raises:
             MemoryNotFoundError: it never was, or was removed for good.
@@ -209,14 +205,14 @@ class Memories:
         if not self._access.sees_everything and not await self._access.locate(memory_id):
             raise MemoryNotFoundError(memory_id)
         located = await self._store.locate([memory_id])
-        await self._store.undelete(located)
+        restored = await self._store.undelete(located)
         memories = await self._store.fetch(located, vectors=True)
-        if memory_id not in memories and located:  # moved, or merged with its scope, at this moment
+        if memory_id not in memories and located:  # moved, or merged, at this moment
             memories = await self._store.fetch(await self._store.locate([memory_id]), vectors=True)
         if memory_id not in memories:
             raise MemoryNotFoundError(memory_id)
         await self._index.on_written([memories[memory_id]])
-        return memories[memory_id]
+        return RestoreResult(memories[memory_id], memory_id in restored)
 
     async def get(self, memory_id: MemoryId) -> MemoryRecord:
         """Read one live memory.

@@ -131,7 +131,7 @@ def changed(old: MemoryRecord, changes: MemoryUpdate) -> MemoryRecord:
                 old, name
             ):
                 parts[name] = named
-    if changes.occurred_at is not None:
+    if changes.occurred_at is not None and floor_to_millisecond(changes.occurred_at) != old.occurred_at:
         parts["occurred_at"] = floor_to_millisecond(changes.occurred_at)
         parts["occurrences"] = (parts["occurred_at"],)
     if changes.whole_metadata is not None:
@@ -148,3 +148,8 @@ def changed(old: MemoryRecord, changes: MemoryUpdate) -> MemoryRecord:
         if FACTS in metadata and metadata[FACTS] == old.metadata.get(FACTS):
             parts["metadata"] = {key: value for key, value in metadata.items() if key != FACTS}
     return dataclasses.replace(old, **parts)
+
+
+def says_the_same(old: MemoryRecord, new: MemoryRecord) -> bool:
+    """True if a change changes nothing; for Python, and for nobody else, 1, 1.0 and true in the metadata are the same."""
+    return new == old and repr(new.metadata) == repr(old.metadata)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -328,12 +329,19 @@ async def _reranked(
 
 def collapse(matches: Sequence[Match]) -> list[Match]:
     """Make one match of those whose texts are equal after folding; the best stays and tells the others' times."""
-    by_text: dict[str, Match] = {}
+    by_text: dict[str, list[Match]] = {}
     for match in matches:
-        key = match.memory.content_hash
-        first = by_text.get(key)
-        if first is None:
-            by_text[key] = match
-        else:
-            by_text[key] = dataclasses.replace(first, repeated_at=(*first.repeated_at, *match.memory.occurrences))
-    return list(by_text.values())
+        by_text.setdefault(match.memory.content_hash, []).append(match)
+    return [
+        dataclasses.replace(first, repeated_at=_get_other_times(first, rest)) if rest else first
+        for first, *rest in by_text.values()
+    ]
+
+
+def _get_other_times(first: Match, rest: Sequence[Match]) -> tuple[dt.datetime, ...]:
+    """Return when memories happened of which *first* says the same; a time that one took over from another, where that is among them
+    again (a merge was undone), counts once."""
+    own = [match.memory.occurred_at for match in rest]
+    seen = {*own, first.memory.occurred_at}
+    merged = (one for match in (first, *rest) for one in match.memory.occurrences if one not in seen)
+    return (*own, *dict.fromkeys(merged))

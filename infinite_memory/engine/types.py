@@ -56,11 +56,23 @@ class MemoryUpdate(MemoryDetails):
 
 @dataclass(frozen=True, slots=True)
 class StoreResult:
-    """A memory as it was stored. ``pending`` tells that its embedding is still to be made, and why."""
+    """A memory as it was stored. ``pending`` tells that its embedding is still to be made, and why.
+
+    ``is_changed`` is False where an update said what the memory says already, and nothing was written.
+    """
 
     memory: MemoryRecord
     scope: Scope
     pending: str | None = None
+    is_changed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreResult:
+    """A memory that is live again, or was all along: then ``is_restored`` is False."""
+
+    memory: MemoryRecord
+    is_restored: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from infinite_memory.errors import (
     SidecarError,
     SidecarNotReadyError,
     StoreError,
+    format_count,
 )
 from infinite_memory.gc_tuning import keep_what_is_here
 from infinite_memory.index.base import VectorIndex, call
@@ -267,7 +268,7 @@ class StoreFollower:
         total = sum((await self._store.count_live()).values()) if progress is not None else 0
 
         def report(count: int) -> None:
-            self.state = f"rebuilding, {count:,} memories so far"
+            self.state = f"rebuilding, {format_count(count, 'memory')} so far"
             if progress is not None:
                 progress(count, total)
 

@@ -18,6 +18,9 @@ _MAX_PARTS = 6  # of a duration: years, months, weeks, days, hours, minutes
 _MAX_DECIMALS = 2  # "1.500 days" may be a thousand and a half, or one and a half
 _MAX_DENOMINATOR = 10
 _TEN = 10
+_SOME = 3  # the value of "几" and "数"
+_ABOUT = ("来", "來")
+_SOME_MORE = ("多", "余", "餘", *_ABOUT)
 
 _SMALLER: dict[Unit, tuple[tuple[int, Unit], ...]] = {
     Unit.MINUTE: ((60, Unit.SECOND),),
@@ -152,7 +155,12 @@ def amount(reader: Reader, position: int) -> Amount | None:
 
 
 def approximate(reader: Reader, position: int) -> tuple[int, int, int] | None:
-    """Read "两三", "三四十", "十二三", "2、3": two numbers in a row are the one or the other; both, and the place of their unit."""
+    """Read "两三", "三四十", "十二三", "2、3": two numbers in a row are the one or the other; both, and the place of their unit.
+
+    So are the ends of what is said by its tens: "十几" and "十多" (11 to 19), "几十" (20 to 90), "dez e poucos".
+    """
+    if by_tens := _by_tens(reader, position):
+        return by_tens
     if not reader.language.scriptless:
         return None
     has_ten = reader.at(position).get(Tag.SCALE) == _TEN
@@ -168,6 +176,37 @@ def approximate(reader: Reader, position: int) -> tuple[int, int, int] | None:
         low, high, after = low * tens, high * tens, after + 1
     elif has_ten:
         low, high = low + _TEN, high + _TEN
+    after = reader.skip(after, Tag.COUNTER, limit=1)
+    return (low, high, after) if reader.has(after, Tag.UNIT) else None
+
+
+def _by_tens(reader: Reader, position: int) -> tuple[int, int, int] | None:
+    """Read tens, hundreds or thousands and some more, or some of them: the least and the most, and the place of their unit."""
+    word = reader.at(position)
+    if not reader.language.scriptless:
+        number = reader.number(position)
+        if number is None or number.ordinal or not 10 <= number.value < 100 or number.value % 10:
+            return None
+        more = reader.at(number.after + 1)
+        is_more = reader.has(number.after, Tag.AND) and more.has(Tag.VAGUE) and more.get(Tag.VAGUE) > 2
+        after = number.after + 2
+        return (number.value + 1, number.value + 9, after) if is_more and reader.has(after, Tag.UNIT) else None
+    if word.glued and reader.has(position - 1, Tag.NUMBER, Tag.SCALE):
+        return None  # the end of a longer number
+    scale: int | None = reader.at(position + 1).get(Tag.SCALE)
+    if word.has(Tag.VAGUE) and word.get(Tag.VAGUE) > 2 and scale:
+        low, high, after = 2 * scale, 9 * scale, position + 2
+    else:
+        number = reader.number(position)
+        if number is None or number.ordinal or number.value < 10:
+            return None
+        scale = max(scale for scale in (10, 100, 1000) if number.value % scale == 0 or scale == 10)
+        more, after = reader.at(number.after), number.after + 1
+        if number.value % 10 or not more.glued or not (more.folded in _SOME_MORE or more.get(Tag.VAGUE) == _SOME):
+            return None
+        low, high = number.value + 1, number.value + scale - 1
+        if more.folded in _ABOUT:
+            low, high = number.value - scale // 5, number.value + scale // 5
     after = reader.skip(after, Tag.COUNTER, limit=1)
     return (low, high, after) if reader.has(after, Tag.UNIT) else None
 

@@ -173,6 +173,8 @@ def _is_numbered(reader: Reader, position: int) -> bool:
         word = reader.at(position - back)
         if word.digits or word.has(*_QUANTITY):
             return True
+        if word.folded in ("or", "so"):
+            continue  # "ten or so days ago"
         if word.meanings or not (word.folded.isalpha() or word.folded == "-"):
             return False
     return False

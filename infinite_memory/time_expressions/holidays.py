@@ -11,9 +11,12 @@ from functools import lru_cache
 
 _FIXED: dict[str, tuple[int, int]] = {
     "new_year": (1, 1),
+    "new_year_three_days": (1, 1),
     "epiphany": (1, 6),
     "groundhog": (2, 2),
+    "foundation_japan": (2, 11),
     "valentine": (2, 14),
+    "girls_festival": (3, 3),
     "girls_day": (3, 7),
     "womens_day": (3, 8),
     "arbor_day": (3, 12),
@@ -22,7 +25,12 @@ _FIXED: dict[str, tuple[int, int]] = {
     "april_fools": (4, 1),
     "earth_day": (4, 22),
     "tiradentes": (4, 21),
+    "golden_week": (4, 29),
+    "showa": (4, 29),
     "labour_may": (5, 1),
+    "labour_days_china": (5, 1),
+    "constitution_japan": (5, 3),
+    "greenery": (5, 4),
     "labour_day": (5, 1),
     "star_wars": (5, 4),
     "youth_day": (5, 4),
@@ -32,12 +40,16 @@ _FIXED: dict[str, tuple[int, int]] = {
     "juneteenth": (6, 19),
     "saint_john": (6, 24),
     "independence": (7, 4),
+    "star_festival": (7, 7),
     "bastille": (7, 14),
+    "mountain_day": (8, 11),
+    "bon": (8, 13),
     "assumption": (8, 15),
     "teachers_day": (9, 10),
     "independence_brazil": (9, 7),
     "independence_mexico": (9, 16),
     "national_day_china": (10, 1),
+    "national_days_china": (10, 1),
     "german_unity": (10, 3),
     "hispanic_day": (10, 12),
     "reformation": (10, 31),
@@ -45,9 +57,12 @@ _FIXED: dict[str, tuple[int, int]] = {
     "all_saints": (11, 1),
     "all_souls": (11, 2),
     "guy_fawkes": (11, 5),
+    "culture_day": (11, 3),
     "veterans": (11, 11),
     "singles_day": (11, 11),
     "proclamation_brazil": (11, 15),
+    "seven_five_three": (11, 15),
+    "labour_thanksgiving": (11, 23),
     "saint_nicholas": (12, 6),
     "constitution_spain": (12, 6),
     "christmas_eve": (12, 24),
@@ -63,6 +78,9 @@ _NTH_WEEKDAY: dict[str, tuple[int, int, int]] = {
     "presidents": (2, 0, 3),
     "mothers_day": (5, 6, 2),
     "memorial_day": (5, 0, -1),
+    "marine_day": (7, 0, 3),
+    "respect_for_the_aged": (9, 0, 3),
+    "sports_day": (10, 0, 2),
     "fathers_day": (6, 6, 3),
     "labor_day": (9, 0, 1),
     "fathers_day_september": (9, 6, 1),
@@ -79,6 +97,7 @@ _FROM_EASTER: dict[str, int] = {
     "ash_wednesday": -46,
     "mothering_sunday": -21,
     "palm_sunday": -7,
+    "holy_week": -7,
     "maundy_thursday": -3,
     "good_friday": -2,
     "easter": 0,
@@ -89,7 +108,46 @@ _FROM_EASTER: dict[str, int] = {
     "corpus_christi": 60,
 }
 
-_AFTER: dict[str, tuple[str, int]] = {"black_friday": ("thanksgiving", 1), "cyber_monday": ("thanksgiving", 4)}
+_AFTER: dict[str, tuple[str, int]] = {
+    "black_friday": ("thanksgiving", 1),
+    "cyber_monday": ("thanksgiving", 4),
+    "lunar_new_year_eve": ("lunar_new_year", -1),
+    "lunar_new_year_days": ("lunar_new_year", -1),
+    "lantern": ("lunar_new_year", 14),
+    "tomb_sweeping_days": ("tomb_sweeping", -2),
+    "dragon_boat_days": ("dragon_boat", -2),
+    "mid_autumn_days": ("mid_autumn", -2),
+    "new_year_days": ("new_year", -2),
+    "new_year_days_japan": ("new_year", -3),
+}
+
+# How many days they have that have more than one. Which three days the Chinese ones of a single day have is settled each year anew: they
+# lie within two days of it.
+_LENGTHS: dict[str, int] = {
+    "golden_week": 7,
+    "bon": 4,
+    "new_year_three_days": 3,
+    "labour_days_china": 5,
+    "national_days_china": 7,
+    "lunar_new_year_days": 8,
+    "holy_week": 8,
+    "new_year_days_japan": 6,
+    **dict.fromkeys(("tomb_sweeping_days", "dragon_boat_days", "mid_autumn_days", "new_year_days"), 5),
+}
+
+_MOVED: dict[tuple[str, int], tuple[int, int]] = {
+    # for the Olympic Games of Tokyo
+    ("marine_day", 2020): (7, 23), ("sports_day", 2020): (7, 24), ("mountain_day", 2020): (8, 10),
+    ("marine_day", 2021): (7, 22), ("sports_day", 2021): (7, 23), ("mountain_day", 2021): (8, 8),
+}  # fmt: skip
+
+_BY_THE_SUN: dict[str, tuple[int, float]] = {
+    # month, and the day in 1980 (National Astronomical Observatory of Japan; of the Chinese one, the solar term), good for 1980 to 2099
+    "vernal_equinox": (3, 20.8431),
+    "tomb_sweeping": (4, 4.8438),
+    "autumnal_equinox": (9, 23.2488),
+}
+_YEAR_OF_SUN = 0.242194  # days above 365
 
 _LUNAR: dict[str, tuple[int, str]] = {
     # first year, then month and day of each year (Hong Kong Observatory, Gregorian-Lunar Calendar Conversion Tables)
@@ -136,8 +194,25 @@ def easter(year: int) -> dt.date:
     return dt.date(year, month, day + 1)
 
 
+def count_days(key: str) -> int:
+    """Return how many days the holiday *key* has."""
+    return _LENGTHS.get(key, 1)
+
+
 def holiday(key: str, year: int) -> dt.date | None:
     """Find the day on which the holiday *key* falls in *year*; None where that is not known."""
+    if (key, year) in _MOVED:
+        return dt.date(year, *_MOVED[key, year])
+    if key in _BY_THE_SUN:
+        month, first = _BY_THE_SUN[key]
+        return (
+            dt.date(year, month, int(first + _YEAR_OF_SUN * (year - 1980)) - (year - 1980) // 4)
+            if 1980 <= year < 2100
+            else None
+        )
+    if key == "repentance":  # the Wednesday before 23 November
+        before = dt.date(year, 11, 22)
+        return before - dt.timedelta(days=(before.weekday() - 2) % 7)
     if key in _FIXED:
         return dt.date(year, *_FIXED[key])
     if key in _NTH_WEEKDAY:

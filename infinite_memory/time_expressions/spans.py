@@ -10,7 +10,7 @@ import calendar
 import datetime as dt
 from dataclasses import dataclass, replace
 
-from infinite_memory.time_expressions.holidays import holiday
+from infinite_memory.time_expressions.holidays import count_days, holiday
 from infinite_memory.time_expressions.lexicon import Unit
 
 FIRST_YEAR, LAST_YEAR = 1000, 2999  # numbers of four digits that may be years
@@ -168,7 +168,7 @@ def _start_in(date: Date, year: int) -> dt.datetime | None:
 
 def _width_end(date: Date, start: dt.datetime) -> dt.datetime:
     if date.grain is Unit.DAY:
-        return start + dt.timedelta(days=1)
+        return start + dt.timedelta(days=count_days(date.holiday) if date.holiday and not date.shift else 1)
     if date.grain is Unit.WEEK:
         return start + dt.timedelta(days=7)
     return add_months(start, 12 if date.grain is Unit.YEAR else date.months)

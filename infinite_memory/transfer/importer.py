@@ -32,6 +32,7 @@ from infinite_memory.errors import (
     ScopeExistsError,
     ScopeNotFoundError,
     StoreUnavailableError,
+    format_count,
 )
 from infinite_memory.file_work import file_work, in_file_thread
 from infinite_memory.index.embedding_backlog import embedded_text
@@ -209,7 +210,7 @@ class _Import:
             if self._dry_run or not self._done.added:
                 raise
             raise StoreUnavailableError(
-                f"{exc}; {self._done.added:,} memories were added before, importing the same again adds the rest"
+                f"{exc}; {self._count_added()} added before, importing the same again adds the rest"
             ) from exc
 
     async def _run(self, reader: EntryReader, progress: Progress | None) -> Imported:
@@ -239,10 +240,13 @@ class _Import:
     def _check_agreed(self, agreed: Agreement, digests: list[str]) -> None:
         """Raise `ChangedSinceAskedError` where what was read last is not what a user was asked about."""
         if agreed.contents[len(digests) - 1 : len(digests)] != (digests[-1],):
-            taken = f"{self._done.added:,} memories were added before that, as it was then"
+            taken = f"{self._count_added()} added before that, as it was then"
             raise ChangedSinceAskedError(
                 "what is to be imported was changed", taken if self._done.added else "nothing was changed"
             )
+
+    def _count_added(self) -> str:
+        return f"{format_count(self._done.added, 'memory')} {'was' if self._done.added == 1 else 'were'}"
 
     async def _take(self, batch: list[Entry | Admitted]) -> list[MemoryRecord]:
         """Take all of a batch but its memories; returns those that are to be stored."""

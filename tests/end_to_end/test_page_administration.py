@@ -73,7 +73,7 @@ def test_a_scope_is_archived_brought_back_and_deleted_by_its_name(
     assert scopes(memory)["Former work"] == 1
     page.get_by_label("Type the name of the scope").fill("Former work")
     page.get_by_role("button", name="Delete for good").click()
-    expect(page.get_by_text("Former work and 1 memories are removed for good.")).to_be_visible()
+    expect(page.get_by_text("Former work and 1 memory are removed for good.")).to_be_visible()
     assert "Former work" not in scopes(memory)
 
 
@@ -136,7 +136,7 @@ def test_a_backup_is_made_verified_and_restored(page: Page, person: Window, stor
     person.check_accessible()
     assert memory.ask("get_memory", memory_id=memory_id)["status"] == "ERROR"
     page.get_by_role("button", name="Restore").click()
-    expect(page.get_by_text("1 memories restored")).to_be_visible()
+    expect(page.get_by_text("1 memory restored")).to_be_visible()
     assert memory.ask("get_memory", memory_id=memory_id)["memory"]["text"] == "What a backup must bring back"
 
 
@@ -165,7 +165,7 @@ def test_health_shows_checks_clients_and_settings_and_no_secret(
     expect(page.get_by_role("row").filter(has_text="http.port")).to_contain_text("environment")
     expect(page.get_by_text("all can be read")).to_be_visible()
     page.get_by_role("button", name="Rebuild the index").click()
-    expect(page.get_by_text("memories are indexed.")).to_be_visible()
+    expect(page.get_by_text("The index holds")).to_be_visible()
 
 
 def test_a_token_is_made_shown_once_and_revoked(page: Page, person: Window, home: Installation, store: Store) -> None:

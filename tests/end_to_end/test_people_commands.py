@@ -259,7 +259,7 @@ def test_status_tells_of_the_memory_and_starts_nothing(installation: Installatio
     remember(installation, "one")
     done = installation.command("status")
     assert done.returncode == 0
-    assert re.search(r"^memories: +1 in 1 scopes$", done.stdout, re.MULTILINE)
+    assert re.search(r"^memories: +1 in 1 scope$", done.stdout, re.MULTILINE)
     told = json.loads(installation.command("status", "--json").stdout)
     assert told["daemon"]["pid"] == installation.daemon_pid()
     assert told["stats"]["total_memories"] == 1

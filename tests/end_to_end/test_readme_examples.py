@@ -69,7 +69,7 @@ def test_the_commands_beside_serve_answer_as_the_readme_says(home: Path) -> None
     doctor = run(home, "doctor")
     assert doctor.returncode == 0, doctor.stdout
     assert run(home, "optimize").returncode == 0
-    assert "1 memories are indexed" in run(home, "reindex").stdout
+    assert "the index holds 1 memory" in run(home, "reindex").stdout
     assert "time.zone" in run(home, "config").stdout
     status = json.loads(run(home, "daemon", "status", "--json").stdout)
     assert status["pid"] > 0

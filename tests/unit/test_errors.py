@@ -13,6 +13,7 @@ from infinite_memory.errors import (
     MemoryNotFoundError,
     NotFoundError,
     ScopeNotFoundError,
+    format_count,
     truncated_repr,
 )
 
@@ -55,3 +56,11 @@ def test_a_megabyte_is_never_carried_back() -> None:
     assert len(truncated_repr("x" * 1_000_000)) < 200
     assert len(truncated_repr(["x" * 1000] * 1000)) < 200
     assert truncated_repr("short") == "'short'"
+
+
+def test_a_count_agrees_with_its_noun() -> None:
+    words = [format_count(count, noun) for count in (0, 1, 2, 1234) for noun in ("memory", "new scope")]
+    assert words == [
+        "0 memories", "0 new scopes", "1 memory", "1 new scope",
+        "2 memories", "2 new scopes", "1,234 memories", "1,234 new scopes",
+    ]  # fmt: skip

@@ -204,7 +204,7 @@ async def _store(call: AgentMemCall, draft: NewMemory) -> tuple[StoreResult, str
             break
         with contextlib.suppress(AlreadyExistsError):  # somebody was faster
             return await call.engine.memories.store(dataclasses.replace(draft, memory_id=memory_id)), "stored"
-    restored = await call.engine.memories.restore(memory_id)
+    restored = (await call.engine.memories.restore(memory_id)).memory
     is_live = restored.status == ACTIVE and restored.source == draft.source
     scope = call.engine.scopes.find_by_id(restored.scope_id)
     if is_live and scope is not None:

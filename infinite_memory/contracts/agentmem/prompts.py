@@ -19,6 +19,7 @@ from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.records import FACTS
+from infinite_memory.errors import format_count
 from infinite_memory.llm.base import ChatMessage, Role
 from infinite_memory.models import MemoryRecord, floor_to_millisecond
 from infinite_memory.store.owners import Agent, OwnerCount
@@ -112,11 +113,8 @@ def prompt_text(
     elif remembered is None:
         parts.append("No memories of the user are shown here. Say so when you do not know.")
     else:
-        kept = (
-            "1 memory of the user is kept and is"
-            if remembered == 1
-            else f"{remembered:,} memories of the user are kept and are"
-        )
+        be = "is" if remembered == 1 else "are"
+        kept = f"{format_count(remembered, 'memory')} of the user {be} kept and {be}"
         parts.append(f"{kept} not shown here; search for what you need. Say so when you do not know.")
     return "\n".join(parts)
 

@@ -95,9 +95,9 @@ async def memory_restore(call: LaravelCall) -> Reply:
     memory = await find_visible(call.engine, _view(call), uuid, deleted=None)
     if memory is None:
         raise not_found(uuid)
-    restored = await call.engine.memories.restore(memory.memory_id)
-    _check_seen(call, restored, uuid)  # it may have become somebody's own at this moment
-    return serialize_memory(restored, outcome="unchanged" if memory.deleted_at is None else "restored")
+    result = await call.engine.memories.restore(memory.memory_id)
+    _check_seen(call, result.memory, uuid)  # it may have become somebody's own at this moment
+    return serialize_memory(result.memory, outcome="restored" if result.is_restored else "unchanged")
 
 
 @TABLE.command(

@@ -25,7 +25,7 @@ from infinite_memory.contracts.metadata import measure_depth
 from infinite_memory.contracts.session import ClientSession, RequestContext
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.types import NewMemory, ScopedFilter
-from infinite_memory.errors import InvalidRequestError, LimitExceededError, truncated_repr
+from infinite_memory.errors import InvalidRequestError, LimitExceededError, format_count, truncated_repr
 from infinite_memory.models import Filter, MemoryRecord, TagsMode, tag_key
 from infinite_memory.normalization import is_blank
 from infinite_memory.store.scope_cache import GLOBAL
@@ -211,7 +211,7 @@ def _limit(call: CommandContext) -> int:
 def _found(lines: Sequence[str]) -> str:
     if not lines:
         return "No memories found."
-    count = "1 memory" if len(lines) == 1 else f"{len(lines)} memories"
+    count = format_count(len(lines), "memory")
     return f"Found {count}. Read one whole with resources/read of its mem:// address.\n" + "\n".join(lines)
 
 

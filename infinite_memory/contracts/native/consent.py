@@ -25,7 +25,13 @@ from infinite_memory.contracts.native.table import CommandContext
 from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.types import ForgetMode, ForgetResult
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, truncated_repr, without_surrogates
+from infinite_memory.errors import (
+    InfiniteMemoryError,
+    InvalidRequestError,
+    format_count,
+    truncated_repr,
+    without_surrogates,
+)
 from infinite_memory.models import MemoryId
 from infinite_memory.store.copies import RestoreMode
 
@@ -124,21 +130,17 @@ def _ask_to_forget(target: Fields, result: ForgetResult, *, hard: bool) -> str |
     if "memory_id" in named:
         memory_id = target.text("memory_id")
         said = truncated_repr(result.texts.get(MemoryId(memory_id), memory_id))
-        hidden = f" and its {_count(len(result.doubles), 'hidden duplicate')}" if result.doubles else ""
+        hidden = f" and its {format_count(len(result.doubles), 'hidden duplicate')}" if result.doubles else ""
         return f"Forget the memory {said}{hidden} {how}?"
     memories = f"{count} {'memory' if count == 1 else 'memories'}"
     if result.doubles:
-        memories += f" (with {_count(len(result.doubles), 'hidden duplicate')})"
+        memories += f" (with {format_count(len(result.doubles), 'hidden duplicate')})"
     if named == ["scope"]:
         return f"Forget the whole scope {truncated_repr(target['scope'])} and its {memories} {how}?"
     selectors = ", ".join(
         f"{name} {truncated_repr(target[name])}" for name in ("scope", "tag", "query") if name in named
     )
     return f"Forget the {memories} of {selectors} {how}?"
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 async def _restore(asked: Consent) -> Proposal | None:
@@ -161,11 +163,9 @@ async def _restore(asked: Consent) -> Proposal | None:
         return Proposal(agreement, None)
     count = (await restore(await asked.rehearse("restore_backup"))).done.memories
     if asked.fields["mode"] is not RestoreMode.REPLACE:
-        question = (
-            f"Restore {count:,} memories from {shown}{'' if is_own else ', which is not in the folder of backups'}?"
-        )
+        question = f"Restore {format_count(count, 'memory')} from {shown}{'' if is_own else ', which is not in the folder of backups'}?"
     else:
-        question += f" {count:,} memories are in it."
+        question += f" {format_count(count, 'memory')} are in it."
     return Proposal(agreement, question + (f" {UNLOCKED}" if is_unlocked else ""))
 
 
@@ -212,9 +212,10 @@ async def _import(asked: Consent) -> Proposal:
     done = await take_in(await asked.rehearse("import_memory"))
     scope = asked.fields.find_text("scope")
     source = without_surrogates(str(done.path)) if done.path else asked.fields.find_text("path") or "another database"
+    refused = f"{format_count(done.refused_count, 'entry')} {_be(done.refused_count)} left out"
     question = (
-        f"Import {done.added:,} memories ({done.form}) from {source}{f' into {truncated_repr(scope)}' if scope else ''}? "
-        f"{done.present:,} are there already, {done.refused_count:,} entries are left out."
+        f"Import {format_count(done.added, 'memory')} ({done.form}) from {source}{f' into {truncated_repr(scope)}' if scope else ''}? "
+        f"{done.present:,} {_be(done.present)} there already, {refused}."
     )
     return Proposal(Agreement(contents=done.contents), question)
 
@@ -228,3 +229,7 @@ QUESTIONS: Mapping[str, Callable[[Consent], Awaitable[Proposal | None]]] = {
     "import_memory": _import,
 }
 """What each command asks. One that is here has the field ``confirm`` over MCP, for clients that cannot ask their user."""
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"

@@ -22,6 +22,7 @@ from infinite_memory.errors import InvalidRequestError, truncated_repr
 from infinite_memory.models import MemoryId, fold
 
 QUERY_LIMIT = 10
+NOT_FORGOTTEN = "it was not forgotten; nothing was changed"
 MIN_CONFIDENCE = {ForgetMode.SOFT: 0.75, ForgetMode.HARD: 0.95}  # what cannot be undone asks for a surer match
 
 
@@ -128,23 +129,32 @@ def serialize_forgotten(report: ForgetReport, *, text_name: str) -> Reply:
 )  # fmt: skip
 async def restore_memory(call: CommandContext) -> Reply:
     """Bring back a memory that was softly forgotten, or a scope that was archived; for a scope that is not archived, all that
-    was softly forgotten in it. What was removed for good cannot come back."""
+    was softly forgotten in it. What was removed for good cannot come back; what is not forgotten stays as it is."""
     scope = call.fields.find_text("scope")
     if (scope is None) == ("memory_id" not in call.fields):
         raise InvalidRequestError("memory_id", "give either memory_id or scope")
     if scope is not None:
         archived = {fold(one.name) for one in await call.engine.scopes.list_all() if one.archived_at is not None}
         restored, count = await call.engine.scopes.restore(scope)
-        reply: Reply = {"scope": restored.name, "outcome": "restored", "restored_count": count}
-        if count == 0 and fold(scope) not in archived:
+        is_restored = count > 0 or fold(scope) in archived
+        reply: Reply = {"scope": restored.name, "outcome": get_outcome(is_restored), "restored_count": count}
+        if not is_restored:
             reply["note"] = "nothing was hidden in this scope; what was removed for good is gone"
         return reply
-    memory = await call.engine.memories.restore(memory_id(call.fields))
-    reply = {"memory_id": memory.memory_id, "memory": serialize_memory(call.engine, memory), "outcome": "restored"}
+    result = await call.engine.memories.restore(memory_id(call.fields))
+    memory, outcome = result.memory, get_outcome(result.is_restored)
+    reply = {"memory_id": memory.memory_id, "memory": serialize_memory(call.engine, memory), "outcome": outcome}
     home = call.engine.scopes.find_by_id(memory.scope_id)
     if home is not None and home.archived_at is not None:
         reply["note"] = (
             f"the scope {truncated_repr(home.name)} is archived, and the memory is not seen before that is taken out again:"
             " restore_memory with scope instead of memory_id"
         )
+    elif not result.is_restored:
+        reply["note"] = NOT_FORGOTTEN
     return reply
+
+
+def get_outcome(is_restored: bool) -> str:
+    """Return what a reply says of what was to be brought back."""
+    return "restored" if is_restored else "unchanged"

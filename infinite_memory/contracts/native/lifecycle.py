@@ -14,7 +14,7 @@ from infinite_memory.contracts.fields import Json
 from infinite_memory.contracts.native.table import TABLE, CommandContext
 from infinite_memory.contracts.session import ClientSession
 from infinite_memory.contracts.timestamps import format_instant
-from infinite_memory.errors import ConfigError, InvalidRequestError, without_surrogates
+from infinite_memory.errors import ConfigError, InvalidRequestError, format_count, without_surrogates
 from infinite_memory.jobs.administration import Administration
 from infinite_memory.store.copies import RestoreMode
 from infinite_memory.transfer.export import ExportFormat
@@ -284,7 +284,7 @@ def serialize_backup(one: Backup) -> Json:
         notes.append("the server is standalone and has no snapshots: what was written meanwhile may be in part")
     if aside := one.counts.get("set_aside", 0):
         notes.append(
-            f"{aside:,} documents that are not sound lie beside the others in it, and a restore keeps them apart"
+            f"beside the others it holds {format_count(aside, 'document')} that cannot be read, which a restore keeps apart"
         )
     return reply | ({"note": "; ".join(notes)} if notes else {})
 

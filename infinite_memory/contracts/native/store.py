@@ -31,6 +31,7 @@ from infinite_memory.errors import (
     InvalidRequestError,
     LimitExceededError,
     MemoryChangedError,
+    format_count,
     truncated_repr,
 )
 from infinite_memory.models import DETAILS, FIELDS, FieldType, MemoryRecord, fold
@@ -153,7 +154,14 @@ async def update_memory(call: CommandContext) -> Reply:
     """Change the text, tags or other parts of a memory. What it said before stays readable with `get_memory`. Use it when a
     fact has changed or was wrong."""
     result = await update(call)
-    return _kept(result) | {"outcome": "updated", "revision": result.memory.revision}
+    return _kept(result) | {"revision": result.memory.revision} | serialize_update(result)
+
+
+def serialize_update(result: StoreResult) -> Json:
+    """Return what a reply says of what an update came to."""
+    if result.is_changed:
+        return {"outcome": "updated"}
+    return {"outcome": "unchanged", "note": "it says that already; nothing was changed"}
 
 
 async def update(call: CommandContext) -> StoreResult:
@@ -227,7 +235,9 @@ def older_revisions(page: RevisionPage) -> Reply:
     if not page.older:
         return {}
     first = page.revisions[0].revision
-    note = f"{page.older:,} versions before revision {first:,} are not shown; before_revision={first} lists them"
+    note = (
+        f"{format_count(page.older, 'version')} before revision {first:,} left out; before_revision={first} lists more"
+    )
     return {"older_revisions": page.older, "note": note}
 
 

@@ -106,6 +106,7 @@ TABLE = Language(
         2: "beide|beiden|beider",
         3: "paar|ein paar|einigen|einige|wenigen",
         4: "mehreren|mehrere",
+        12: "dutzend|ein dutzend|einem dutzend",
     },
     days={0: "heute", -1: "gestern", -2: "vorgestern", 1: "morgen", 2: "übermorgen"},
     relatives={
@@ -191,6 +192,8 @@ TABLE = Language(
         "new_year": "neujahr|neujahrstag",
         "epiphany": "dreikönig|dreikönigstag|heilige drei könige",
         "valentine": "valentinstag",
+        "holy_week": "karwoche",
+        "repentance": "buß- und bettag|buß und bettag|buss- und bettag",
         "womens_day": "frauentag|weltfrauentag",
         "womens_carnival": "weiberfastnacht|altweiber",
         "rose_monday": "rosenmontag",

@@ -187,6 +187,7 @@ TABLE = Language(
     holidays={
         "new_year": "new year|new years|new year's|new years day|new year day|new year's day",
         "epiphany": "epiphany",
+        "holy_week": "holy week",
         "martin_luther_king": "mlk|martin luther king",
         "groundhog": "groundhog day",
         "valentine": "valentine|valentines|valentine's day|valentines day|valentine day|valentine's",

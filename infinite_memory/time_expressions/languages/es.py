@@ -105,7 +105,15 @@ TABLE = Language(
         "novecientos",
     ),
     thousand="mil",
-    vague={1: "un|una", 2: "par de|un par de", 3: "unos|unas|pocos|pocas|algunos|algunas", 4: "varios|varias"},
+    vague={
+        1: "un|una",
+        2: "par de|un par de",
+        3: "unos|unas|pocos|pocas|algunos|algunas",
+        4: "varios|varias",
+        10: "decena|una decena",
+        12: "docena|una docena",
+        20: "veintena|una veintena",
+    },
     days={0: "hoy", -1: "ayer", -2: "anteayer|antier|antayer", 1: "mañana"},
     relatives={
         -1: "pasado|pasada|pasados|pasadas|último|última|últimos|últimas|anterior|anteriores|previo|previa",
@@ -178,6 +186,7 @@ TABLE = Language(
     holidays={
         "new_year": "año nuevo|día de año nuevo",
         "epiphany": "reyes|día de reyes|reyes magos|epifanía",
+        "holy_week": "semana santa",
         "valentine": "san valentín|día de los enamorados",
         "womens_day": "día de la mujer",
         "mardi_gras": "martes de carnaval|carnaval",

@@ -89,7 +89,16 @@ TABLE = Language(
     ),
     hundred="cent|cents",
     thousand="mille|mil",
-    vague={1: "un|une", 2: "deux ou trois", 3: "quelques", 4: "plusieurs"},
+    vague={
+        1: "un|une",
+        2: "deux ou trois",
+        3: "quelques",
+        4: "plusieurs",
+        10: "dizaine|une dizaine",
+        12: "douzaine|une douzaine",
+        20: "vingtaine|une vingtaine",
+        30: "trentaine|une trentaine",
+    },
     days={0: "aujourd'hui|aujourd hui|aujourdhui", -1: "hier", 1: "demain"},
     relatives={
         -1: "dernier|dernière|derniers|dernières|passé|passée|passés|passées|précédent|précédente|précédents|précédentes",
@@ -165,6 +174,7 @@ TABLE = Language(
     holidays={
         "new_year": "nouvel an|jour de l'an|premier de l'an",
         "epiphany": "épiphanie",
+        "holy_week": "semaine sainte",
         "valentine": "saint-valentin|saint valentin",
         "mardi_gras": "mardi gras",
         "ash_wednesday": "mercredi des cendres",

@@ -94,7 +94,15 @@ TABLE = Language(
         "novecentos",
     ),
     thousand="mil",
-    vague={1: "um|uma", 2: "par de|um par de", 3: "poucos|poucas|alguns|algumas|uns|umas", 4: "vários|várias"},
+    vague={
+        1: "um|uma",
+        2: "par de|um par de",
+        3: "poucos|poucas|alguns|algumas|uns|umas",
+        4: "vários|várias",
+        10: "dezena|uma dezena",
+        12: "dúzia|uma dúzia",
+        20: "vintena|uma vintena",
+    },
     days={0: "hoje", -1: "ontem", -2: "anteontem|antontem", 1: "amanhã"},
     relatives={
         -1: "passado|passada|passados|passadas|último|última|últimos|últimas|anterior|anteriores|prévio",
@@ -168,6 +176,7 @@ TABLE = Language(
     holidays={
         "new_year": "ano novo|dia de ano novo|réveillon",
         "epiphany": "dia de reis",
+        "holy_week": "semana santa",
         "valentine": "dia de são valentim",
         "womens_day": "dia da mulher",
         "mardi_gras": "carnaval|terça-feira de carnaval",

@@ -16,7 +16,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from infinite_memory.errors import InvalidRequestError
+from infinite_memory.errors import InvalidRequestError, format_count
 from infinite_memory.store.mongo.legacy_mongodb import LegacyDatabase, LegacyDocument
 from infinite_memory.transfer.formats.types import Entry, Incoming, IncomingScope, Refused, to_instant, to_tags, to_text
 from infinite_memory.transfer.serialization import plain
@@ -51,7 +51,7 @@ def read_legacy(database: LegacyDatabase) -> Iterator[Entry]:
         if kind in _READERS or name.startswith("system."):
             continue
         why = "are made anew" if kind == "memoryindex" else "are of no kind that is known"
-        yield Refused(f"{database.count(name):,} documents of {name}", why)
+        yield Refused(f"{format_count(database.count(name), 'document')} of {name}", why)
 
 
 def _plain_name(name: str) -> str:

@@ -228,7 +228,7 @@ def test_a_backup_that_is_not_locked_where_others_are_becomes_memory_only_when_t
                         reply = await call(memory, "restore_backup", user, file=name, allow_unlocked=True, **wish)
                         assert reply["status"] == "ERROR", reply
                         [question] = user.questions
-                        assert "1 memories" in question and "It is not locked" in question
+                        assert "1 memory" in question and "It is not locked" in question
             assert await scopes_of(memory) == before
             locked, user = {"file": own.name, "mode": "merge", "allow_unlocked": True}, SlowUser(Answer.DECLINED)
             assert (await call(memory, "restore_backup", user, **locked))["status"] == "OK"

@@ -335,9 +335,7 @@ def test_over_mcp_the_user_is_asked_before_a_backup_from_elsewhere_becomes_memor
             for wish in wishes:
                 refused = await server.call_tool("restore_backup", {"file": str(file), "confirm": True} | wish, client)
                 assert "the user did not agree; nothing was changed" in value_of(refused)["error"]
-            assert set(client.questions) == {
-                f"Restore 1 memories from '{file}', which is not in the folder of backups?"
-            }
+            assert set(client.questions) == {f"Restore 1 memory from '{file}', which is not in the folder of backups?"}
             missing = await server.call_tool("restore_backup", {"file": str(file) + "x", "mode": "merge"}, client)
             assert "there is no backup" in value_of(missing)["error"]
             assert await everything(memory) == before
@@ -371,7 +369,7 @@ def test_an_import_is_asked_with_its_path_and_counts(open_memory: Open) -> None:
             refused = await server.call_tool("import_memory", {"path": str(file), "confirm": True}, client)
             assert refused["isError"]
             [question] = client.questions
-            assert question.startswith("Import 1 memories (")
+            assert question.startswith("Import 1 memory (")
             assert f") from {file}?" in question
             assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 0
             mute = McpClient(Answer.NOT_ASKED)

@@ -93,8 +93,8 @@ def test_an_older_database_comes_in_once(
             assert (done["format"], done["added"], done["skipped"]) == ("infinite-memory-mcp", 11, 4)
             assert done["also_added"] == {"scopes": 2}
             reasons = {one["entry"]: one["why"] for one in done["skipped_entries"]}
-            assert reasons["1 documents of memory_index"] == "are made anew"
-            assert reasons["1 documents of plugins"] == "are of no kind that is known"
+            assert reasons["1 document of memory_index"] == "are made anew"
+            assert reasons["1 document of plugins"] == "are of no kind that is known"
             assert sorted(await texts(memory)) == sorted(
                 [
                     "My favorite color is blue", "Noted: blue.", "Der Schlüssel hängt am Brett — 鍵",

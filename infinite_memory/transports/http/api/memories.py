@@ -90,7 +90,8 @@ async def change(request: ApiRequest) -> tuple[int, Json]:
     """Change parts of a memory."""
     fields = {name: value for name, value in request.fields.items() if name != "memory_id"}
     result = await native_store.update(await request.native("update_memory", {**fields, "memory_id": _id(request)}))
-    return 200, await _read(request, result.memory.memory_id) | {"outcome": "updated"} | _pending_form(result)
+    said = _pending_form(result) | native_store.serialize_update(result)
+    return 200, await _read(request, result.memory.memory_id) | said
 
 
 async def forget_one(request: ApiRequest) -> tuple[int, Json]:
@@ -119,8 +120,11 @@ async def history(request: ApiRequest) -> tuple[int, Json]:
 async def restore(request: ApiRequest) -> tuple[int, Json]:
     """Bring a softly forgotten memory back."""
     engine = await request.engine()
-    memory = await engine.memories.restore(_checked_id(request, _id(request)))
-    return 200, await _read(request, memory.memory_id) | {"outcome": "restored"}
+    result = await engine.memories.restore(_checked_id(request, _id(request)))
+    told: Json = {"outcome": native_forget.get_outcome(result.is_restored)}
+    if not result.is_restored:
+        told["note"] = native_forget.NOT_FORGOTTEN
+    return 200, await _read(request, result.memory.memory_id) | told
 
 
 async def move(request: ApiRequest) -> tuple[int, Json]:

@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, select_autoescape
 from starlette.responses import PlainTextResponse, Response
 
 from infinite_memory.contracts.timestamps import format_day, on_clock
+from infinite_memory.errors import format_count
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
 _YEAR = "public, max-age=31536000, immutable"
@@ -107,8 +108,3 @@ def format_size(size: float) -> str:
             return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
         size /= 1024
     return f"{size:,.1f} GiB"
-
-
-def format_count(count: int, noun: str, plural: str | None = None) -> str:
-    """Write a number with its noun."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

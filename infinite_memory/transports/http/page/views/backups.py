@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.types import Progress
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, format_count
 from infinite_memory.transports.http.page import work
 from infinite_memory.transports.http.page.routing import Visit, page
 
@@ -48,7 +48,7 @@ async def make(visit: Visit) -> Response:
 
     async def run(progress: Progress) -> str:
         made = await visit.queries.run("backup_memory", {}, progress)
-        return f"{made['backup_file']} is written and read back: {made['counts'].get('memories', 0):,} memories."
+        return f"{made['backup_file']} is written and read back: {format_count(made['counts'].get('memories', 0), 'memory')}."
 
     return visit.go(work.begin(visit.session, visit.app.finishing, "Making a backup", LIST, run))
 
@@ -61,7 +61,7 @@ async def verify(visit: Visit) -> Response:
     async def run(progress: Progress) -> str:
         whole = await visit.queries.run("verify_backup", {"file": file}, progress)
         visit.session.verified[file] = format_instant(dt.datetime.now(dt.UTC))
-        return f"{whole['backup_file']} is whole: {whole['counts'].get('memories', 0):,} memories."
+        return f"{whole['backup_file']} is whole: {format_count(whole['counts'].get('memories', 0), 'memory')}."
 
     return visit.go(work.begin(visit.session, visit.app.finishing, f"Verifying {file}", LIST, run))
 
@@ -98,9 +98,7 @@ async def restore(visit: Visit) -> Response:
     async def run(progress: Progress) -> str:
         done = await visit.queries.run("restore_backup", {"file": file, "mode": mode}, progress)
         saved = f" What was here before is in {done['saved_before']}." if "saved_before" in done else ""
-        return (
-            f"{done['restored_memories']:,} memories restored, {done['skipped_memories']:,} were here already.{saved}"
-        )
+        return f"{format_count(done['restored_memories'], 'memory')} restored, {done['skipped_memories']:,} were here already.{saved}"
 
     return visit.go(work.begin(visit.session, visit.app.finishing, f"Restoring {file}", LIST, run))
 

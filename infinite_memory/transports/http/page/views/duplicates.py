@@ -8,7 +8,7 @@ import sys
 from starlette.responses import Response
 
 from infinite_memory.engine.types import Progress
-from infinite_memory.errors import InvalidRequestError
+from infinite_memory.errors import InvalidRequestError, format_count
 from infinite_memory.transports.http.page import work
 from infinite_memory.transports.http.page.routing import Visit, page
 from infinite_memory.transports.http.page.sessions import Session, Undo
@@ -60,7 +60,7 @@ async def look(visit: Visit) -> Response:
     async def run(progress: Progress) -> str:
         groups = await visit.queries.find_duplicates(kind)
         session.duplicates = kind, groups
-        return f"{len(groups):,} groups were found."
+        return f"Found: {format_count(len(groups), 'group')}."
 
     shown = work.begin(session, visit.app.finishing, f"Looking for {KINDS[kind]}", LIST, run)
     under_way = session.tasks[shown.rpartition("/")[2]]
@@ -89,7 +89,7 @@ async def keep_one(visit: Visit) -> Response:
     others = [memory_id for memory_id in named if memory_id != kept]
     for memory_id in others:
         await visit.queries.run("delete_memory", {"target": {"memory_id": memory_id}})
-    visit.session.offer_undo(Undo(f"{len(others)} memories", memory_ids=tuple(others)))
+    visit.session.offer_undo(Undo(format_count(len(others), "memory"), memory_ids=tuple(others)))
     _remove_from_groups(visit.session, set(others))
     return visit.go(_address(_get_offset(visit, sys.maxsize)), f"One is kept, {len(others)} forgotten.")
 

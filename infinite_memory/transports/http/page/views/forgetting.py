@@ -6,9 +6,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, format_count
 from infinite_memory.transports.http.api.routes import Whose
-from infinite_memory.transports.http.page.rendering import format_count
 from infinite_memory.transports.http.page.routing import Visit, page
 from infinite_memory.transports.http.page.sessions import Undo
 from infinite_memory.transports.http.page.views.memory import address, read_memory, restore_version
@@ -82,7 +81,7 @@ async def forget_many(visit: Visit) -> Response:
     gone: list[str] = []
     for memory_id in named:
         gone += (await visit.queries.run("delete_memory", {"target": {"memory_id": memory_id}}))["memory_ids"]
-    count = format_count(len(gone), "memory", "memories")
+    count = format_count(len(gone), "memory")
     visit.session.offer_undo(Undo(count, memory_ids=tuple(gone)))
     return visit.go("/", f"{count} {'is' if len(gone) == 1 else 'are'} forgotten.")
 
@@ -99,9 +98,7 @@ async def undo(visit: Visit) -> Response:
         raise InvalidRequestError("", "this was undone already")
     if entry.scope is not None and entry.hidden_at is not None:
         _, count = await (await visit.queries.engine()).scopes.restore(entry.scope, entry.hidden_at)
-        return visit.go(
-            "/page/scopes", f"Brought back: {entry.text}, {count:,} {'memory' if count == 1 else 'memories'}."
-        )
+        return visit.go("/page/scopes", f"Brought back: {entry.text}, {format_count(count, 'memory')}.")
     if entry.scope is not None:
         await visit.queries.run("restore_memory", {"scope": entry.scope})
         return visit.go("/page/scopes", f"The scope {entry.scope} is back.")
@@ -148,4 +145,4 @@ async def bring_back(visit: Visit) -> Response:
     for memory_id in named:
         await visit.queries.run("restore_memory", {"memory_id": memory_id})
     back = FORGOTTEN if len(named) > 1 else address(named[0])
-    return visit.go(back, f"Brought back: {format_count(len(named), 'memory', 'memories')}.")
+    return visit.go(back, f"Brought back: {format_count(len(named), 'memory')}.")

@@ -11,6 +11,7 @@ from typing import Any
 from starlette.responses import Response
 
 from infinite_memory.config import known_settings
+from infinite_memory.errors import format_count
 from infinite_memory.transports.http.page import work
 from infinite_memory.transports.http.page.routing import Visit, page
 
@@ -63,7 +64,8 @@ async def reindex(visit: Visit) -> Response:
     """Build the index again from the database."""
 
     async def run(progress: Any) -> str:
-        return f"{(await visit.queries.run('reindex', {}, progress))['count']:,} memories are indexed."
+        reply = await visit.queries.run("reindex", {}, progress)
+        return f"The index holds {format_count(reply['count'], 'memory')}."
 
     return visit.go(work.begin(visit.session, visit.app.finishing, "Rebuilding the index", LIST, run))
 
@@ -82,10 +84,20 @@ def _check_figures(stats: Json, status: Json) -> list[Json]:
     checks = [_check("documents", f"{aside} cannot be read and are set aside" if aside else None, "all can be read")]
     stored = stats["total_memories"] + sum(stats["archived_scopes"].values())
     indexed = stats["sidecar"]["count"]
-    differ = f"the index holds {indexed:,} memories, the database {stored:,}" if indexed != stored else None
-    checks.append(_check("index", differ, f"{stored:,} memories, all indexed"))
+    differ = (
+        f"the index holds {format_count(indexed, 'memory')}, the database {stored:,}" if indexed != stored else None
+    )
+    checks.append(
+        _check("index", differ, f"{format_count(stored, 'memory')}, {'it is' if stored == 1 else 'all'} indexed")
+    )
     if pending := stats["pending_embeddings"]:
-        checks.append(_check("embeddings", f"{pending:,} memories wait for their embedding", ""))
+        checks.append(
+            _check(
+                "embeddings",
+                f"{format_count(pending, 'memory')} {'waits' if pending == 1 else 'wait'} for an embedding",
+                "",
+            )
+        )
     failing = "; ".join(f"{job['job']}: {job['failure']}" for job in stats.get("failing_jobs", ()))
     checks.append(_check("jobs", failing or None, "none failed"))
     files = status.get("open_files") or {}

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from infinite_memory.engine.types import Progress
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, format_count
 from infinite_memory.transfer.formats import FORMATS
 from infinite_memory.transfer.import_folders import UPLOAD_NAME
 from infinite_memory.transports.http.page import work
@@ -51,7 +51,9 @@ async def import_file(visit: Visit) -> Response:
         why = "; ".join(f"{count:,} {reason}" for reason, count in done.get("skipped_reasons", {}).items())
         left_out = f"{done['skipped']:,} left out" + (f": {why}" if why else "")
         beside = f" ({done['note']})" if "note" in done else ""
-        return f"{done['added']:,} memories added{beside}, {done['present']:,} were here already, {left_out}."
+        return (
+            f"{format_count(done['added'], 'memory')} added{beside}, {done['present']:,} were here already, {left_out}."
+        )
 
     return visit.go(work.begin(visit.session, visit.app.finishing, f"Importing {path.name}", ADDRESS, run))
 

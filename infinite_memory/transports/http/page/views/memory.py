@@ -91,11 +91,13 @@ async def edit(visit: Visit) -> Response:
     if changes:
         changes["memory_id"] = memory["memory_id"]
         try:
-            await visit.queries.run("update_memory", changes, expected_revision=memory["revision"])
+            reply = await visit.queries.run("update_memory", changes, expected_revision=memory["revision"])
         except MemoryChangedError:  # between the reading above and now
             raise _changed_meanwhile(visit, (await read_memory(visit))["memory"]) from None
-        visit.session.offer_undo(Undo("", memory_ids=(memory["memory_id"],), revision=memory["revision"]))
-    return visit.go(address(memory["memory_id"]), "Saved." if changes else "Nothing was changed.")
+        if reply["outcome"] != "unchanged":
+            visit.session.offer_undo(Undo("", memory_ids=(memory["memory_id"],), revision=memory["revision"]))
+            return visit.go(address(memory["memory_id"]), "Saved.")
+    return visit.go(address(memory["memory_id"]), "Nothing was changed.")
 
 
 @page("POST", "/page/memories/{memory_id}/version", whose=Whose.ANY)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.types import ForgetMode, ForgetTarget
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, format_count
 from infinite_memory.models import ScopeId
 from infinite_memory.transports.http.api.routes import Whose
 from infinite_memory.transports.http.page.routing import Visit, page
@@ -88,7 +88,9 @@ async def merge(visit: Visit) -> Response:
     """Move everything of a scope into another, and remove the emptied one."""
     fields = {"scope": visit.text("name"), "into": visit.text("into")}
     merged = await visit.queries.run("merge_memory_scopes", fields, agreed=_shown(visit, "scope_id", "into_id"))
-    return visit.go(LIST, f"{merged['moved']:,} memories moved from {merged['scope']} into {merged['into']}.")
+    return visit.go(
+        LIST, f"{format_count(merged['moved'], 'memory')} moved from {merged['scope']} into {merged['into']}."
+    )
 
 
 @page("POST", "/page/scope/archive", again=show_scope)
@@ -130,7 +132,7 @@ async def delete(visit: Visit) -> Response:
     agreed = Agreement(most=most) if name == ALWAYS_THERE else dataclasses.replace(_shown(visit), most=most)
     fields = {"target": {"scope": name}, "forget_mode": "hard"}
     gone = await visit.queries.run("delete_memory", fields, agreed=agreed)
-    return visit.go(LIST, f"{name} and {gone['deleted_count']:,} memories are removed for good.")
+    return visit.go(LIST, f"{name} and {format_count(gone['deleted_count'], 'memory')} are removed for good.")
 
 
 def _shown(visit: Visit, *names: str) -> Agreement:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import calendar
 import datetime as dt
 import re
 import urllib.parse
@@ -13,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
+from infinite_memory.contracts.other_years import name_days, name_in_other_year
 from infinite_memory.contracts.timestamps import on_clock
 from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.models import TimeRange
@@ -41,7 +41,6 @@ STEP = 20  # results of a page
 MAX_RESULTS = 200
 CANDIDATES = 5  # memories among which one is picked by its words
 MAX_CHARS = 40_000  # of all texts of a page
-A_DAY = dt.timedelta(days=1)
 PARTS = (
     ("meaning", "meaning"),
     ("words", "words"),
@@ -165,10 +164,7 @@ def _name_days(span: TimeRange, zone: ZoneInfo) -> str | None:
     """Name a stretch of time in words that are read as it again: a month, a day, or the first day and the last; None where it is open."""
     if span.start is None or span.end is None:
         return None
-    start, last = on_clock(span.start, zone), on_clock(span.end, zone) - dt.timedelta(milliseconds=1)
-    if start.day == 1 and (start.year, start.month) == (last.year, last.month) and (last + A_DAY).day == 1:
-        return f"{calendar.month_name[start.month]} {start.year}"
-    return f"{start:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if start.date() != last.date() else "")
+    return name_days(on_clock(span.start, zone), on_clock(span.end, zone))
 
 
 async def _find_other_year(
@@ -178,24 +174,16 @@ async def _find_other_year(
 
     None where *words* name the year, nothing is of those days either, or no time was read.
     """
-    if frame is None or re.search(r"\d{4}", words):
+    if frame is None:
         return None
+    start, end = (
+        frame[name] and on_clock(dt.datetime.fromisoformat(frame[name]), visit.queries.zone) for name in ("from", "to")
+    )
     for years in ways:
-        try:
-            ends = [
-                _in_year(dt.datetime.fromisoformat(frame[end]), years, visit.queries.zone) for end in ("from", "to")
-            ]
-        except (TypeError, ValueError):  # an open end, or a 29 February
-            continue
-        days = _name_days(TimeRange(*ends), visit.queries.zone)
+        days = name_in_other_year(words, start, end, years)
         if days and (count := await _count_at(visit, days)):
             return {"days": days, "count": count, "address": _address(visit, "/", (changes or {}) | {"time": days})}
     return None
-
-
-def _in_year(instant: dt.datetime, years: int, zone: ZoneInfo) -> dt.datetime:
-    local = on_clock(instant, zone)
-    return local.replace(year=local.year + years)
 
 
 async def _list(visit: Visit) -> Json:
