@@ -7,9 +7,7 @@ only emptied. Who sees less than everything forgets memories alone; scopes stay.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import dataclasses
 import datetime as dt
 import itertools
 import re
@@ -19,14 +17,15 @@ from infinite_memory.clock import Clock
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.doubles import find_doubles
+from infinite_memory.engine.forget_targets import TargetFinder, get_condition
 from infinite_memory.engine.quotations import Quotations
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget, MemoryPage, ScopedFilter
 from infinite_memory.errors import ChangedSinceAskedError, InfiniteMemoryError, InvalidRequestError, MemoryNotFoundError
-from infinite_memory.index.base import VectorIndex, call
-from infinite_memory.index.listing import batches, list_ids
+from infinite_memory.index.base import VectorIndex
+from infinite_memory.index.listing import batches
 from infinite_memory.index.sync import IndexSync
-from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond, tag_key
+from infinite_memory.models import MemoryId, MemoryRecord, Scope, ScopeId, floor_to_millisecond
 from infinite_memory.store.base import Deletion, Located, Store
 from infinite_memory.store.conditions import ANY, Condition
 from infinite_memory.store.scope_cache import ScopeCache, check_name, is_global
@@ -42,8 +41,9 @@ class Forget:
         self, *, access: Access, recall: Recall, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock,
         quotations: Quotations,
     ) -> None:  # fmt: skip
-        self._access, self._recall, self._quotations = access, recall, quotations
+        self._access, self._quotations = access, quotations
         self._store, self._index, self._scopes, self._clock = store, index, scopes, clock
+        self._targets = TargetFinder(access=access, recall=recall, store=store, scopes=scopes)
 
     async def matching(
         self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool = False, agreed: Agreement | None = None
@@ -60,7 +60,7 @@ class Forget:
             EmbeddingError: the target has a query and the model cannot be used.
         """
         if not self._access.sees_everything:
-            return await self._seen_matching(target, mode, dry_run=dry_run, agreed=agreed)
+            return await self._matching_visible(target, mode, dry_run=dry_run, agreed=agreed)
         sidecar = await self._index.sidecar()
         if target.scope is not None:
             check_name(target.scope, "target.scope")
@@ -71,33 +71,54 @@ class Forget:
         removed = whole_scope if whole_scope is not None and not is_global(whole_scope) else None
         if agreed is not None:
             agreed.check_scopes(*([removed] if removed is not None else []))
+        if removed is not None:
+            return await self._forget_whole_scope(sidecar, removed, mode, dry_run=dry_run, agreed=agreed)
+        condition, partial = get_condition(target), None
+        if target.query is not None:
+            located, condition, partial = await self._targets.find_nearest(sidecar, target, scope)
+        else:
+            located = await self._targets.find(sidecar, target, scope, mode)
+        return await self._forget_selected(target, mode, located, condition, partial, dry_run=dry_run, agreed=agreed)
+
+    async def _forget_whole_scope(
+        self, sidecar: VectorIndex, scope: Scope, mode: ForgetMode, *, dry_run: bool, agreed: Agreement | None
+    ) -> ForgetResult:
+        """Archive or drop a scope with all that is in it."""
         is_closed = mode is ForgetMode.HARD and (agreed is not None or not dry_run)
-        async with self._closed(removed if is_closed else None):
-            condition, partial = _get_condition(target), None
-            if target.query is not None:
-                located, condition, partial = await self._nearest(sidecar, target, scope)
-            else:
-                located = await self._located(sidecar, target, scope, mode)
-            doubles: Located = {}
-            if removed is None and mode is ForgetMode.HARD:
-                doubles = await find_doubles(self._access, self._store, located)
-                located = {**located, **doubles}
-            elif removed is not None and is_closed:
-                located = await self._with_unseen(removed, located)
+        async with self._closed(scope if is_closed else None):
+            located = await self._targets.find(sidecar, ForgetTarget(scope=scope.name), scope, mode)
+            if is_closed:
+                located = await self._with_unseen(scope, located)
             texts: dict[MemoryId, str] = {}
-            if target.query is not None or dry_run or agreed is not None:
+            if dry_run or agreed is not None:
                 texts, located = await self._texts(located)
             if dry_run:
-                return ForgetResult(tuple(located), texts, removed, _joined(UNCHANGED, partial), frozenset(doubles))
+                return ForgetResult(tuple(located), texts, scope, UNCHANGED)
             if agreed is not None:
                 await agreed.check_memories(located, texts)
-            if removed is None:
-                return await self._forget_located(located, texts, mode, doubles, condition, partial)
             with self._quotations.under_way():
-                quoting = await self._quotations.remove_of_scope(removed.scope_id, hard=mode is ForgetMode.HARD)
-                await self._forget_scope(removed, mode)
+                quoting = await self._quotations.remove_of_scope(scope.scope_id, hard=mode is ForgetMode.HARD)
+                await self._remove_scope(scope, mode)
             self._quotations.report(quoting)
-            return ForgetResult(tuple(located), texts, removed)
+            return ForgetResult(tuple(located), texts, scope)
+
+    async def _forget_selected(
+        self, target: ForgetTarget, mode: ForgetMode, located: Located, condition: Condition, partial: str | None, *,
+        dry_run: bool, agreed: Agreement | None,
+    ) -> ForgetResult:  # fmt: skip
+        """Forget the memories that *target* was found to name, and with hard forgetting what was merged into them."""
+        doubles: Located = {}
+        if mode is ForgetMode.HARD:
+            doubles = await find_doubles(self._access, self._store, located)
+            located = {**located, **doubles}
+        texts: dict[MemoryId, str] = {}
+        if dry_run or target.query is not None or agreed is not None:
+            texts, located = await self._texts(located)
+        if dry_run:
+            return ForgetResult(tuple(located), texts, None, _joined(UNCHANGED, partial), frozenset(doubles))
+        if agreed is not None:
+            await agreed.check_memories(located, texts)
+        return await self._forget_located(located, texts, mode, doubles, condition, partial)
 
     @contextlib.asynccontextmanager
     async def _closed(self, scope: Scope | None) -> AsyncIterator[None]:
@@ -129,60 +150,37 @@ class Forget:
                 return {**located, **dict.fromkeys(memories, scope.scope_id)}
         return located
 
-    async def _seen_matching(
+    async def _matching_visible(
         self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool, agreed: Agreement | None
     ) -> ForgetResult:
         sidecar = await self._index.sidecar()
         if target.scope is not None:
             self._access.check_scope(target.scope)
         located: Located = {}
-        condition, partial = _get_condition(target), None
+        condition, partial = get_condition(target), None
         if target.query is not None:
             scopes: Sequence[Scope | None] = (
                 [None] if target.scope is None else await self._access.existing_scopes([target.scope])
             )
             for scope in scopes:
-                near, condition, partial = await self._nearest(sidecar, target, scope)
+                near, condition, partial = await self._targets.find_nearest(sidecar, target, scope)
                 located = {
                     one: memory.scope_id for one, memory in (await self._access.fetch(near, deleted=None)).items()
                 }
         elif target.memory_id is not None:
-            located = await self._seen_one(target, mode)
+            located = await self._targets.find_visible_by_id(target, mode)
         else:
             names = self._access.scope_names() if target.scope is None else (target.scope,)
             for named in await self._access.existing_scopes(names):
-                located = {**located, **await self._located(sidecar, target, named, mode)}
-        doubles: Located = {}
-        if mode is ForgetMode.HARD:
-            doubles = await find_doubles(self._access, self._store, located)
-            located = {**located, **doubles}
-        texts: dict[MemoryId, str] = {}
-        if dry_run or target.query is not None or agreed is not None:
-            texts, located = await self._texts(located)
-        if dry_run:
-            return ForgetResult(tuple(located), texts, None, _joined(UNCHANGED, partial), frozenset(doubles))
-        if agreed is not None:
-            await agreed.check_memories(located, texts)
-        return await self._forget_located(located, texts, mode, doubles, condition, partial)
-
-    async def _seen_one(self, target: ForgetTarget, mode: ForgetMode) -> Located:
-        """Find the memory that *target* names by its id, where the target's other parts fit it."""
-        assert target.memory_id is not None
-        located = await self._access.locate(target.memory_id)
-        deleted = None if mode is ForgetMode.HARD else False
-        memory = (await self._access.fetch(located, deleted=deleted)).get(target.memory_id)
-        if memory is None:
-            return {}
-        if target.scope is not None and memory.scope_id != (await self._scopes.get(target.scope)).scope_id:
-            return {}
-        return located if target.tag is None or tag_key(target.tag) in memory.tag_keys else {}
+                located = {**located, **await self._targets.find(sidecar, target, named, mode)}
+        return await self._forget_selected(target, mode, located, condition, partial, dry_run=dry_run, agreed=agreed)
 
     async def _forget_located(
         self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode, doubles: Located, condition: Condition,
         partial: str | None,
     ) -> ForgetResult:  # fmt: skip
         now = floor_to_millisecond(self._clock())
-        chosen = {one: place for one, place in located.items() if one not in doubles}
+        chosen = {memory_id: place for memory_id, place in located.items() if memory_id not in doubles}
         gone = await self._forget_with_quotations(chosen, mode, now, condition=condition)
         if doubles:  # they were chosen by what they are merged into, whatever they say
             gone += await self._forget_with_quotations(doubles, mode, now)
@@ -259,59 +257,12 @@ class Forget:
         """Read the texts of the first `MAX_REPORTED_IDS` memories; those of them that are gone meanwhile are left out of *located*."""
         reported = dict(itertools.islice(located.items(), MAX_REPORTED_IDS))
         memories = await self._store.fetch(reported, deleted=None)
-        remaining = {one: scope_id for one, scope_id in located.items() if one in memories or one not in reported}
+        remaining = {
+            memory_id: scope_id
+            for memory_id, scope_id in located.items()
+            if memory_id in memories or memory_id not in reported
+        }
         return {one: memory.text for one, memory in memories.items()}, remaining
-
-    async def _located(
-        self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None, mode: ForgetMode
-    ) -> Located:
-        """Find the memories that id, scope and tag of *target* name; hard forgetting also takes hidden ones."""
-        if target.memory_id is not None:
-            return await self._one(sidecar, target, scope, mode)
-        scope_ids = frozenset({scope.scope_id}) if scope else None
-        keys = frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset()
-        every = frozenset(one.scope_id for one in self._scopes.all()) if mode is ForgetMode.HARD else None
-        where = Filter(scope_ids=scope_ids or every, tag_keys=keys)  # hard: in archived scopes too
-        live = await asyncio.to_thread(lambda: sidecar.locate(list_ids(sidecar, where)))  # there may be a million
-        located = await self._access.keep_allowed(live)
-        if mode is ForgetMode.HARD:
-            hidden = await self._access.keep_allowed(await self._store.deleted_ids(scope_ids, None))
-            if keys and hidden:
-                memories = await self._store.fetch(hidden, deleted=True)
-                hidden = {one: hidden[one] for one, memory in memories.items() if keys <= memory.tag_keys}
-            located = {**located, **hidden}
-        return located
-
-    async def _one(self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None, mode: ForgetMode) -> Located:
-        assert target.memory_id is not None
-        memory_id = target.memory_id
-        located: Located = dict(await call(sidecar, lambda: sidecar.locate([memory_id])))
-        if mode is ForgetMode.HARD:
-            located = located or await self._store.locate([target.memory_id])
-        elif located.get(target.memory_id) in self._scopes.archived_ids():
-            return {}  # hidden already
-        if scope is not None and set(located.values()) - {scope.scope_id}:
-            return {}
-        if target.tag is not None:
-            found = await self._store.fetch(located, deleted=None)
-            if any(tag_key(target.tag) not in memory.tag_keys for memory in found.values()):
-                return {}
-        return located
-
-    async def _nearest(
-        self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None
-    ) -> tuple[Located, Condition, str | None]:
-        """Find the memories that say what *target* asks for; also returns what holds while they do, and what could not be compared."""
-        assert target.query is not None
-        rest = Filter(
-            tag_keys=frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset(),
-            memory_ids=frozenset({target.memory_id}) if target.memory_id is not None else None,
-        )
-        where = ScopedFilter((scope.name,) if scope else None, rest)
-        near = await self._recall.find_closest(target.query, where, target.limit, min_confidence=target.min_confidence)
-        located = await call(sidecar, lambda: sidecar.locate([match.memory.memory_id for match in near.matches]))
-        texts = frozenset(match.memory.content_hash for match in near.matches)
-        return located, dataclasses.replace(_get_condition(target), content_hashes=texts), near.note
 
     async def _forget_with_quotations(
         self, located: Located, mode: ForgetMode, now: dt.datetime, read: Mapping[MemoryId, int] | None = None,
@@ -350,10 +301,10 @@ class Forget:
             others = {one: located[one] for one in located.keys() - set(hidden)}
             found = await self._store.fetch(others, deleted=True)
             stay = {one for one in others if one not in found or not condition.holds(found[one])}
-            located = {one: place for one, place in located.items() if one not in stay}
+            located = {memory_id: place for memory_id, place in located.items() if memory_id not in stay}
         return await self._store.remove(located)
 
-    async def _forget_scope(self, scope: Scope, mode: ForgetMode) -> None:
+    async def _remove_scope(self, scope: Scope, mode: ForgetMode) -> None:
         if mode is ForgetMode.HARD:
             await self._store.drop_scope(scope.scope_id)
             await self._index.scope_removed(scope.scope_id)
@@ -368,11 +319,6 @@ class Forget:
 _CURSOR = re.compile(r"(\d{1,15})-([0-9a-f]{24})")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND = dt.timedelta(milliseconds=1)
-
-
-def _get_condition(target: ForgetTarget) -> Condition:
-    """Return what holds of the memories that *target* names by a tag, as long as they have it; by their id, whatever they become."""
-    return Condition(tag_key=None if target.tag is None else tag_key(target.tag))
 
 
 def _joined(*notes: str | None) -> str | None:

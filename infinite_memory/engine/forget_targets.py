@@ -1,0 +1,93 @@
+"""Which memories a request to forget means: by their id, by scope and tag, or by what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+from infinite_memory.engine.access import Access
+from infinite_memory.engine.recall import Recall
+from infinite_memory.engine.types import ForgetMode, ForgetTarget, ScopedFilter
+from infinite_memory.index.base import VectorIndex, call
+from infinite_memory.index.listing import list_ids
+from infinite_memory.models import Filter, Scope, tag_key
+from infinite_memory.store.base import Located, Store
+from infinite_memory.store.conditions import Condition
+from infinite_memory.store.scope_cache import ScopeCache
+
+
+class TargetFinder:
+    """Finds what a target names among what a caller may see. Changes nothing."""
+
+    def __init__(self, *, access: Access, recall: Recall, store: Store, scopes: ScopeCache) -> None:
+        self._access, self._recall, self._store, self._scopes = access, recall, store, scopes
+
+    async def find_visible_by_id(self, target: ForgetTarget, mode: ForgetMode) -> Located:
+        """Find the memory that *target* names by its id, where the target's other parts fit it."""
+        assert target.memory_id is not None
+        located = await self._access.locate(target.memory_id)
+        deleted = None if mode is ForgetMode.HARD else False
+        memory = (await self._access.fetch(located, deleted=deleted)).get(target.memory_id)
+        if memory is None:
+            return {}
+        if target.scope is not None and memory.scope_id != (await self._scopes.get(target.scope)).scope_id:
+            return {}
+        return located if target.tag is None or tag_key(target.tag) in memory.tag_keys else {}
+
+    async def find(self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None, mode: ForgetMode) -> Located:
+        """Find the memories that id, scope and tag of *target* name; hard forgetting also takes hidden ones."""
+        if target.memory_id is not None:
+            return await self._find_by_id(sidecar, target, scope, mode)
+        scope_ids = frozenset({scope.scope_id}) if scope else None
+        keys = frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset()
+        every = frozenset(each.scope_id for each in self._scopes.all()) if mode is ForgetMode.HARD else None
+        where = Filter(scope_ids=scope_ids or every, tag_keys=keys)  # hard: in archived scopes too
+        live = await asyncio.to_thread(lambda: sidecar.locate(list_ids(sidecar, where)))  # there may be a million
+        located = await self._access.keep_allowed(live)
+        if mode is ForgetMode.HARD:
+            hidden = await self._access.keep_allowed(await self._store.deleted_ids(scope_ids, None))
+            if keys and hidden:
+                memories = await self._store.fetch(hidden, deleted=True)
+                hidden = {
+                    memory_id: hidden[memory_id] for memory_id, memory in memories.items() if keys <= memory.tag_keys
+                }
+            located = {**located, **hidden}
+        return located
+
+    async def _find_by_id(
+        self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None, mode: ForgetMode
+    ) -> Located:
+        assert target.memory_id is not None
+        memory_id = target.memory_id
+        located: Located = dict(await call(sidecar, lambda: sidecar.locate([memory_id])))
+        if mode is ForgetMode.HARD:
+            located = located or await self._store.locate([target.memory_id])
+        elif located.get(target.memory_id) in self._scopes.archived_ids():
+            return {}  # hidden already
+        if scope is not None and set(located.values()) - {scope.scope_id}:
+            return {}
+        if target.tag is not None:
+            found = await self._store.fetch(located, deleted=None)
+            if any(tag_key(target.tag) not in memory.tag_keys for memory in found.values()):
+                return {}
+        return located
+
+    async def find_nearest(
+        self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None
+    ) -> tuple[Located, Condition, str | None]:
+        """Find the memories that say what *target* asks for; also returns what holds while they do, and what could not be compared."""
+        assert target.query is not None
+        rest = Filter(
+            tag_keys=frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset(),
+            memory_ids=frozenset({target.memory_id}) if target.memory_id is not None else None,
+        )
+        where = ScopedFilter((scope.name,) if scope else None, rest)
+        near = await self._recall.find_closest(target.query, where, target.limit, min_confidence=target.min_confidence)
+        located = await call(sidecar, lambda: sidecar.locate([match.memory.memory_id for match in near.matches]))
+        texts = frozenset(match.memory.content_hash for match in near.matches)
+        return located, dataclasses.replace(get_condition(target), content_hashes=texts), near.note
+
+
+def get_condition(target: ForgetTarget) -> Condition:
+    """Return what holds of the memories that *target* names by a tag, as long as they have it; by their id, whatever they become."""
+    return Condition(tag_key=None if target.tag is None else tag_key(target.tag))
