@@ -187,7 +187,9 @@ def load_config(
 
 def _sections_of_contracts(values: Mapping[str, Any]) -> dict[str, dict[str, str | None]]:
     return {
-        spec.section: {one.name: values.get(f"{spec.section}.{one.name}", one.default) for one in spec.settings}
+        spec.section: {
+            setting.name: values.get(f"{spec.section}.{setting.name}", setting.default) for setting in spec.settings
+        }
         for spec in list_specs()
         if spec.settings
     }

@@ -218,7 +218,7 @@ FIELDS: Mapping[str, MemoryField] = {
 number is a row here and an attribute of `MemoryDetails`; where it is filtered by, of `Filter` and `IndexRow` too."""
 
 DETAILS = tuple(FIELDS[one.name] for one in fields(MemoryDetails))
-FILTERED: Mapping[str, FieldFilter] = {one.name: one.filter for one in FIELDS.values() if one.filter is not None}
+FILTERED: Mapping[str, FieldFilter] = {spec.name: spec.filter for spec in FIELDS.values() if spec.filter is not None}
 """The fields that a filter may ask for by a value of their own; an index has a column for each."""
 FILTERED_TEXTS = {name: by for name, by in FILTERED.items() if FIELDS[name].type is FieldType.TEXT}
 FILTERED_NUMBERS = {name: by for name, by in FILTERED.items() if FIELDS[name].type is FieldType.NUMBER}

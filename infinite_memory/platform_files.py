@@ -155,5 +155,5 @@ def find_shortage(folder: Path, size: int = 0) -> str | None:
     reserve = min(RESERVE_BYTES, total // RESERVE_SHARE)
     if free >= reserve + size:
         return None
-    said = f"No space left in the folder {folder.name}: of its disk {free >> 20} MB are free, and {reserve >> 20} MB stay so"
-    return f"{said}, for a full disk ends the database"
+    message = f"No space left in the folder {folder.name}: of its disk {free >> 20} MB are free, and {reserve >> 20} MB stay so"
+    return f"{message}, for a full disk ends the database"

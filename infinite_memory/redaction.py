@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 HIDDEN = "***"
 _MIN_CHARS = 4  # a shorter secret would take ordinary words along
-# The look behind keeps it linear: without it a long run of letters before "://" is read anew from each of them.
+# The look behind keeps it linear: without it a long run of letters before "://" is read again from each of them.
 _USERINFO = re.compile(r"((?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]*://)[^\s/?#'\"<>@]*@(?:[^\s/?#'\"<>@]*@)*")
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^@/?#]*@)?"

@@ -18,7 +18,7 @@ from infinite_memory.sdk.results import MemoryItem
 class InfiniteMemoryRetriever(BaseRetriever):
     """Finds memories, best first, as documents.
 
-    ``memory`` decides whose (a user, a scope, a URL); ``k`` is the most documents, which a call may name anew (``invoke(query, k=3)``);
+    ``memory`` decides whose (a user, a scope, a URL); ``k`` is the most documents, which a call may name again (``invoke(query, k=3)``);
     ``search_kwargs`` goes to `Memory.search` as it is (``{"tags": ["tea"]}``). Another argument is an error. In a scope
     in which nothing was stored yet nothing is found: an agent recalls before it stores.
     """
@@ -33,12 +33,12 @@ class InfiniteMemoryRetriever(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
         try:
-            found = self.memory.search(query, **{"limit": self.k if k is None else k, **self.search_kwargs})
+            hits = self.memory.search(query, **{"limit": self.k if k is None else k, **self.search_kwargs})
         except MissingError as exc:
             if exc.code != "SCOPE_NOT_FOUND":
                 raise
             return []
-        return [_document(one) for one in found]
+        return [_document(hit) for hit in hits]
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
@@ -56,6 +56,6 @@ _TOLD = ("scope", "source", "title", "speaker", "conversation_id", "importance",
 
 def _document(item: MemoryItem) -> Document:
     """Make a document; the memory's own metadata does not hide what is known of it."""
-    known = {name: value for name in _TOLD if (value := getattr(item, name)) is not None}
+    metadata = {name: value for name in _TOLD if (value := getattr(item, name)) is not None}
     about = {"memory_id": item.memory_id, "timestamp": item.timestamp.isoformat(), "tags": list(item.tags)}
-    return Document(page_content=item.content, metadata={**item.metadata, **known, **about}, id=item.memory_id)
+    return Document(page_content=item.content, metadata={**item.metadata, **metadata, **about}, id=item.memory_id)

@@ -74,7 +74,7 @@ class InfiniteMemoryStore(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Carry out operations in their order; of several puts of one key the last counts."""
         ops = list(ops)
-        last = {(op.namespace, op.key): at for at, op in enumerate(ops) if isinstance(op, PutOp)}
+        last = {(op.namespace, op.key): number for number, op in enumerate(ops) if isinstance(op, PutOp)}
         # Reads see the store as it was before the batch, as those of LangGraph's own stores do.
         results: list[Result] = [None if isinstance(op, PutOp) else self._read(op) for op in ops]
         for index in sorted(last.values()):  # in the order of the batch, which is that of their times
@@ -89,8 +89,8 @@ class InfiniteMemoryStore(BaseStore):
 
     def _read(self, op: Op) -> Result:
         if isinstance(op, GetOp):
-            found = self._find(op.namespace, op.key)
-            return _item(found[0]) if found else None
+            items = self._find(op.namespace, op.key)
+            return _item(items[0]) if items else None
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
@@ -100,13 +100,13 @@ class InfiniteMemoryStore(BaseStore):
     def _put(self, op: PutOp) -> None:
         """Carry out a put or a deletion. What somebody else removes meanwhile is no error: a put is then stored as a new item."""
         while True:
-            found = self._find(op.namespace, op.key)
-            for extra in found[1:] if op.value is not None else found:
+            existing = self._find(op.namespace, op.key)
+            for extra in existing[1:] if op.value is not None else existing:
                 self._remove(extra)
             if op.value is None:
                 return
             try:
-                self._write(op, found[0] if found else None)
+                self._write(op, existing[0] if existing else None)
             except MissingError as exc:
                 _check_gone(exc)
                 continue  # deleted beside us
@@ -132,14 +132,14 @@ class InfiniteMemoryStore(BaseStore):
             *([INDEXED] if texts else []),
             _text_tag(content),
         ]
-        kept = {
+        fields = {
             "namespace": list(op.namespace), "key": op.key, "value": json.dumps(op.value, ensure_ascii=False),
             "put_at": _put_time(old).isoformat(),
         }  # fmt: skip
         if old is not None:
-            self._memory.update(old.memory_id, content, tags=tags, metadata=kept)
+            self._memory.update(old.memory_id, content, tags=tags, metadata=fields)
         else:
-            self._memory.add(content, scope=self._scope, tags=tags, metadata=kept | {"source": _SOURCE})
+            self._memory.add(content, scope=self._scope, tags=tags, metadata=fields | {"source": _SOURCE})
 
     def _texts(self, op: PutOp) -> list[str]:
         """Take what an item is to be found by out of its value."""
@@ -151,43 +151,42 @@ class InfiniteMemoryStore(BaseStore):
 
     def _find(self, namespace: Namespace, key: str) -> list[MemoryItem]:
         """Find the memories of one item, the newest first: one, unless two were written at the same moment."""
-        same = [one for one in self._all([_own_tag(namespace, key)]) if _place(one) == (namespace, key)]
-        return sorted(same, key=lambda one: (_updated_at(one), one.memory_id), reverse=True)
+        same = [item for item in self._all([_own_tag(namespace, key)]) if _get_place(item) == (namespace, key)]
+        return sorted(same, key=lambda same_item: (_updated_at(same_item), same_item.memory_id), reverse=True)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        wanted = op.offset + op.limit
-        found: list[MemoryItem] = []
-        for one in self._matching(op, wanted) if wanted > 0 else ():
-            found.append(one)
-            if len(found) == wanted:
+        limit = op.offset + op.limit
+        items: list[MemoryItem] = []
+        for item in self._matching(op, limit) if limit > 0 else ():
+            items.append(item)
+            if len(items) == limit:
                 break
-        return [_search_item(one) for one in found[op.offset :]]
+        return [_search_item(item) for item in items[op.offset :]]
 
-    def _matching(self, op: SearchOp, wanted: int) -> Iterator[MemoryItem]:
+    def _matching(self, op: SearchOp, limit: int) -> Iterator[MemoryItem]:
         """Yield what passes, best first with a query, else newest first; each item once."""
         seen: set[tuple[Namespace, str]] = set()
-        for one in self._candidates(op, wanted):
-            place = _place(one)
-            if place in seen or place[0][: len(op.namespace_prefix)] != tuple(op.namespace_prefix):
+        for item in self._candidates(op, limit):
+            key = _get_place(item)
+            if key in seen or key[0][: len(op.namespace_prefix)] != tuple(op.namespace_prefix):
                 continue
-            seen.add(place)
-            if passes(_value(one), op.filter or {}):
-                yield one
+            seen.add(key)
+            if passes(_value(item), op.filter or {}):
+                yield item
 
-    def _candidates(self, op: SearchOp, wanted: int) -> Iterator[MemoryItem]:
+    def _candidates(self, op: SearchOp, count: int) -> Iterator[MemoryItem]:
         tags = _prefix_tags(op.namespace_prefix)[-1:]
         if not op.query:
             yield from self._all(tags)
             return
-        limit = wanted if not op.filter else max(4 * wanted, _MIN_CANDIDATES)
+        limit = count if not op.filter else max(4 * count, _MIN_CANDIDATES)
         while True:
             limit = min(limit, MAX_COUNT)
-            found = self._nearest(op.query, [*tags, INDEXED], limit)
-            for (
-                one
-            ) in found:  # from the first, for a longer list may be in another order; who takes them knows what was seen
-                yield from self._of_its_text(one, [*tags, INDEXED])
-            if len(found) < limit:
+            nearest = self._nearest(op.query, [*tags, INDEXED], limit)
+            # From the first, for a longer list may be in another order; who takes them knows what was seen.
+            for item in nearest:
+                yield from self._of_its_text(item, [*tags, INDEXED])
+            if len(nearest) < limit:
                 return
             if limit == MAX_COUNT:  # no search gives more: the rest follows by age
                 yield from self._all([*tags, INDEXED])
@@ -205,19 +204,25 @@ class InfiniteMemoryStore(BaseStore):
         """Yield a hit, and the items of the same text, which a search shows as one."""
         yield hit
         if hit.also_at:
-            for one in self._all([*tags, _text_tag(hit.content)]):
-                yield dataclasses.replace(one, confidence=hit.confidence)
+            for item in self._all([*tags, _text_tag(hit.content)]):
+                yield dataclasses.replace(item, confidence=hit.confidence)
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         conditions = op.match_conditions or ()
-        there = {_place(one)[0] for one in self._all([])}
-        named = {one[: op.max_depth] for one in there if all(_matches(one, condition) for condition in conditions)}
+        there = {_get_place(item)[0] for item in self._all([])}
+        named = {
+            namespace[: op.max_depth]
+            for namespace in there
+            if all(_matches(namespace, condition) for condition in conditions)
+        }
         return sorted(named)[op.offset : op.offset + op.limit]
 
     def _all(self, tags: Sequence[str]) -> Iterator[MemoryItem]:
         """Yield every item that bears the tags, newest first; a scope that is not there yet has none."""
         try:
-            yield from (one for one in self._memory.iterate(scope=self._scope, tags=tags) if "put_at" in one.metadata)
+            yield from (
+                item for item in self._memory.iterate(scope=self._scope, tags=tags) if "put_at" in item.metadata
+            )
         except MissingError as exc:
             _check_no_scope(exc)
 
@@ -228,9 +233,9 @@ def _check_gone(exc: MissingError) -> None:
         raise exc
 
 
-def _check_no_scope(problem: MissingError) -> None:
-    if problem.code != "SCOPE_NOT_FOUND":
-        raise problem
+def _check_no_scope(exc: MissingError) -> None:
+    if exc.code != "SCOPE_NOT_FOUND":
+        raise exc
 
 
 def passes(value: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
@@ -239,15 +244,15 @@ def passes(value: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
     Raises:
         ValueError: it uses another operator.
     """
-    return all(_holds(value.get(name), wanted) for name, wanted in filter.items())
+    return all(_holds(value.get(name), expected) for name, expected in filter.items())
 
 
-def _holds(value: Any, wanted: Any) -> bool:
-    if not isinstance(wanted, Mapping):
-        return bool(value == (list(wanted) if isinstance(wanted, tuple) else wanted))
-    if any(name.startswith("$") for name in wanted):
-        return all(_compare(value, operator, against) for operator, against in wanted.items())
-    return isinstance(value, Mapping) and passes(value, wanted)
+def _holds(value: Any, expected: Any) -> bool:
+    if not isinstance(expected, Mapping):
+        return bool(value == (list(expected) if isinstance(expected, tuple) else expected))
+    if any(name.startswith("$") for name in expected):
+        return all(_compare(value, operator, against) for operator, against in expected.items())
+    return isinstance(value, Mapping) and passes(value, expected)
 
 
 def _compare(value: Any, operator: str, against: Any) -> bool:
@@ -270,7 +275,7 @@ def _matches(namespace: Namespace, condition: MatchCondition) -> bool:
     if len(namespace) < len(path):
         return False
     part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
-    return all(wanted in ("*", there) for wanted, there in zip(path, part, strict=True))
+    return all(expected in ("*", there) for expected, there in zip(path, part, strict=True))
 
 
 def _own_tag(namespace: Namespace, key: str) -> str:
@@ -290,7 +295,7 @@ def _digest(parts: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()[:32]
 
 
-def _place(memory: MemoryItem) -> tuple[Namespace, str]:
+def _get_place(memory: MemoryItem) -> tuple[Namespace, str]:
     return tuple(memory.metadata.get("namespace", ())), str(memory.metadata.get("key"))
 
 
@@ -315,11 +320,11 @@ def _updated_at(memory: MemoryItem) -> dt.datetime:
 
 
 def _item(memory: MemoryItem) -> Item:
-    namespace, key = _place(memory)
+    namespace, key = _get_place(memory)
     times = {"created_at": memory.timestamp, "updated_at": _updated_at(memory)}
     return Item(value=_value(memory), key=key, namespace=namespace, **times)
 
 
 def _search_item(memory: MemoryItem) -> SearchItem:
-    namespace, key = _place(memory)
+    namespace, key = _get_place(memory)
     return SearchItem(namespace, key, _value(memory), memory.timestamp, _updated_at(memory), memory.confidence)

@@ -216,14 +216,14 @@ class BackupReader:
             whole.update(block)
         return whole.hexdigest()
 
-    def _end(self, at: int, tail: Mapping[str, Any], counts: Counter[str], number: int) -> None:
+    def _end(self, offset: int, tail: Mapping[str, Any], counts: Counter[str], number: int) -> None:
         trailer = self._read(TRAILER.size, "its last bytes")
-        if trailer != TRAILER.pack(at, END_MAGIC):
+        if trailer != TRAILER.pack(offset, END_MAGIC):
             raise self._damaged(self._at - TRAILER.size, "its last bytes are others than were written")
         if self._at != self._size:
             raise self._damaged(self._at, f"{self._size - self._at:,} bytes follow its end")
         if tail.get("counts") != dict(counts) or tail.get("parts") != number:
-            raise self._damaged(at, "its parts are not those that were written")
+            raise self._damaged(offset, "its parts are not those that were written")
         details = tail.get("details")
         self._summary = Summary(self.head, dict(counts), number, details if isinstance(details, dict) else {})
 
@@ -243,7 +243,7 @@ class BackupReader:
         self._number += 1
         return kind, payload, self._number - 1
 
-    def _unpacked(self, payload: bytes, number: int, before: bytes, at: int, limit: int) -> bytes:
+    def _unpacked(self, payload: bytes, number: int, before: bytes, offset: int, limit: int) -> bytes:
         if self._cipher is not None:
             opened = self._cipher.decrypt(number, payload, before)
             if opened is None:
@@ -253,14 +253,14 @@ class BackupReader:
         try:
             size = zstd.get_frame_info(payload).decompressed_size
             if size is None or size > limit:
-                raise self._damaged(at, "a part is larger than any that is written")
+                raise self._damaged(offset, "a part is larger than any that is written")
             self._count_unpacked(size)
             decompressor = zstd.ZstdDecompressor()
             body = decompressor.decompress(payload, max_length=size + 1)
         except zstd.ZstdError as exc:
-            raise self._damaged(at, "a part cannot be unpacked") from exc
+            raise self._damaged(offset, "a part cannot be unpacked") from exc
         if len(body) != size or not decompressor.eof:
-            raise self._damaged(at, "a part cannot be unpacked")
+            raise self._damaged(offset, "a part cannot be unpacked")
         return body
 
     def _count_unpacked(self, size: int) -> None:
@@ -279,22 +279,22 @@ class BackupReader:
                 "which is more than a backup of its size does; the setting backup.max_unpacked_mb allows it"
             )
 
-    def _part(self, body: bytes, at: int) -> Part:
+    def _part(self, body: bytes, offset: int) -> Part:
         try:
             length, count = COUNT.unpack_from(body)
             start = COUNT.size + length
             name = body[COUNT.size : start].decode("ascii")
         except (struct.error, UnicodeDecodeError) as exc:
-            raise self._damaged(at, "a part does not say what it holds") from exc
+            raise self._damaged(offset, "a part does not say what it holds") from exc
         if not 0 < length <= MAX_NAME_BYTES:
-            raise self._damaged(at, "a part is of a collection whose name no backup of ours has")
+            raise self._damaged(offset, "a part is of a collection whose name no backup of ours has")
         documents = body[start:]
         try:
             found = sum(1 for _ in split_documents(documents))
         except ValueError as exc:
-            raise self._damaged(at, str(exc)) from exc
+            raise self._damaged(offset, str(exc)) from exc
         if found != count:
-            raise self._damaged(at, f"a part holds {found:,} documents instead of {count:,}")
+            raise self._damaged(offset, f"a part holds {found:,} documents instead of {count:,}")
         return Part(name, count, documents)
 
     def _read(self, length: int, what: str) -> bytes:
@@ -304,17 +304,17 @@ class BackupReader:
         self._at += length
         return data
 
-    def _json(self, data: bytes, at: int) -> dict[str, Any]:
+    def _json(self, data: bytes, offset: int) -> dict[str, Any]:
         try:
             found = json.loads(data)
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise self._damaged(at, "a description is not JSON that can be read")
+            raise self._damaged(offset, "a description is not JSON that can be read")
         return found
 
-    def _damaged(self, at: int, why: str) -> BackupError:
-        return BackupError(f"{self._name} is damaged in part {self._number}, which begins at byte {at:,}: {why}")
+    def _damaged(self, offset: int, why: str) -> BackupError:
+        return BackupError(f"{self._name} is damaged in part {self._number}, which begins at byte {offset:,}: {why}")
 
     def _newer(self, version: int) -> BackupError:
         return BackupError(

@@ -84,7 +84,7 @@ def _rotate(
     if fresh is not None:
         found = _not_after(found, fresh)
     kept = choose_kept(found, keep_daily, keep_weekly, zone)
-    surplus = [one for one in found if one not in kept]
+    surplus = [backup for backup in found if backup not in kept]
     if not surplus:
         return []
     newest = max(kept, key=lambda one: one.created_at).file
@@ -95,13 +95,13 @@ def _rotate(
             log.warning("no old backup is removed: %s", exc, extra={"event": "rotation_refused"})
             return []
     removed = []
-    for one in surplus:
+    for backup in surplus:
         try:
-            one.file.unlink()
-            removed.append(one.file)
+            backup.file.unlink()
+            removed.append(backup.file)
         except OSError as exc:
             log.warning(
-                "%s was not removed: %s", display_name(one.file), exc.strerror, extra={"event": "rotation_failed"}
+                "%s was not removed: %s", display_name(backup.file), exc.strerror, extra={"event": "rotation_failed"}
             )
     log.info("%d old backups were removed", len(removed), extra={"event": "backups_rotated"})
     return removed
@@ -127,17 +127,17 @@ def scheduled_backups(folder: Path, database: str) -> list[Scheduled]:
 
 def _not_after(found: Sequence[Scheduled], fresh: Path) -> list[Scheduled]:
     """Leave out what says that it is newer than the backup that was just made; without that one, nothing is left."""
-    made_at = next((one.created_at for one in found if one.file == fresh), None)
+    made_at = next((backup.created_at for backup in found if backup.file == fresh), None)
     if made_at is None:
         return []
-    for one in found:
-        if one.created_at > made_at:
+    for backup in found:
+        if backup.created_at > made_at:
             log.warning(
                 "%s says that it is newer than the backup just made, and does not count for rotation",
-                display_name(one.file),
+                display_name(backup.file),
                 extra={"event": "rotation_skipped"},
             )
-    return [one for one in found if one.created_at <= made_at]
+    return [backup for backup in found if backup.created_at <= made_at]
 
 
 def choose_kept(found: Sequence[Scheduled], keep_daily: int, keep_weekly: int, zone: ZoneInfo) -> set[Scheduled]:

@@ -126,7 +126,7 @@ class Backups:
             except StoreError as exc:
                 if attempt == SNAPSHOT_TRIES:
                     raise
-                log.info("the snapshot is taken anew: %s", exc, extra={"event": "snapshot_retried"})
+                log.info("the snapshot is taken again: %s", exc, extra={"event": "snapshot_retried"})
                 await asyncio.sleep(RETRY_S)
         raise AssertionError("the last try returns or raises")
 

@@ -197,8 +197,8 @@ def _dumped(text: str, value: Any, indent: str) -> str:
 
 
 def _unit(text: str) -> str:
-    found = re.search(r"\n([ \t]+)\S", text)
-    return found[1] if found else "  "
+    match = re.search(r"\n([ \t]+)\S", text)
+    return match[1] if match else "  "
 
 
 def _find_indent(text: str, place: int) -> str:
@@ -240,8 +240,8 @@ def _line_and_column(text: str, place: int) -> str:
 
 
 def _skip(text: str, place: int) -> int:
-    found = _SPACE_OR_COMMENT.match(text, place)
-    return found.end() if found else place
+    match = _SPACE_OR_COMMENT.match(text, place)
+    return match.end() if match else place
 
 
 def _read(text: str, place: int, depth: int) -> _Value:
@@ -331,7 +331,7 @@ def remove_toml_table(text: str, key: str, name: str) -> str:
     head, tail = text[: stretch[0]], text[stretch[1] :]
     if head.endswith(("\n\n", "\r\n\r\n")):
         head = head.removesuffix("\n").removesuffix("\r")
-    expected = {**before, key: {other: one for other, one in servers.items() if other != name}}
+    expected = {**before, key: {other: server for other, server in servers.items() if other != name}}
     if not expected[key]:
         del expected[key]
     return _toml_checked(head + tail, expected)

@@ -322,7 +322,7 @@ def _read(file: Path) -> str | None:
 
 
 def replace_text(file: Path, after: str, *, keep_copy: bool = False) -> Path | None:
-    """Write the file anew, whole or not at all, and no more open than it was; returns the path of the copy, where one is kept.
+    """Rewrite the file, whole or not at all, and no more open than it was; returns the path of the copy, where one is kept.
 
     Raises:
         ConfigError: it cannot be written.

@@ -107,8 +107,8 @@ def _plugin_problems(folder: Path, settings: Mapping[str, Any]) -> Iterator[str]
     missing = [event for event in EVENTS[CLAUDE_CODE] if event not in hooks]
     if missing:
         yield f"it has no hooks for {', '.join(missing)}"
-    commands = {str(one["command"]) for groups in hooks.values() for group in groups for one in group["hooks"]}
-    yield from _gone(commands)
+    commands = {str(hook["command"]) for groups in hooks.values() for group in groups for hook in group["hooks"]}
+    yield from _find_missing(commands)
     source = settings.get("extraKnownMarketplaces", {}).get(plugin.NAME, {}).get("source", {}).get("path")
     if source is not None and Path(source) != folder:
         yield f"the settings name {source} for it"
@@ -135,7 +135,7 @@ def _check_clients(environ: Mapping[str, str], user: Path, found: Found) -> Iter
         missing = [event for event in wanted if event not in installed]
         problems = [f"it has no hooks for {', '.join(missing)}"] if missing else []
         problems += [
-            *_gone({shlex.split(command)[0] for command in installed.values()} if os.name == "posix" else set())
+            *_find_missing({shlex.split(command)[0] for command in installed.values()} if os.name == "posix" else set())
         ]
         wrong = f"{'; '.join(problems)}; {AGAIN.format(client)}" if problems else None
         found(client, wrong or off, f"hooks for {len(installed)} events in {place.file}")
@@ -154,7 +154,7 @@ def _switch(client: str, file: Path, text: str) -> str | None:
     return None
 
 
-def _gone(commands: set[str]) -> Iterator[str]:
+def _find_missing(commands: set[str]) -> Iterator[str]:
     for command in sorted(commands):
         if Path(command).is_absolute() and not os.access(command, os.X_OK):
             yield f"it starts {command}, which is not there"

@@ -125,7 +125,7 @@ def write_plugin(folder: Path, files: Mapping[str, str]) -> None:
     check_folder(folder)
     try:
         _make_folders(folder)
-        for name in (MARKETPLACE, *(one for one in files if one not in (MARKETPLACE, MANIFEST))):
+        for name in (MARKETPLACE, *(file for file in files if file not in (MARKETPLACE, MANIFEST))):
             _write(folder / name, files[name])
         for name in FORMER_FILES:
             (folder / name).unlink(missing_ok=True)
@@ -169,7 +169,7 @@ def remove_plugin(folder: Path) -> bool:
     Raises:
         OSError: one of them cannot be removed.
     """
-    paths = _known(folder)
+    paths = _list_known(folder)
     for path in paths:
         path.unlink(missing_ok=True)
     _remove_empty([*sorted({path.parent for path in paths} - {folder}), folder])
@@ -184,7 +184,7 @@ def _remove_empty(folders: Sequence[Path]) -> None:
 
 def has_plugin(folder: Path) -> bool:
     """True if the plugin was written there."""
-    return bool(_known(folder))
+    return bool(_list_known(folder))
 
 
 def explain_start(folder: Path) -> str:
@@ -233,7 +233,7 @@ def _is_ours(folder: Path) -> bool:
     return False
 
 
-def _known(folder: Path) -> list[Path]:
+def _list_known(folder: Path) -> list[Path]:
     """List the files in *folder* that a plugin of ours consists of, the manifest last; none where it is not ours or lies elsewhere."""
     if folder.is_symlink() or (folder / MANIFEST).parent.is_symlink() or not _is_ours(folder):
         return []

@@ -53,14 +53,14 @@ def run(options: argparse.Namespace) -> int:
     """Show the files, or write them and say how they are turned on."""
     from infinite_memory.cli.connect import find_command
 
-    found = _TIME.fullmatch(options.at)
-    if found is None:
+    match = _TIME.fullmatch(options.at)
+    if match is None:
         raise ConfigError(f"--at: {options.at!r} is no time of day such as 03:00")
     command, arguments = find_command()
     home = os.environ.get("INFINITE_MEMORY_HOME")
     named = str(Path(home).expanduser().absolute()) if home else None
     system = options.system or system_of(sys.platform)
-    at = int(found[1]), int(found[2])
+    at = int(match[1]), int(match[2])
     schedule = make_schedule(system, [command, *arguments, *ARGUMENTS], at, named, os.environ, Path.home())
     with outcome.collect_outcome(options) as result:
         result |= {"system": system, "at": options.at, "files": [], "turn_on": schedule.turn_on}

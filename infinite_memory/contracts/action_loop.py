@@ -59,9 +59,9 @@ class ActionLoop(Generic[CallT]):
             reply["warnings"] = checking.warnings
         return reply | envelope
 
-    def refuse(self, problem: InfiniteMemoryError) -> Reply:
+    def refuse(self, exc: InfiniteMemoryError) -> Reply:
         """Return the reply to what failed; also for lines that are no request at all."""
-        return {"status": "ERROR"} | failure(problem)
+        return {"status": "ERROR"} | failure(exc)
 
     def effect(self, request: Json) -> Effect:
         """Return what a request does, for a session that is cut short."""

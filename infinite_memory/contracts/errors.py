@@ -77,23 +77,23 @@ ERRORS: Mapping[type[InfiniteMemoryError], Codes] = {
 # fmt: on
 
 
-def _find(problem: InfiniteMemoryError, column: Column) -> str | int | None:
-    rows = (ERRORS[kind][column] for kind in type(problem).__mro__ if kind in ERRORS)
+def _find(exc: InfiniteMemoryError, column: Column) -> str | int | None:
+    rows = (ERRORS[kind][column] for kind in type(exc).__mro__ if kind in ERRORS)
     return next(code for code in rows if code is not None)
 
 
-def get_code(problem: InfiniteMemoryError, column: Column) -> str:
-    """Return what *problem* is called in a column of names."""
-    return str(_find(problem, column))
+def get_code(exc: InfiniteMemoryError, column: Column) -> str:
+    """Return what *exc* is called in a column of names."""
+    return str(_find(exc, column))
 
 
-def get_number(problem: InfiniteMemoryError, column: Column) -> int:
-    """Return what *problem* is called in a column of numbers."""
-    number = _find(problem, column)
+def get_number(exc: InfiniteMemoryError, column: Column) -> int:
+    """Return what *exc* is called in a column of numbers."""
+    number = _find(exc, column)
     assert isinstance(number, int), column
     return number
 
 
-def failure(problem: InfiniteMemoryError) -> dict[str, str]:
+def failure(exc: InfiniteMemoryError) -> dict[str, str]:
     """Return ``error`` and ``error_code`` of a reply by lines."""
-    return {"error": str(problem), "error_code": get_code(problem, Column.NATIVE)}
+    return {"error": str(exc), "error_code": get_code(exc, Column.NATIVE)}

@@ -181,11 +181,11 @@ class ChoiceField(Field):
             if isinstance(value, str) and member.value == value:
                 return member
         raise InvalidRequestError.invalid_value(
-            path, value, f"one of {', '.join(repr(one.value) for one in self.choices)}"
+            path, value, f"one of {', '.join(repr(choice.value) for choice in self.choices)}"
         )
 
     def schema(self) -> Json:
-        return {"type": "string", "enum": [one.value for one in self.choices]}
+        return {"type": "string", "enum": [choice.value for choice in self.choices]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,7 @@ class ChoicesField(Field):
         return list(dict.fromkeys(one.parse(item, f"{path}[{at}]", checking) for at, item in enumerate(value)))
 
     def schema(self) -> Json:
-        return {"type": "array", "items": {"type": "string", "enum": [one.value for one in self.choices]}}
+        return {"type": "array", "items": {"type": "string", "enum": [choice.value for choice in self.choices]}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

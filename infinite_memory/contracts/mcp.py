@@ -216,7 +216,7 @@ class McpServer(Protocol):
     def welcome(self) -> list[str]:
         """List warnings that a client should see once."""
 
-    def failure(self, problem: InfiniteMemoryError) -> RpcError:
+    def failure(self, exc: InfiniteMemoryError) -> RpcError:
         """Map one of our errors that left a method other than `call_tool`."""
 
 

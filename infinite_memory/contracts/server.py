@@ -86,8 +86,8 @@ class ContractServer(Generic[CallT]):
     def welcome(self) -> list[str]:
         return []
 
-    def failure(self, problem: InfiniteMemoryError) -> RpcError:
-        return RpcError(get_number(problem, Column.RPC), str(problem))
+    def failure(self, exc: InfiniteMemoryError) -> RpcError:
+        return RpcError(get_number(exc, Column.RPC), str(exc))
 
 
 class TableServer(ContractServer[RequestContext]):

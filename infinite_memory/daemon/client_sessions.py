@@ -111,7 +111,7 @@ class ClientSessions:
             speaks = _speaks(greeting)
             opened = self._conversations[link] = []
             stack.callback(self._conversations.pop, link)
-            open_noted = partial(_note, open_rpc, opened)
+            open_noted = partial(_open_noted, open_rpc, opened)
             await serve_session(open_lines, open_noted, link, link, limit=limit, stop=stop, speaks=speaks)
 
     @staticmethod
@@ -181,34 +181,34 @@ class ClientSessions:
         if not isinstance(named, str) or "\0" in named:
             raise ConfigError(f"config_file = {truncated_repr(named)} is not the path of a file")
         file = Path(named)
-        wanted = load_config(file, environ, flags)
-        session = new_session(wanted, environ)
+        requested = load_config(file, environ, flags)
+        session = new_session(requested, environ)
         if scope := greeting.get("active_scope"):
             session.active_scope = str(scope)
         session.reads_any_path = greeting.get("any_path") is True
         revision = greeting.get("expected_revision")
         session.expected_revision = revision if type(revision) is int else None
-        ignored = self._ignored(wanted)
+        ignored = self._ignored(requested)
         notes = [
             *session.ignored,
-            *(f"{one}; restart the daemon to change it (infinite-memory daemon stop)" for one in ignored),
+            *(f"{setting}; restart the daemon to change it (infinite-memory daemon stop)" for setting in ignored),
         ]
         session.ignored += ignored
-        session.is_lock_ignored = _names_other_lock(wanted, self._config)
+        session.is_lock_ignored = _names_other_lock(requested, self._config)
         return session, notes
 
-    def _ignored(self, wanted: Config) -> list[str]:
+    def _ignored(self, requested: Config) -> list[str]:
         """Name the daemon's settings that this client would have otherwise."""
         running = dict(self._config.values())
-        known = known_settings()
+        settings = known_settings()
         return [
-            f"{name} = {known[name].display(value)!r} is ignored, the daemon runs with {known[name].display(running[name])!r}"
-            for name, value in wanted.values()
-            if not known[name].per_session and name in wanted.origins and value != running[name]
+            f"{name} = {settings[name].display(value)!r} is ignored, the daemon runs with {settings[name].display(running[name])!r}"
+            for name, value in requested.values()
+            if not settings[name].per_session and name in requested.origins and value != running[name]
         ]
 
 
-def _note(open_rpc: Callable[[], McpSession], opened: list[McpSession]) -> McpSession:
+def _open_noted(open_rpc: Callable[[], McpSession], opened: list[McpSession]) -> McpSession:
     """Begin a conversation by MCP, and note it."""
     opened.append(open_rpc())
     return opened[-1]
@@ -223,14 +223,14 @@ def _name_client(opened: list[McpSession]) -> str:
     return " ".join(shown.split())[:MAX_NAME_CHARS] or "a program without a name"
 
 
-def _names_other_lock(wanted: Config, running: Config) -> bool:
+def _names_other_lock(requested: Config, running: Config) -> bool:
     """True if a client's settings name a key of backups that the daemon does not use."""
-    named = {name: getattr(wanted.backup, name) for name in ("key_file", "passphrase_file")}
+    named = {name: getattr(requested.backup, name) for name in ("key_file", "passphrase_file")}
     return any(value and value != getattr(running.backup, name) for name, value in named.items())
 
 
 def _texts(value: object) -> dict[str, str]:
-    return {str(name): str(one) for name, one in value.items()} if isinstance(value, dict) else {}
+    return {str(name): str(text) for name, text in value.items()} if isinstance(value, dict) else {}
 
 
 def _speaks(greeting: Mapping[str, Any]) -> Speaks | None:
@@ -238,7 +238,7 @@ def _speaks(greeting: Mapping[str, Any]) -> Speaks | None:
     if greeting.get("contract") == ROUTES:
         return Speaks.ACTIONS
     said = greeting.get("speaks")
-    return next((one for one in Speaks if one.value == said), None)
+    return next((speaks for speaks in Speaks if speaks.value == said), None)
 
 
 EVERY_S = 0.2

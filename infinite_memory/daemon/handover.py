@@ -27,8 +27,8 @@ def find_installed_version() -> str | None:
         text = (Path(__file__).resolve().parents[1] / "__init__.py").read_text("utf-8")
     except OSError:
         return None
-    found = _VERSION.search(text)
-    return found[1] if found else None
+    match = _VERSION.search(text)
+    return match[1] if match else None
 
 
 def marker_path(home: Path) -> Path:

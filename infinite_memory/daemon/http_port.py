@@ -118,7 +118,7 @@ class HttpPort:
             self._server = self._make(settings)
         except (ConfigError, OSError) as exc:  # a port that is taken must not keep the memory from everybody else
             self._problem = str(exc)
-            log.error("there is no HTTP: %s", exc, extra={"event": "http_not_opened"})
+            log.error("HTTP server not started: %s", exc, extra={"event": "http_not_opened"})
             return
         self._server.start()
 

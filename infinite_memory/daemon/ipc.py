@@ -153,8 +153,9 @@ def is_reachable(home: Path, record: Json) -> bool:
         return False
     except OSError:
         return True
-    found = read_record(home)
-    return found is None or found.get("pid") == record["pid"]  # none: it cannot be read, with no file left to open, say
+    current = read_record(home)
+    # None: it cannot be read, with no file left to open, say.
+    return current is None or current.get("pid") == record["pid"]
 
 
 def remove_record(home: Path, record: Json) -> None:

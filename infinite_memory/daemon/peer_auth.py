@@ -40,7 +40,9 @@ class Admission:
         """Return what a client says first; None for strangers, and for what no client of ours says."""
         link = writer.get_extra_info("socket")
         if link.family != socket.AF_INET and not ipc.is_peer_own(link, or_root=True):
-            log.warning("another user came to the daemon's socket", extra={"event": "stranger_refused"})
+            log.warning(
+                "a connection of another user to the daemon's socket was refused", extra={"event": "stranger_refused"}
+            )
             return None
         if len(self._silent) >= self._capacity:
             oldest = next(iter(self._silent))

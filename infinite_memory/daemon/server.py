@@ -1,7 +1,7 @@
 """The daemon: one for each home. It listens, lets each client have a session of its own, and goes when nobody needs it.
 
 The socket is open before anything heavy is imported, so that clients wait for nothing. A client greets with one line
-(`local_socket`); what it wants is a session, the daemon's status, or that the daemon goes.
+(`ipc`); what it wants is a session, the daemon's status, or that the daemon goes.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ class StdioProxy:
             *whole, rest = held.split(b"\n")
             held = bytearray(rest)
             with self._output:
-                self._write([one for line in whole if (one := self._reply(bytes(line))) is not None])
+                self._write([reply for line in whole if (reply := self._reply(bytes(line))) is not None])
 
     # the end
 

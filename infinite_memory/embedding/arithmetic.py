@@ -54,7 +54,7 @@ def compare(model: str, truncate_dim: int | None = None) -> Comparison:
         ConfigError: the model has no int8 form.
         EmbeddingError: it cannot be loaded or run.
     """
-    embedders = [open_embedder(model, truncate_dim=truncate_dim, precision=one) for one in (FP32, INT8)]
+    embedders = [open_embedder(model, truncate_dim=truncate_dim, precision=precision) for precision in (FP32, INT8)]
     fidelity = check_fidelity(embedders[1])
     for embedder in embedders:  # the first run of a length is slower
         _measure(embedder)

@@ -36,9 +36,9 @@ class MissingEmbedder:
     that an empty index can be made.
     """
 
-    def __init__(self, model: str, problem: str, truncate_dim: int | None) -> None:
+    def __init__(self, model: str, reason: str, truncate_dim: int | None) -> None:
         self._model = model
-        self._problem = problem
+        self._problem = reason
         self._dim = truncate_dim or PREPARED_DIMS[DEFAULT_MODEL]
 
     @property
@@ -170,10 +170,10 @@ def open_embedder(
     try:
         return _open(model, truncate_dim, precision)
     except EmbeddingError as exc:
-        known = short_name(model)
-        if prepare and (dim := PREPARED_DIMS.get(known)) is not None:
+        short = short_name(model)
+        if prepare and (dim := PREPARED_DIMS.get(short)) is not None:
             _check(model, dim, truncate_dim)
-            return DeferredEmbedder(get_folder(model), model=known, truncate_dim=truncate_dim, precision=precision)
+            return DeferredEmbedder(get_folder(model), model=short, truncate_dim=truncate_dim, precision=precision)
         return MissingEmbedder(model, str(exc), truncate_dim)
 
 

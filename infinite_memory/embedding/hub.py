@@ -117,12 +117,12 @@ def _download(name: str, sha256: str, revision: str, work: Path) -> Path:
     path = work / Path(name).name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    for left in reversed(range(_TRIES)):
+    for remaining in reversed(range(_TRIES)):
         try:
             _fetch_rest(name, revision, path)
             break
         except (OSError, ValueError, HTTPException) as exc:
-            if not left or isinstance(exc, urllib.error.HTTPError):
+            if not remaining or isinstance(exc, urllib.error.HTTPError):
                 raise EmbeddingError(f"the model hub did not give {name}: {exc}") from exc
     if describe(path).sha256 != sha256:
         path.unlink()

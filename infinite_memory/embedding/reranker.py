@@ -35,12 +35,12 @@ class Reranker:
         with self._lock:
             model = self._load()
             try:
-                made: Any = model.predict([(query, text) for text in texts], show_progress_bar=False)
+                scores: Any = model.predict([(query, text) for text in texts], show_progress_bar=False)
             except (RuntimeError, ValueError, OSError, IndexError) as exc:
                 raise EmbeddingError(f"the re-ranker {self.model!r} failed to run: {exc}") from exc
-        if getattr(made, "ndim", 1) != 1:
+        if getattr(scores, "ndim", 1) != 1:
             raise EmbeddingError(f"the re-ranker {self.model!r} gives more than one number for a pair; choose another")
-        return [float(one) for one in made]
+        return [float(score) for score in scores]
 
     def _load(self) -> CrossEncoder:
         if self._loaded is None:

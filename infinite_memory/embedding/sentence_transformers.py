@@ -156,7 +156,7 @@ def is_sentence_model(folder: Path) -> bool:
 def fingerprint(folder: Path) -> str:
     """Name the weights of *folder* in eight characters, from the sizes and samples of its weight files."""
     digest = hashlib.sha256()
-    for path in sorted(one for pattern in ("*.safetensors", "*.bin") for one in folder.rglob(pattern)):
+    for path in sorted(file for pattern in ("*.safetensors", "*.bin") for file in folder.rglob(pattern)):
         size = path.stat().st_size
         digest.update(f"{path.relative_to(folder).as_posix()} {size}\n".encode())
         with path.open("rb") as weights:

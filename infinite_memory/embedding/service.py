@@ -153,9 +153,9 @@ class EmbeddingService:
         Raises:
             EmbeddingError: the model cannot be used.
         """
-        if (known := self._queries.get(text)) is not None:
+        if (cached := self._queries.get(text)) is not None:
             self._queries.move_to_end(text)
-            return known
+            return cached
         await self.ready(wait_s)
         vector: Vectors = (await self._embed([text], Priority.QUESTION))[0]
         self._queries[text] = vector
@@ -190,13 +190,13 @@ class EmbeddingService:
         await self.ready()
         loop = asyncio.get_running_loop()
         windows = await loop.run_in_executor(None, lambda: [self._embedder.windows(text) for text in texts])
-        pieces = [text[one.start : one.end] for text, cut in zip(texts, windows, strict=True) for one in cut]
+        pieces = [text[window.start : window.end] for text, cut in zip(texts, windows, strict=True) for window in cut]
         vectors = await self._embed_all(pieces, priority)
-        made, at = [], 0
+        embeddings, start = [], 0
         for cut in windows:
-            made.append(Embedding(self.space, tuple(cut), vectors[at : at + len(cut)]))
-            at += len(cut)
-        return made
+            embeddings.append(Embedding(self.space, tuple(cut), vectors[start : start + len(cut)]))
+            start += len(cut)
+        return embeddings
 
     async def spelled_out(self, texts: Sequence[str]) -> list[float | None]:
         """Return for each text which share of its words the model's vocabulary lacks; nothing while there is no model."""

@@ -85,8 +85,8 @@ def _trace(transformer: SentenceTransformer, path: Path) -> None:
             vector: torch.Tensor = torch.nn.functional.normalize(features["sentence_embedding"], dim=1)
             return vector
 
-    known = set(transformer.tokenizer.model_input_names)
-    names = [name for name in INPUTS if name in known]
+    inputs = set(transformer.tokenizer.model_input_names)
+    names = [name for name in INPUTS if name in inputs]
     # The second row is padded, so that the traced graph keeps the mask.
     ids = torch.randint(5, 100, (2, 7))
     mask = torch.ones_like(ids)

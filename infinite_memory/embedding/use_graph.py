@@ -122,18 +122,18 @@ class _Writer:
         scale, shift = self._constant("scale_all", parts["ln_g"]), self._constant("shift_all", parts["ln_b"])
         normalised = self._add("LayerNormalization", [projected, scale, shift], axis=-1, epsilon=self._epsilon)
         masked = self._add("Transpose", [self._add("Mul", [normalised, by_token])], perm=[0, 2, 1])
-        for number, (size, left) in enumerate(_CONVOLUTIONS.items()):
+        for number, (size, padding) in enumerate(_CONVOLUTIONS.items()):
             start, end = _WIDTH * number, _WIDTH * (number + 1)
             bounds = self._constant(f"start_{size}", np.array([start])), self._constant(f"end_{size}", np.array([end]))
             own = self._add("Slice", [masked, *bounds, "axis_1"])
-            first = self._add("Mul", [self._add_convolution(own, "1", size, left), by_channel])
-            yield self._add("Transpose", [self._add_convolution(first, "2", size, left)], perm=[0, 2, 1])
+            first = self._add("Mul", [self._add_convolution(own, "1", size, padding), by_channel])
+            yield self._add("Transpose", [self._add_convolution(first, "2", size, padding)], perm=[0, 2, 1])
 
-    def _add_convolution(self, channels: str, number: str, size: int, left: int) -> str:
+    def _add_convolution(self, channels: str, number: str, size: int, padding: int) -> str:
         """Add one layer with its residual connection: ``(batch, 256, tokens)``."""
         weights = self._arrays[f"w{number}_{size}"].reshape(size, _WIDTH, _WIDTH).transpose(2, 1, 0)
         inputs = [channels, self._constant(f"w{number}_{size}", weights), self._weight(f"b{number}_{size}")]
-        layer = self._add("Conv", inputs, kernel_shape=[size], pads=[left, size - 1 - left])
+        layer = self._add("Conv", inputs, kernel_shape=[size], pads=[padding, size - 1 - padding])
         return self._add("Add", [self._add("Relu", [layer]), channels])
 
     def _add_network(self, summed: str) -> None:
@@ -232,25 +232,25 @@ def _read_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
     Raises:
         ValueError: it is no such message.
     """
-    at = 0
-    while at < len(message):
-        key, at = _read_varint(message, at)
+    index = 0
+    while index < len(message):
+        key, index = _read_varint(message, index)
         kind, value = key & 7, b""
         if kind == _VARINT:
-            _, at = _read_varint(message, at)
+            _, index = _read_varint(message, index)
         elif kind == _LENGTH or kind in _FIXED_BYTES:
-            size, at = _read_varint(message, at) if kind == _LENGTH else (_FIXED_BYTES[kind], at)
-            value, at = message[at : at + size], at + size
+            size, index = _read_varint(message, index) if kind == _LENGTH else (_FIXED_BYTES[kind], index)
+            value, index = message[index : index + size], index + size
         else:
             raise ValueError(f"a field of kind {kind}")
         yield key >> 3, value
 
 
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+def _read_varint(message: bytes, index: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = message[at]
+        byte = message[index]
         value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
+        index, shift = index + 1, shift + 7
         if not byte & 0x80:
-            return value, at
+            return value, index

@@ -40,8 +40,8 @@ def cut(text: str, capacity: int, tokenizer: ModelTokenizer) -> tuple[Window, ..
     if count <= capacity:
         return (Window(0, len(text)),)
     step = capacity - min(OVERLAP_TOKENS, int(capacity * MAX_OVERLAP_SHARE))
-    wanted = min(MAX_WINDOWS, 1 + -(-(count - capacity) // step))
-    firsts = np.linspace(0, count - capacity, wanted).astype(np.int64)
+    windows_count = min(MAX_WINDOWS, 1 + -(-(count - capacity) // step))
+    firsts = np.linspace(0, count - capacity, windows_count).astype(np.int64)
     windows = []
     for first in firsts.tolist():
         last = first + capacity - 1

@@ -40,7 +40,7 @@ class Access:
 
     def scope_names(self) -> tuple[str, ...]:
         """Return the scopes that are seen, by the names that they have now; for who sees less than everything."""
-        by_id = (self._scopes.find_by_id(one) for one in self.visibility.scope_ids)
+        by_id = (self._scopes.find_by_id(scope_id) for scope_id in self.visibility.scope_ids)
         return (*self.visibility.scope_names, *(scope.name for scope in by_id if scope is not None))
 
     def allows_name(self, name: str) -> bool:
@@ -89,7 +89,7 @@ class Access:
 
     async def _resolve(self, names: Sequence[str], rest: Filter, *, lenient: bool) -> tuple[tuple[Scope, ...], Filter]:
         scopes = await self._scopes.get_visible(names, lenient=lenient)
-        return scopes, dataclasses.replace(rest, scope_ids=frozenset(one.scope_id for one in scopes))
+        return scopes, dataclasses.replace(rest, scope_ids=frozenset(scope.scope_id for scope in scopes))
 
     async def _list_ids(self, scopes: Iterable[Scope]) -> frozenset[MemoryId]:
         """List the memories of owners that no filter knows."""
@@ -144,7 +144,7 @@ class Access:
             return {}
         located = dict(await call(sidecar, lambda: sidecar.locate(memory_ids)))
         if sidecar is self._index.partial or self._index.why_behind is not None:  # it does not know all of them yet
-            located |= await self._store.locate([one for one in memory_ids if one not in located])
+            located |= await self._store.locate([memory_id for memory_id in memory_ids if memory_id not in located])
         return self._allowed(await self._store.fetch(located))
 
     async def read_page(
@@ -204,7 +204,7 @@ class Access:
             return located
         kept: dict[MemoryId, ScopeId] = {}
         for scope in await self.existing_scopes(self.scope_names()):
-            there = [one for one, scope_id in located.items() if scope_id == scope.scope_id]
+            there = [memory_id for memory_id, scope_id in located.items() if scope_id == scope.scope_id]
             allowed = await self._allowed_ids(scope.scope_id, there)
             kept |= {one: scope.scope_id for one in there if one in allowed}
         return kept
@@ -215,7 +215,11 @@ class Access:
         if exact := self.visibility.exact_owners:
             return await self._store.owners.ids_of(scope_id, exact)
         owners = await self._store.owners.read(scope_id, memory_ids)
-        return {one for one in memory_ids if one in owners and self.visibility.allows_owners(owners[one])}
+        return {
+            memory_id
+            for memory_id in memory_ids
+            if memory_id in owners and self.visibility.allows_owners(owners[memory_id])
+        }
 
 
 def _chars(memory: MemoryRecord) -> int:

@@ -45,7 +45,7 @@ class Agreement:
         await asyncio.to_thread(self._check_memories, memory_ids, texts)
 
     def _check_memories(self, memory_ids: Iterable[MemoryId], texts: Mapping[MemoryId, str]) -> None:
-        more = sum(1 for one in memory_ids if one not in self.memories)
+        more = sum(1 for memory_id in memory_ids if memory_id not in self.memories)
         if self.most is not None:
             more -= self.most
         if more > 0:
@@ -62,7 +62,7 @@ class Agreement:
     def limit(self, operation: str, located: Located) -> dict[MemoryId, ScopeId]:
         """Return those that an operation may take one by one."""
         allowed = frozenset[MemoryId]().union(*self.groups.get(operation, ()))
-        return {one: scope_id for one, scope_id in located.items() if one in allowed}
+        return {memory_id: scope_id for memory_id, scope_id in located.items() if memory_id in allowed}
 
     async def mark(self, question: str) -> str:
         """Return a digest of the question and of all that it stands for."""

@@ -32,7 +32,11 @@ async def find_doubles(access: Access, store: Store, located: Located) -> Locate
         more = dict(found.merged)
         if found.alike:
             more |= await _same(store, found.originals, found.alike)
-        looked_at = {one: place for one, place in more.items() if one not in located and one not in doubles}
+        looked_at = {
+            memory_id: place
+            for memory_id, place in more.items()
+            if memory_id not in located and memory_id not in doubles
+        }
         doubles |= looked_at
     return await access.keep_allowed(doubles)
 

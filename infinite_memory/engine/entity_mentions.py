@@ -67,37 +67,37 @@ class EntityIndex:
         tokens = _TOKEN.findall(question)
         words = [_word(token) for token in tokens]
         meant = [corrected.get(word, word) for word in words]
-        shown = [
-            token if word == was else _respelt(token, word)
-            for token, was, word in zip(tokens, words, meant, strict=True)
+        respelt = [
+            token if word == original else _respelt(token, word)
+            for token, original, word in zip(tokens, words, meant, strict=True)
         ]
         keys: set[str] = set()
-        left: list[int] = []
-        at = 0
-        while at < len(tokens):
-            size = self._longest(tokens, meant, at)
-            name = tuple(meant[at : at + size])
+        remaining: list[int] = []
+        position = 0
+        while position < len(tokens):
+            size = self._longest(tokens, meant, position)
+            name = tuple(meant[position : position + size])
             if size:
                 keys |= self._keys[name]
             if not size or name not in self._persons:
-                left += range(at, at + max(1, size))
-            at += max(1, size)
-        if not any(word not in STOP_WORDS for index in left for word in tokenize(shown[index])):
-            left = list(range(len(tokens)))
-        embedded, as_written = (" ".join(form[index] for index in left) or question for form in (shown, tokens))
+                remaining += range(position, position + max(1, size))
+            position += max(1, size)
+        if not any(word not in STOP_WORDS for index in remaining for word in tokenize(respelt[index])):
+            remaining = list(range(len(tokens)))
+        embedded, as_written = (" ".join(form[index] for index in remaining) or question for form in (respelt, tokens))
         return ParsedQuery(frozenset(keys), embedded, as_written)
 
-    def _longest(self, tokens: Sequence[str], words: Sequence[str], at: int) -> int:
-        """Return the number of words from *at* on that are a name, 0 for none."""
-        for size in range(min(MAX_NAME_LENGTH, len(words) - at), 0, -1):
-            name = tuple(words[at : at + size])
-            if name in self._keys and (size > 1 or self._is_meant(tokens, name[0], at)):
+    def _longest(self, tokens: Sequence[str], words: Sequence[str], position: int) -> int:
+        """Return the number of words from *position* on that are a name, 0 for none."""
+        for size in range(min(MAX_NAME_LENGTH, len(words) - position), 0, -1):
+            name = tuple(words[position : position + size])
+            if name in self._keys and (size > 1 or self._is_meant(tokens, name[0], position)):
                 return size
         return 0
 
-    def _is_meant(self, tokens: Sequence[str], word: str, at: int) -> bool:
+    def _is_meant(self, tokens: Sequence[str], word: str, position: int) -> bool:
         """True if a word is meant as a name, Will and not "will": a stop word is one only with a capital inside a sentence."""
-        return (word not in STOP_WORDS and len(word) > 1) or (at > 0 and tokens[at][:1].isupper())
+        return (word not in STOP_WORDS and len(word) > 1) or (position > 0 and tokens[position][:1].isupper())
 
 
 class EntityNames:

@@ -63,16 +63,16 @@ class Events:
             try:
                 event = await _event(await self._engine(), change)
             except StoreError as exc:
-                log.info("a change cannot be told: %s", exc, extra={"event": "change_not_told"})
+                log.info("a change cannot be published: %s", exc, extra={"event": "change_not_told"})
                 continue
             except Exception:
-                log.exception("a change cannot be told", extra={"event": "change_not_told"})
+                log.exception("a change cannot be published", extra={"event": "change_not_told"})
                 continue
             for listener in list(self._listeners.values()):
                 try:
                     listener(event)
                 except Exception:  # one who cannot listen keeps no other from it
-                    log.exception("a change was not taken", extra={"event": "change_not_told"})
+                    log.exception("a subscriber failed on a change", extra={"event": "change_not_told"})
 
 
 async def _event(engine: Engine, change: Change) -> Event:

@@ -116,7 +116,7 @@ class LayeredRecall:
 
 def _scores(ranked: Ranked, wanted: Set[MemoryId], after: int) -> dict[MemoryId, float]:
     """Return with which confidence some memories answer a question that *after* others answer better."""
-    candidates = (one for one in ranked.candidates if one.memory_id in wanted)
+    candidates = (candidate for candidate in ranked.candidates if candidate.memory_id in wanted)
     return {
         one.memory_id: confidence_in(one.cosine, one.coverage, one.exact_phrase, place)
         for place, one in enumerate(candidates, after)

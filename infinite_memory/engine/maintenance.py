@@ -58,7 +58,7 @@ class Repair:
 
     def count(self, outcome: RepairOutcome) -> int:
         """Return the number of documents of which this became."""
-        return sum(1 for one in self.repaired if one.outcome is outcome)
+        return sum(1 for repaired in self.repaired if repaired.outcome is outcome)
 
 
 class Maintenance:
@@ -85,7 +85,11 @@ class Maintenance:
         removed that a user was not asked about; *as_of* is the instant from which ages are counted, by default now."""
         self._access.visibility.check_everything()
         now = as_of or self._clock()
-        return [done for one in operations for done in await self._optimize(one, now, dry_run=dry_run, agreed=agreed)]
+        return [
+            done
+            for operation in operations
+            for done in await self._optimize(operation, now, dry_run=dry_run, agreed=agreed)
+        ]
 
     async def _optimize(
         self, operation: Operation, now: dt.datetime, *, dry_run: bool, agreed: Agreement | None

@@ -32,7 +32,7 @@ class Owners:
         if not visibility.allows_scope(scope):
             return {}
         owners = await self._store.owners.read(scope.scope_id, memory_ids)
-        return {memory_id: one for memory_id, one in owners.items() if visibility.allows_owners(one)}
+        return {memory_id: owner for memory_id, owner in owners.items() if visibility.allows_owners(owner)}
 
     async def count(
         self, scope: Scope, name: str, *, owner: str | None = None, leave_out_status: Collection[str] = ()

@@ -49,8 +49,8 @@ class Forgettings:
 
     async def ended(self) -> None:
         """Return when those have ended that are under way now: later ones see what was stored before this was called."""
-        for one in list(self._under_way):
-            await one.wait()
+        for ended in list(self._under_way):
+            await ended.wait()
 
 
 class Quotations:
@@ -78,10 +78,10 @@ class Quotations:
             quoting = await self._store.find_quoting(named)
             async for some in self._read({one: quoting[one] for one in quoting if one not in located}):
                 await self._summaries.cut(some, located, hard=hard)
-                going |= {one.memory_id: one for one in await self.keep_digests(some)}
+                going |= {digest.memory_id: digest for digest in await self.keep_digests(some)}
         if not going:
             return []
-        places = {one: memory.scope_id for one, memory in going.items()}
+        places = {memory_id: memory.scope_id for memory_id, memory in going.items()}
         async with self._index.removing(places):
             await self._store.remove(places)
         self._index.save_soon()
@@ -95,15 +95,17 @@ class Quotations:
         """
         quoting = await self._store.find_quoting(None)
         quoted: dict[MemoryId, ScopeId] = {}
-        async for some in self._read({one: place for one, place in quoting.items() if place != scope_id}):
+        async for some in self._read({memory_id: place for memory_id, place in quoting.items() if place != scope_id}):
             named = {source for memory in some for source in get_sources(memory)}
-            quoted |= {one: place for one, place in (await self._store.locate(named)).items() if place == scope_id}
+            quoted |= {
+                memory_id: place for memory_id, place in (await self._store.locate(named)).items() if place == scope_id
+            }
         return await self.remove(quoted, hard=hard)
 
     async def keep_digests(self, memories: Iterable[MemoryRecord]) -> list[MemoryRecord]:
         """Return those of *memories* that were stored as digests and not changed since."""
         keys = await self._index.id_keys.get()
-        return [one for one in memories if _is_digest(one, keys)]
+        return [memory for memory in memories if _is_digest(memory, keys)]
 
     def report(self, removed: Sequence[MemoryRecord]) -> None:
         """Notify the listeners, which make digests, of those that were removed; what they quoted is gone by now."""

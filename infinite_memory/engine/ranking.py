@@ -83,8 +83,8 @@ class Scale:
             candidates: All of a search.
             meaning_share: 1 for meaning alone, 0 for words alone.
         """
-        best_cosine = max((one.cosine for one in candidates if one.cosine is not None), default=0.0)
-        best_words = max(candidates, key=lambda one: one.words, default=None)
+        best_cosine = max((candidate.cosine for candidate in candidates if candidate.cosine is not None), default=0.0)
+        best_words = max(candidates, key=lambda candidate: candidate.words, default=None)
         words_unit = 0.0
         if best_words is not None and best_words.words > 0:
             words_unit = best_words.words * max(1.0, MIN_COVERAGE / max(best_words.coverage, 1e-6))
@@ -98,10 +98,15 @@ class Scale:
         """Return those of *candidates* that belong to a conversation, with what speaks for each alone."""
         return [
             Spoken(
-                one.memory_id, one.turn, one.is_short, *self._near(one), sum(self._weighted(one)[:2]), one.is_addressed
+                candidate.memory_id,
+                candidate.turn,
+                candidate.is_short,
+                *self._near(candidate),
+                sum(self._weighted(candidate)[:2]),
+                candidate.is_addressed,
             )
-            for one in candidates
-            if one.turn is not None
+            for candidate in candidates
+            if candidate.turn is not None
         ]
 
     def parts(self, candidate: Candidate) -> ScoreParts:

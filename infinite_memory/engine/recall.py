@@ -309,7 +309,7 @@ async def explain_candidates(
     def work() -> dict[MemoryId, Explanation]:
         explainer = Explainer(query, wording, ranked.candidates, ranked.scale)
         scores = ranked.rerank_scores
-        return {one.memory_id: explainer.explain(one, scores.get(one.memory_id)) for one in memories}
+        return {memory.memory_id: explainer.explain(memory, scores.get(memory.memory_id)) for memory in memories}
 
-    texts = () if wording is None else (query, *(one.text[:MAX_CHARS] for one in memories))
+    texts = () if wording is None else (query, *(memory.text[:MAX_CHARS] for memory in memories))
     return await run_at_once_or_in_thread(texts, work)

@@ -88,9 +88,9 @@ class Scopes:
 
     async def find_by_ids(self, scope_ids: Sequence[ScopeId]) -> list[Scope]:
         """Return those of the scopes that there are, in order; another process may have made one a moment ago."""
-        if any(self._scopes.find_by_id(one) is None for one in scope_ids):
+        if any(self._scopes.find_by_id(scope_id) is None for scope_id in scope_ids):
             await self._scopes.refresh()
-        return [scope for one in scope_ids if (scope := self._scopes.find_by_id(one)) is not None]
+        return [scope for scope_id in scope_ids if (scope := self._scopes.find_by_id(scope_id)) is not None]
 
     async def change(
         self, name: str, new_name: str | None, description: str | None, *, agreed: Agreement | None = None
@@ -201,7 +201,7 @@ class Scopes:
         deleted = await self._store.deleted_ids({scope.scope_id}, after)
         if hidden_at is not None:
             earlier = await self._store.deleted_ids({scope.scope_id}, hidden_at)
-            deleted = {one: place for one, place in deleted.items() if one not in earlier}
+            deleted = {memory_id: place for memory_id, place in deleted.items() if memory_id not in earlier}
         hidden = list(deleted.items())
         count = 0
         for start in range(0, len(hidden), PAGE):

@@ -37,8 +37,8 @@ def best_window(
     if words_share is None:
         return windows[int(order[0])]
 
-    def score(at: int) -> float:
-        text = memory.text[windows[at].start : windows[at].end]
-        return meaning_share * float(near[at]) + (1 - meaning_share) * words_share(text)
+    def score(index: int) -> float:
+        text = memory.text[windows[index].start : windows[index].end]
+        return meaning_share * float(near[index]) + (1 - meaning_share) * words_share(text)
 
     return windows[max(map(int, order), key=score)]

@@ -125,7 +125,7 @@ class StatsService:
     async def collect(self) -> Stats:
         """Count and measure. Counts come from the store, which is the truth; for who sees less than everything, of that alone."""
         whole = await self._collect()
-        return whole if self._access.sees_everything else await self._seen(whole)
+        return whole if self._access.sees_everything else await self._narrow_to_seen(whole)
 
     async def _collect(self) -> Stats:
         sidecar = await self._index.sidecar()
@@ -172,7 +172,7 @@ class StatsService:
             SECOND_MODEL, space.state, space.embeddings.space, space.count_pending() + missing, problem
         )
 
-    async def _seen(self, whole: Stats) -> Stats:
+    async def _narrow_to_seen(self, whole: Stats) -> Stats:
         """Count what is seen; what is left of the whole memory's figures is about its parts."""
         sidecar = await self._index.sidecar()
         scopes, narrow = await self._access.resolve(ScopedFilter(None))

@@ -63,7 +63,9 @@ class SummaryQuotes:
         """
         for summary in summaries:
             if is_summary(summary):
-                turns = await self._fetch({one: located[one] for one in get_sources(summary) if one in located})
+                turns = await self._fetch(
+                    {source: located[source] for source in get_sources(summary) if source in located}
+                )
                 await self._cut(summary, turns, hard=hard)
 
     async def cut_unnamed(self, located: Located, *, hard: bool) -> None:

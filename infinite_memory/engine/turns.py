@@ -87,9 +87,9 @@ def find_addressed(question: str) -> str | None:
 def find_evidence(candidates: Sequence[Spoken]) -> dict[MemoryId, Evidence]:
     """Return what their conversations say for *candidates*."""
     speaking = {
-        one.memory_id: one
+        candidate.memory_id: candidate
         for by in (_BY_MEANING, _BY_WORDS)
-        for one in sorted(candidates, key=by, reverse=True)[:SPEAKING]
+        for candidate in sorted(candidates, key=by, reverse=True)[:SPEAKING]
     }  # fmt: skip
     best: dict[str, list[Spoken]] = defaultdict(list)
     for one in sorted(speaking.values(), key=_BY_SCORE, reverse=True):
@@ -106,4 +106,4 @@ def find_evidence(candidates: Sequence[Spoken]) -> dict[MemoryId, Evidence]:
         beside = (words(one.turn.before), words(one.turn.after)) if one.is_short else (0.0, 0.0)
         return Evidence(*beside, others[0] if others else 0.0, float(one.is_addressed))
 
-    return {one.memory_id: evidence(one) for one in candidates}
+    return {candidate.memory_id: evidence(candidate) for candidate in candidates}

@@ -103,7 +103,7 @@ class Upserts:
         keys = await self._index.id_keys.get()
         for _ in range(_TRIES):
             scope = await self._scopes.get_open(draft.scope, create=create_scope)
-            lock = self._locks.setdefault(keys.ids(_place(scope.scope_id, key, 0))[0], asyncio.Lock())
+            lock = self._locks.setdefault(keys.ids(_format_place(scope.scope_id, key, 0))[0], asyncio.Lock())
             async with lock:
                 try:
                     done = await self._try_upsert(draft, scope, key, keys)
@@ -120,10 +120,10 @@ class Upserts:
         """Store or merge once; None when another process was faster."""
         free: MemoryId | None = None
         for number in itertools.count():
-            ids = keys.ids(_place(scope.scope_id, key, number))
+            ids = keys.ids(_format_place(scope.scope_id, key, number))
             memories = await self._store.fetch(dict.fromkeys(ids, scope.scope_id), deleted=None, vectors=True)
             for memory_id in ids:
-                if memory_id in memories and _key_of(memories[memory_id]) == key:
+                if memory_id in memories and _get_key(memories[memory_id]) == key:
                     return await self._merge(memories[memory_id], draft, scope)
             moved = await self._store.find_moved([one for one in ids if one not in memories])  # they keep their ids
             if free is None and ids[0] not in memories and ids[0] not in moved:
@@ -172,10 +172,10 @@ def _united(tags: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(united.values())
 
 
-def _key_of(memory: MemoryRecord) -> str:
+def _get_key(memory: MemoryRecord) -> str:
     return content_key(memory.type, memory.source, memory.structured)
 
 
-def _place(scope_id: ScopeId, key: str, number: int) -> str:
+def _format_place(scope_id: ScopeId, key: str, number: int) -> str:
     """Name what an id is made from; 96 bits of its hash do not meet by chance."""
     return f"{scope_id}/{key}/{number}"

@@ -173,7 +173,7 @@ class Visibility:
         if self.source is not None and changes.source not in (None, self.source, *self.other_sources):
             raise InvalidRequestError("metadata.source", "a user's memory has no source of its own")
         if self.types is not None and changes.type is not None and changes.type not in self.types:
-            expected = ", ".join(repr(one) for one in self.types)
+            expected = ", ".join(repr(name) for name in self.types)
             raise InvalidRequestError.invalid_value("metadata.type", changes.type, f"one of {expected}")
         if changes.owners is not None and not self.allows_owners(changes.owners):
             raise InvalidRequestError("user_id", "a memory stays its user's")

@@ -110,7 +110,7 @@ class Capture:
         parents = {turn.copied_from for turn in turns if turn.is_copy} - {reading.session_id}
         read = {parent for parent in parents if await asyncio.to_thread(self._sessions.has_read, parent)}
         copies = (
-            await _said_in(engine, scope)
+            await _list_said(engine, scope)
             if any(turn.is_copy and turn.copied_from not in read for turn in turns)
             else frozenset()
         )
@@ -187,9 +187,9 @@ def _draft(turn: Turn, reading: Reading, project: Project) -> NewMemory:
     )
 
 
-async def _said_in(engine: Engine, scope: Scope) -> frozenset[tuple[str | None, str]]:
+async def _list_said(engine: Engine, scope: Scope) -> frozenset[tuple[str | None, str]]:
     """Collect who said what in a scope; only for the copies that a fork brings."""
-    return frozenset([(one.speaker, one.content_hash) async for one in engine.memories.stream(scope)])
+    return frozenset([(memory.speaker, memory.content_hash) async for memory in engine.memories.stream(scope)])
 
 
 def _is_allowed(turn: Turn, reading: Reading, control: Control) -> bool:

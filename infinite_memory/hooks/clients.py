@@ -92,7 +92,9 @@ def read_event(client: str, name: str, fields: Json) -> Json:
         return _of_cursor(name, fields)
     if not fields.get("session_id") or not isinstance(fields["session_id"], str):
         raise ValueError("the event is no object with a session_id")
-    event = {one: value for one in FIELDS if isinstance(value := fields.get(one), str) and len(value) <= FIELD_CHARS}
+    event = {
+        field: value for field in FIELDS if isinstance(value := fields.get(field), str) and len(value) <= FIELD_CHARS
+    }
     return event | ({"prompt": _typed(prompt)} if isinstance(prompt := fields.get("prompt"), str) else {})
 
 

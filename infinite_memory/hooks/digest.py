@@ -111,13 +111,15 @@ def make_digest(turns: Sequence[Said]) -> Digest | None:
     about = _topics(sentences, turns)
     if not about:
         return None
-    decided = _first_of([one for one in reversed(sentences) if _decides(one)], MAX_DECIDED)
+    decided = _take_first([sentence for sentence in reversed(sentences) if _decides(sentence)], MAX_DECIDED)
     speakers = {turn.speaker for turn in turns}
     last_of_others = {
         speaker: max((number for number, turn in enumerate(turns) if turn.speaker != speaker), default=-1)
         for speaker in speakers
     }
-    remaining = _first_of([one for one in reversed(sentences) if _stays_open(one, turns, last_of_others)], MAX_OPEN)
+    remaining = _take_first(
+        [sentence for sentence in reversed(sentences) if _stays_open(sentence, turns, last_of_others)], MAX_OPEN
+    )
     files = _files(turns)
     lines, sources, shown = [], dict[int, None](), set[str]()
     for label, chosen in ((DECIDED, decided), (OPEN, remaining), (ABOUT, about)):
@@ -169,11 +171,11 @@ def _topics(sentences: Sequence[_Sentence], turns: Sequence[Said]) -> list[_Sent
     2005, with the share of turns in place of the share of words, so that words of a language without a stop list weigh little).
     """
     spread: Counter[str] = Counter()
-    for _, said in itertools.groupby(sentences, key=lambda one: one.turn):
+    for _, said in itertools.groupby(sentences, key=lambda sentence: sentence.turn):
         spread.update(frozenset().union(*(one.words for one in said)))
     total = len(turns) + 1
     weights = {word: count / total * (1 - count / total) for word, count in spread.items()}
-    first = next((one for one in sentences if turns[one.turn].speaker == USER), None)
+    first = next((sentence for sentence in sentences if turns[sentence.turn].speaker == USER), None)
 
     def value(one: _Sentence) -> tuple[float, int, int]:
         share = sum(sorted(weights[word] for word in one.words)) / (len(one.words) + 3)
@@ -181,7 +183,7 @@ def _topics(sentences: Sequence[_Sentence], turns: Sequence[Said]) -> list[_Sent
         return share * factor, -one.turn, -one.number
 
     chosen: list[_Sentence] = []
-    candidates = [one for one in sentences if one.words]
+    candidates = [sentence for sentence in sentences if sentence.words]
     while candidates and len(chosen) < MAX_ABOUT:
         best = max(candidates, key=value)
         if value(best)[0] <= 0:
@@ -208,11 +210,11 @@ def _stays_open(one: _Sentence, turns: Sequence[Said], last_of_others: Mapping[s
     return is_last and turns[one.turn].speaker in (USER, ASSISTANT) and _REMAINING.search(one.text) is not None
 
 
-def _first_of(sentences: Iterable[_Sentence], most: int) -> list[_Sentence]:
+def _take_first(sentences: Iterable[_Sentence], most: int) -> list[_Sentence]:
     """Return the first few of different text."""
     found: dict[str, _Sentence] = {}
-    for one in sentences:
-        found.setdefault(one.text.casefold(), one)
+    for sentence in sentences:
+        found.setdefault(sentence.text.casefold(), sentence)
     return list(found.values())[:most]
 
 

@@ -60,14 +60,14 @@ class Digests:
         if scope is None:
             return False
         conversation = without_surrogates(session_id)
-        existing = await self._digests_of(conversation)
+        existing = await self._list_digests(conversation)
         turns = [one for one in await self._list(Filter(conversation_id=conversation)) if one.type != DIGEST]
         unsound = await find_unsound(self._engine, existing, self._purged_before)
         kept = [one for one in existing if one not in unsound and turns and _begin(one) < turns[0].occurred_at]
         replaced = [one for one in existing if one not in kept]
         covered = max((_end(one) for one in kept), default=None)
-        turns = [one for one in turns if covered is None or one.occurred_at > covered]
-        said = [Said(one.memory_id, one.speaker, one.text, one.occurred_at) for one in turns]
+        turns = [turn for turn in turns if covered is None or turn.occurred_at > covered]
+        said = [Said(turn.memory_id, turn.speaker, turn.text, turn.occurred_at) for turn in turns]
         digest = await asyncio.to_thread(make_digest, said)
         if digest is None:
             await self._remove(unsound)
@@ -97,12 +97,12 @@ class Digests:
         """
         conversation = without_surrogates(session_id)
         scope = await self._engine.scopes.find(self._project.scope)
-        existing = await self._digests_of(conversation)
+        existing = await self._list_digests(conversation)
         if scope is None or not existing or _is_written(existing[-1]):
             return False
         old = existing[-1]
-        turns = [one for one in await self._list(Filter(conversation_id=conversation)) if one.type != DIGEST]
-        shown = choose_shown([one for one in turns if _begin(old) <= one.occurred_at <= _end(old)])
+        turns = [memory for memory in await self._list(Filter(conversation_id=conversation)) if memory.type != DIGEST]
+        shown = choose_shown([turn for turn in turns if _begin(old) <= turn.occurred_at <= _end(old)])
         if not shown:
             return False  # they were pruned
         text = await write_digest(model, shown)
@@ -131,8 +131,10 @@ class Digests:
                 break
             digests = await self._engine.memories.keep_digests(page.memories)
             unsound = await find_unsound(self._engine, digests, self._purged_before)
-            await self._remove([one for one in unsound if not (remakes and one.conversation_id)])
-            sessions |= dict.fromkeys(one.conversation_id for one in unsound if remakes and one.conversation_id)
+            await self._remove([digest for digest in unsound if not (remakes and digest.conversation_id)])
+            sessions |= dict.fromkeys(
+                digest.conversation_id for digest in unsound if remakes and digest.conversation_id
+            )
             cursor = page.next_cursor
             if cursor is None or not all_of_them:
                 break
@@ -161,18 +163,18 @@ class Digests:
         return True
 
     def _key(self, session_id: str, replaced: Iterable[MemoryRecord]) -> str:
-        parts = [str(self._project.root), session_id, *sorted(one.memory_id for one in replaced)]
+        parts = [str(self._project.root), session_id, *sorted(digest.memory_id for digest in replaced)]
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
-    async def _digests_of(self, conversation: str) -> list[MemoryRecord]:
+    async def _list_digests(self, conversation: str) -> list[MemoryRecord]:
         """List the digests of a session, oldest first."""
         listed = await self._list(Filter(conversation_id=conversation, type=DIGEST))
         return await self._engine.memories.keep_digests(listed)
 
     async def _remove(self, digests: Iterable[MemoryRecord]) -> None:
-        for one in digests:
+        for digest in digests:
             with contextlib.suppress(MemoryNotFoundError):
-                await self._engine.forget.matching(ForgetTarget(memory_id=one.memory_id), ForgetMode.HARD)
+                await self._engine.forget.matching(ForgetTarget(memory_id=digest.memory_id), ForgetMode.HARD)
 
     async def _list(self, where: Filter) -> list[MemoryRecord]:
         """List memories of the project, oldest first, the last `MAX_TURNS` of them."""
@@ -200,7 +202,7 @@ async def find_unsound(
 
 async def _find_quoted(engine: Engine, digests: Sequence[MemoryRecord]) -> Mapping[MemoryId, MemoryRecord]:
     """Return the memories that digests quote, live or hidden; those that are gone are left out."""
-    quoted = {one for digest in digests for one in get_sources(digest)}
+    quoted = {source for digest in digests for source in get_sources(digest)}
     return await engine.memories.find(sorted(quoted), deleted=None) if quoted else {}
 
 
@@ -208,14 +210,14 @@ def _unsound(
     digests: Sequence[MemoryRecord], found: Mapping[MemoryId, MemoryRecord], purged_before: dt.datetime | None
 ) -> list[MemoryRecord]:
     """Return those of `find_unsound`; *found* is what `_find_quoted` gave."""
-    sound = {one for one, memory in found.items() if memory.deleted_at is None or memory.is_pruned}
+    sound = {memory_id for memory_id, memory in found.items() if memory.deleted_at is None or memory.is_pruned}
     hidden = found.keys() - sound
     changed_at = {one: found[one].updated_at for one in sound if found[one].deleted_at is None}
     return [
         digest
         for digest in digests
         if not hidden.isdisjoint(get_sources(digest))
-        or any(changed_at.get(one, digest.created_at) > digest.created_at for one in get_sources(digest))
+        or any(changed_at.get(source, digest.created_at) > digest.created_at for source in get_sources(digest))
         or not (sound.issuperset(get_sources(digest)) or (purged_before is not None and _end(digest) < purged_before))
     ]
 

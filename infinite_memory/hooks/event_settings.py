@@ -30,7 +30,7 @@ class EventSettings:
         Raises:
             ConfigError: one of them is wrong; nothing is captured then.
         """
-        state = (_state_of(CHECKOUT_CONFIG_FILE), _state_of(self._file))
+        state = (_get_state(CHECKOUT_CONFIG_FILE), _get_state(self._file))
         if state != self._state or len(self._kept) >= MAX_KEPT:
             self._state, self._kept = state, {}
         environ = {name: value for name, value in os.environ.items() if not name.startswith(CARRIED)}
@@ -49,7 +49,7 @@ def carried_by(event: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(value) for name, value in named.items() if str(name).startswith(CARRIED)}
 
 
-def _state_of(file: Path) -> tuple[int, ...] | None:
+def _get_state(file: Path) -> tuple[int, ...] | None:
     """Return what tells a file from what it was; None where there is none."""
     try:
         status = file.stat()

@@ -93,9 +93,9 @@ async def recall_for_prompt(
     judged = judge(prompt, new, found.explanations, await _find_following(engine, new))
     matches = [match for match, sure in judged if sure >= min_confidence][:SHOWN]
     lines: list[Line] = []
-    shown = {MemoryId(one) for one in recalled.memory_ids}
+    shown = {MemoryId(memory_id) for memory_id in recalled.memory_ids}
     known = {match.memory.memory_id: match.memory for match in found.matches}
-    exchanges = await asyncio.gather(*(_exchange_of(engine, match.memory, known) for match in matches))
+    exchanges = await asyncio.gather(*(_find_exchange(engine, match.memory, known) for match in matches))
     for match, exchange in zip(matches, exchanges, strict=True):
         if match.memory.memory_id in shown:
             continue
@@ -103,7 +103,7 @@ async def recall_for_prompt(
             continue  # a question that nobody answered is no answer to a prompt, however like it
         memories = [one for one in exchange if one is match.memory or one.memory_id not in shown]
         lines.append((memories, _line(memories, asking, match)))
-        shown |= {one.memory_id for one in memories}
+        shown |= {memory.memory_id for memory in memories}
     text = _written(lines, asking, recalled)
     told = set(recalled.memory_ids)
     engine.recall.record_use(match.memory for match in matches if match.memory.memory_id in told)
@@ -125,8 +125,8 @@ async def recall_for_start(engine: Engine, asking: Asking, recalled: Recalled) -
     except ScopeNotFoundError:
         return ""  # nothing was ever stored for this project
     lines: list[Line] = [((one,), _line((one,), asking)) for one in noted if _is_new(one, asking, recalled)]
-    digests = [one for one in digests if one not in unsound]
-    turns = [one for one in turns if one.type == TURN]
+    digests = [digest for digest in digests if digest not in unsound]
+    turns = [turn for turn in turns if turn.type == TURN]
     return _written([*lines, *_last_sessions(turns, digests, asking)], asking, recalled)
 
 
@@ -163,7 +163,7 @@ async def _find_beside(engine: Engine, memory: MemoryRecord, *, is_after: bool) 
     return next(iter(await engine.memories.list_ids(where, 1, newest_first=not is_after)), None)
 
 
-async def _exchange_of(
+async def _find_exchange(
     engine: Engine, memory: MemoryRecord, known: Mapping[MemoryId, MemoryRecord]
 ) -> tuple[MemoryRecord, ...]:
     """Return a turn with the one that answers it, or that it answers; alone what has none, or is no turn.
@@ -190,18 +190,18 @@ def _last_sessions(turns: Iterable[MemoryRecord], digests: Sequence[MemoryRecord
             talks.setdefault(one.conversation_id, []).append(one)
     for talk in list(talks.values())[:SESSIONS]:
         when = f"- [session, {format_relative(talk[0].occurred_at, asking.now, asking.zone)}]"
-        records = [one for one in talk if one.type == DIGEST]
+        records = [memory for memory in talk if memory.type == DIGEST]
         if records:
-            said = " / ".join(one.text for one in reversed(records))
+            said = " / ".join(record.text for record in reversed(records))
             yield records, f"{when} {_short(said.replace(chr(10), ' | '), MAX_LINE_CHARS)}"
         else:
-            yield (), f"{when} {_ends_of(talk)}"
+            yield (), f"{when} {_format_ends(talk)}"
 
 
-def _ends_of(talk: Sequence[MemoryRecord]) -> str:
+def _format_ends(talk: Sequence[MemoryRecord]) -> str:
     """Write what was asked first and how it ended; *talk* is newest first."""
-    first = next((one for one in reversed(talk) if one.speaker == USER), None)
-    last = next((one for one in talk if one.speaker == ASSISTANT), None)
+    first = next((turn for turn in reversed(talk) if turn.speaker == USER), None)
+    last = next((turn for turn in talk if turn.speaker == ASSISTANT), None)
     said = [f"asked: {_short(first.text)}"] if first else []
     return " ".join([*said, *([f"ended with: {_short(last.text)}"] if last else [])])
 
@@ -217,7 +217,7 @@ def _best_part(match: Match) -> str:
 
 def _line(memories: Sequence[MemoryRecord], asking: Asking, match: Match | None = None) -> str:
     """Write a memory, or an exchange; of that which was found (*match*) what is nearest to the prompt."""
-    texts = [_best_part(match) if match is not None and one is match.memory else one.text for one in memories]
+    texts = [_best_part(match) if match is not None and memory is match.memory else memory.text for memory in memories]
     first = memories[0]
     said = ", ".join(_name(value) for value in (first.speaker, first.source) if value)
     when = format_relative(first.occurred_at, asking.now, asking.zone)

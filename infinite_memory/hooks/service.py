@@ -199,7 +199,7 @@ class HookService:
                     await self._digest(None, self._begun.pop())
 
     def _plan_retry(self, *, is_needed: bool) -> None:
-        """Read the spool again after a pause, twice as long each time; it begins anew when nothing fails any more."""
+        """Read the spool again after a pause, twice as long each time; it begins again when nothing fails any more."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
@@ -340,7 +340,7 @@ class HookService:
     ) -> None:
         """Store what was said up to an instant, or what an event tells (*said*)."""
         project: Project = await asyncio.to_thread(find_project, reading.cwd)
-        configs = [await asyncio.to_thread(self._settings.read, {"environ": one}) for one in settings]
+        configs = [await asyncio.to_thread(self._settings.read, {"environ": setting}) for setting in settings]
         stores = project.captures and all(config.capture.enabled for config in configs)
         control, engine = await asyncio.to_thread(settle_control, self._home), await self._engine()
         if stores:

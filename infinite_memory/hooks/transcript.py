@@ -164,7 +164,7 @@ def _turns(entry: Json, *, is_skipping: bool) -> tuple[list[Turn], bool]:
     speaker, message = entry.get("type"), entry.get("message")
     if speaker not in (USER, ASSISTANT) or not isinstance(message, dict) or any(entry.get(name) for name in _NOT_SAID):
         return [], is_skipping
-    text = _said(message.get("content"), is_user=speaker == USER)
+    text = _read_text(message.get("content"), is_user=speaker == USER)
     if text is None:
         return [], is_skipping
     if speaker == USER:
@@ -194,7 +194,7 @@ def _turns(entry: Json, *, is_skipping: bool) -> tuple[list[Turn], bool]:
     return turns, is_skipping
 
 
-def _said(content: object, *, is_user: bool) -> str | None:
+def _read_text(content: object, *, is_user: bool) -> str | None:
     """Return the text of a message without what is private or not said by anybody; None for what a tool answered."""
     if isinstance(content, str):
         parts = [content]

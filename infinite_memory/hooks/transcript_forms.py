@@ -52,7 +52,7 @@ def _of_codex(value: Json, payload: Json, context: Context) -> Json:
         _begin(value, payload, context)
     elif kind in ("task_started", "turn_started", "turn_context") and isinstance(payload.get("turn_id"), str):
         context[TURN] = payload["turn_id"]
-    speaker, content = _shown_by_codex(payload) if value.get("type") == "event_msg" else (None, None)
+    speaker, content = _read_codex_event(payload) if value.get("type") == "event_msg" else (None, None)
     if speaker is None:
         return {}
     entry: Json = {"type": speaker, "timestamp": value.get("timestamp"), "message": {"content": content}}
@@ -61,7 +61,7 @@ def _of_codex(value: Json, payload: Json, context: Context) -> Json:
     if is_known:
         entry[KEYED_BY] = turn
     if FORKED_FROM in context:
-        said_at = _instant_of(turn)
+        said_at = _parse_instant(turn)
         if said_at is None:
             entry["forkedFrom"] = {}  # nobody knows whether it is a copy
         elif said_at < dt.datetime.fromisoformat(context[FORKED_AT]):
@@ -69,7 +69,7 @@ def _of_codex(value: Json, payload: Json, context: Context) -> Json:
     return entry
 
 
-def _shown_by_codex(payload: Json) -> tuple[str | None, Any]:
+def _read_codex_event(payload: Json) -> tuple[str | None, Any]:
     """Return who speaks in an event of Codex, None for nobody, and what is said.
 
     A rollout may hold both forms of one message: it has the same turn and text in both, and so the same key.
@@ -101,10 +101,10 @@ def _begin(value: Json, payload: Json, context: Context) -> None:
         context |= {FORKED_FROM: parent, FORKED_AT: instant.isoformat()}
 
 
-def _instant_of(turn: str) -> dt.datetime | None:
+def _parse_instant(turn: str) -> dt.datetime | None:
     """Return the instant in an id of version 7; None for another id."""
-    found = _UUID.fullmatch(turn)
-    if found is None or found[1] != "7":
+    match = _UUID.fullmatch(turn)
+    if match is None or match[1] != "7":
         return None
     try:
         return dt.datetime.fromtimestamp(int(turn.replace("-", "")[:12], 16) / 1000, dt.UTC)

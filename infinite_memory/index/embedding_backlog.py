@@ -82,7 +82,7 @@ class EmbeddingBacklog:
                 self.problem = None
             except (EmbeddingError, StoreError, SidecarError) as exc:
                 self.problem = str(exc)
-                log.warning("embedding what is pending is put off: %s", exc, extra={"event": "pending_put_off"})
+                log.warning("embedding what is pending is postponed: %s", exc, extra={"event": "pending_put_off"})
                 self._wake_later()
             except asyncio.CancelledError:
                 raise

@@ -1,7 +1,7 @@
 """Fills an index of another engine beside the one in use, from the store, and compares both before the other takes over.
 
 It may be interrupted: what was entered into an index on a server stays there under a name of its own (`BUILDING`), and the next build
-goes on with it by comparing every memory's revision with the store. One in files is made anew, which takes seconds. Whoever uses the
+goes on with it by comparing every memory's revision with the store. One in files is made again, which takes seconds. Whoever uses the
 memory meanwhile notices nothing; what is written during the build is entered by comparing again, and after the change by the change
 feed, from the token that is saved with the index.
 """
@@ -116,7 +116,7 @@ class EngineBuild:
 
         async def take_over(located: Located) -> None:
             memories = await self._store.fetch(located, vectors=True)
-            await asyncio.to_thread(lambda: other.upsert([IndexRow.of(one) for one in memories.values()]))
+            await asyncio.to_thread(lambda: other.upsert([IndexRow.of(memory) for memory in memories.values()]))
 
         async def remove(memory_ids: Iterable[MemoryId]) -> None:
             await call(other, lambda: other.remove(memory_ids))
@@ -153,7 +153,7 @@ class EngineBuild:
                 chosen[version.memory_id] = version.scope_id
         rows = map(IndexRow.of, (await self._store.fetch(chosen, vectors=True)).values())
         space = self._embeddings.space
-        return [one for one in rows if one.embedding is not None and one.embedding.space == space]
+        return [row for row in rows if row.embedding is not None and row.embedding.space == space]
 
     def _agreement(self, current: VectorIndex, other: VectorIndex, sample: list[IndexRow]) -> float:
         """Return which share of the hits for the vectors of *sample* are as near in both: those equally near may stand in any order."""
@@ -161,7 +161,9 @@ class EngineBuild:
         for row in sample:
             assert row.embedding is not None
             vector = row.embedding.vectors[0]
-            ours, theirs = ([hit.score for hit in one.search(vector, NEAREST, Filter())] for one in (current, other))
+            ours, theirs = (
+                [hit.score for hit in index.search(vector, NEAREST, Filter())] for index in (current, other)
+            )
             same += sum(abs(a - b) <= SAME for a, b in zip(ours, theirs, strict=False))
             total += max(len(ours), len(theirs))
         return same / total if total else 1.0

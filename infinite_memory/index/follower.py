@@ -120,7 +120,7 @@ class StoreFollower:
                 self._report_not_followed(exc)
             except IndexUnavailableError as exc:
                 self._index_away(exc)
-                # Once it is gone it is opened anew, however often its server is away in between.
+                # Once it is gone it is reopened, however often its server is away in between.
                 self._reopens = (exc.is_gone or self._reopens) and self._writer.current is not None
                 continue
             except asyncio.CancelledError:

@@ -48,7 +48,7 @@ class Interner:
 
     def __init__(self, strings: Iterable[str] = ()) -> None:
         self._strings = list(strings)
-        self._codes: dict[str | None, int] = {one: code for code, one in enumerate(self._strings)}
+        self._codes: dict[str | None, int] = {string: code for code, string in enumerate(self._strings)}
         self._codes[None] = self.ABSENT
 
     def __len__(self) -> int:

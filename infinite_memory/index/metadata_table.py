@@ -230,7 +230,7 @@ class MetadataTable:
             return slots, slots
         named = zip(*(self.column(name)[slots].tolist() for name in _CONVERSATION), strict=True)
         turns = [self._in_conversation(slot) for slot in dict(zip(named, slots.tolist(), strict=True)).values()]
-        short = [one for one in turns if max_turns is None or len(one) <= max_turns]
+        short = [turn for turn in turns if max_turns is None or len(turn) <= max_turns]
         return slots, np.concatenate(short) if short else np.empty(0, np.int64)
 
     def neighbours(self, asked: Slots, slots: Slots) -> dict[MemoryId, Neighbours]:
@@ -307,7 +307,7 @@ class MetadataTable:
 
     def find_many(self, memory_ids: Iterable[MemoryId]) -> dict[MemoryId, int]:
         """Find the slots of memories; unknown ids are left out."""
-        keys = {one: key for one in memory_ids if (key := to_key(one)) is not None}
+        keys = {memory_id: key for memory_id in memory_ids if (key := to_key(memory_id)) is not None}
         if len(keys) <= FEW_IDS:
             return {one: slot for one, key in keys.items() if (slot := self.find_key(key)) is not None}
         slots = self.find_all(list(keys.values())).tolist()

@@ -44,11 +44,11 @@ class OfflineIndex:
 
     def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
         """Return the scopes of what was just written; the store is asked for all others."""
-        return {one: self._written[one].scope_id for one in memory_ids if one in self._written}
+        return {memory_id: self._written[memory_id].scope_id for memory_id in memory_ids if memory_id in self._written}
 
     def get_revisions(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, int]:
         """Return the revisions of what was just written."""
-        return {one: self._written[one].revision for one in memory_ids if one in self._written}
+        return {memory_id: self._written[memory_id].revision for memory_id in memory_ids if memory_id in self._written}
 
     def neighbours(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> Mapping[MemoryId, Neighbours]:
         """Know of no conversation; what is written now is read again when the server answers."""

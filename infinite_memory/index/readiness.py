@@ -21,11 +21,11 @@ class Readiness:
             if not future.done():
                 future.set_result(None)
 
-    def fail(self, problem: InfiniteMemoryError) -> None:
+    def fail(self, exc: InfiniteMemoryError) -> None:
         """Raise in those who wait why it did not open this time; those who come later wait for the next try."""
         for future in self._waiting:
             if not future.done():
-                future.set_exception(problem)
+                future.set_exception(exc)
 
     async def passed(self, wait_s: float) -> bool:
         """Wait until it is open; False when *wait_s* seconds were not enough.

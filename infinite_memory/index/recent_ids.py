@@ -27,7 +27,11 @@ class RecentIds:
 
     def since(self, count: int, memory_ids: Iterable[MemoryId]) -> list[MemoryId]:
         """Return those of *memory_ids* that came since ``count`` was *count*."""
-        return [one for one in memory_ids if self._numbers.get(one, 0) > count] if self.count > count else []
+        return (
+            [memory_id for memory_id in memory_ids if self._numbers.get(memory_id, 0) > count]
+            if self.count > count
+            else []
+        )
 
     def add(self, memory_ids: Iterable[MemoryId]) -> None:
         """Take ids up."""

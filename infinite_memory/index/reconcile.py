@@ -55,13 +55,17 @@ async def compare(
             stale[version.memory_id] = version.scope_id
     if missing:  # but what was entered since
         revisions = await call(sidecar, lambda: sidecar.get_revisions(missing))
-        missing = {one: scope for one, scope in missing.items() if revisions.get(one, 0) < max(asked[one], 1)}
+        missing = {
+            memory_id: scope
+            for memory_id, scope in missing.items()
+            if revisions.get(memory_id, 0) < max(asked[memory_id], 1)
+        }
     for batch in _batches(missing | stale):
         await take_over(batch)
     if len(store.set_aside):  # what cannot be read is no fault of the sidecar's
-        unreadable = {str(one.document_id) for one in store.set_aside.documents()}
-        missing = {one: scope for one, scope in missing.items() if one not in unreadable}
-        stale = {one: scope for one, scope in stale.items() if one not in unreadable}
+        unreadable = {str(document.document_id) for document in store.set_aside.documents()}
+        missing = {memory_id: scope for memory_id, scope in missing.items() if memory_id not in unreadable}
+        stale = {memory_id: scope for memory_id, scope in stale.items() if memory_id not in unreadable}
     surplus = 0
     for batch in _batches(dict(await call(sidecar, lambda: sidecar.locate(known)))):
         # Unknown to the store when it was read, unless written since.

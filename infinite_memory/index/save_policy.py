@@ -41,7 +41,7 @@ class SavePolicy:
         self._asap = self.has_changes
 
     def postpone(self) -> None:
-        """Wait anew, for a save just failed."""
+        """Wait again, for a save just failed."""
         self._unsaved_since = self._clock()
 
     @contextlib.contextmanager

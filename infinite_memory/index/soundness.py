@@ -71,7 +71,7 @@ class Soundness:
             before = memories_among(self._store.set_aside.documents())
             await self._store.repairs.look(everything=everything)
             still = memories_among(self._store.set_aside.documents())
-            if accepted := {one: scope for one, scope in before.items() if one not in still}:
+            if accepted := {memory_id: scope for memory_id, scope in before.items() if memory_id not in still}:
                 await self._read_again(accepted)
 
 

@@ -328,13 +328,13 @@ class IndexSync:
             self._save_policy.changed()
 
     async def rebuild(self, *, words: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
-        """Build the sidecar anew from the store and put it in the place of the old one, which answers meanwhile.
+        """Rebuild the sidecar from the store and put it in the place of the old one, which answers meanwhile.
 
         What is written meanwhile by this process enters both; what others write is told by the feed, which is read again from
         where it was when the building began.
 
         Args:
-            words: Whether to return only when the text index is written anew as well; it is done in the background otherwise.
+            words: Whether to return only when the text index is rewritten as well; it is done in the background otherwise.
             progress: Told how many memories are in it, of how many; with *words* then the same of the text index.
 
         Returns:
@@ -342,7 +342,7 @@ class IndexSync:
         """
         async with self._rebuilding:
             await self.sidecar()
-            # Words that are not written anew with it know nothing of what the feed has not told yet.
+            # Words that are not rewritten with it know nothing of what the feed has not told yet.
             token = await self._store.change_token() if words else self._follower.token
             sidecar = await self._loader.create()
             self._writer.next = sidecar

@@ -2,7 +2,7 @@
 
 A memory is searched together with what was said just before it, so a write may also concern the memory after it;
 those are read again within a second or so (`run_due_work`). What was forgotten for good is to leave the files too: the index
-is then written anew from the store into a new generation while the old one goes on answering.
+is then rewritten from the store into a new generation while the old one goes on answering.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TextSync:
 
     @property
     def state(self) -> str:
-        """Where it stands: ``loading``, ``being built``, ``ready``, or ``being written anew`` while the old one answers."""
+        """The state: ``loading``, ``being built``, ``ready``, or ``being written anew`` while the old one answers."""
         if self._index is None:
             return "loading" if self._next is None else "being built"
         return "ready" if self._next is None else "being written anew"
@@ -70,7 +70,7 @@ class TextSync:
     async def open(self, sidecar: VectorIndex, token: bytes) -> None:
         """Begin to open the index and bring it level with *sidecar*, whose change token is *token*.
 
-        Waits for it a little; a large index that is built anew goes on in the background.
+        Waits for it a little; a large index that is rebuilt goes on in the background.
         """
         if self._index is None and (self._opening is None or self._opening.done()):
             self._opening = asyncio.create_task(self._open_quietly(sidecar, token), name="opening the text index")
@@ -97,7 +97,7 @@ class TextSync:
     async def open_alone(self, read: Callable[[], AsyncIterator[tuple[VectorIndex, Sequence[MemoryRecord]]]]) -> None:
         """Begin to enter what *read* yields into a new index, for there is none of the rest; waits for it a little.
 
-        It is written anew once there is one, which knows what was said before each turn.
+        It is rewritten once there is one, which knows what was said before each turn.
         """
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._open_alone(read), name="reading the words from the store")
@@ -111,7 +111,9 @@ class TextSync:
             index.set_archived(self._archived)
             self._next, self._touched = index, set()
             async for sidecar, memories in read():
-                await self._enter(index, sidecar, [one for one in memories if one.memory_id not in self._touched])
+                await self._enter(
+                    index, sidecar, [memory for memory in memories if memory.memory_id not in self._touched]
+                )
                 if index.buffered >= BULK_ROWS:
                     await asyncio.to_thread(index.flush)
             self._index, self._early = index, token
@@ -136,7 +138,7 @@ class TextSync:
             await self._level(index, sidecar)
         except (StoreError, SidecarError) as exc:
             log.warning("the text index could not be compared: %s", exc, extra={"event": "text_not_compared"})
-            self._purge = True  # it is written anew
+            self._purge = True  # it is rewritten
 
     async def _open_quietly(self, sidecar: VectorIndex, token: bytes) -> None:
         try:
@@ -173,7 +175,7 @@ class TextSync:
         return saved == token or (has_reached(saved, token) and not has_reached(token, saved))
 
     async def close(self) -> None:
-        """Stop what is under way. What is to leave the files and could not yet, leaves with them: they are built anew."""
+        """Stop what is under way. What is to leave the files and could not yet, leaves with them: they are rebuilt."""
         await self.interrupt()
         if self._purge and self._index is not None:
             fresh = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
@@ -226,7 +228,7 @@ class TextSync:
             self._behind = True
             return
         neighbours = await call(sidecar, lambda: sidecar.neighbours(memory_ids))
-        self._stale |= {one.after for one in neighbours.values() if one.after is not None}
+        self._stale |= {neighbour.after for neighbour in neighbours.values() if neighbour.after is not None}
         self._stale -= set(memory_ids)
         for index in (self._index, self._next):
             if index is not None:
@@ -260,12 +262,14 @@ class TextSync:
         talks = [one.memory_id for one in current if one.conversation_id is not None]
         neighbours = await call(sidecar, lambda: sidecar.neighbours(talks)) if talks else {}
         before = {
-            one: both.before for one, both in neighbours.items() if both.before is not None and is_short(texts[one])
+            memory_id: both.before
+            for memory_id, both in neighbours.items()
+            if both.before is not None and is_short(texts[memory_id])
         }
         absent = {one for one in before.values() if one is not None and one not in texts}
         if absent:
             found = await self._store.fetch(await call(sidecar, lambda: sidecar.locate(absent)))
-            texts |= {one: memory.text for one, memory in found.items()}
+            texts |= {memory_id: memory.text for memory_id, memory in found.items()}
         rows = []
         for memory in current:
             said = texts.get(before.get(memory.memory_id) or MemoryId(""), "")
@@ -329,7 +333,7 @@ class TextSync:
                 await asyncio.gather(task, return_exceptions=True)
 
     async def rebuild_now(self, sidecar: VectorIndex, progress: Callable[[int, int], None] | None = None) -> None:
-        """Write the index anew at once; when that fails it is done later. *progress* is told of memories, of how many."""
+        """Rebuild the index at once; when that fails it is done later. *progress* is told of memories, of how many."""
         await self.interrupt()
         self._purge = False
         await self._rebuild_now(sidecar, progress)
@@ -338,12 +342,12 @@ class TextSync:
         try:
             await self.rebuild(sidecar, progress)
         except (StoreError, SidecarError) as exc:
-            log.info("a new text index is put off: %s", exc, extra={"event": "text_put_off"})
+            log.info("a new text index is postponed: %s", exc, extra={"event": "text_put_off"})
             self._purge = True
             self._rebuilt_at, self._rebuild_took_s = time.monotonic(), AGAIN_S / REST_SHARE
 
     async def rebuild(self, sidecar: VectorIndex, progress: Callable[[int, int], None] | None = None) -> None:
-        """Build the index anew from the store and put it in the place of the old one, which answers meanwhile.
+        """Rebuild the index from the store and put it in the place of the old one, which answers meanwhile.
 
         Args:
             progress: Told how many memories are in it, of how many.
@@ -371,7 +375,7 @@ class TextSync:
             self._next = None
             self._rebuilt_at = time.monotonic()
             self._rebuild_took_s = self._rebuilt_at - began
-        log.info("the text index was written anew", extra={"event": "text_renewed"})
+        log.info("the text index was rebuilt", extra={"event": "text_renewed"})
 
     async def _write_all(
         self, index: TextIndex, sidecar: VectorIndex, progress: Callable[[int, int], None] | None

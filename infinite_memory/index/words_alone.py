@@ -81,7 +81,7 @@ class WordsAlone:
 
     async def _enter(self, offline: OfflineIndex, located: Located, removed: set[MemoryId]) -> None:
         found = await self._store.fetch(located, latest=True)
-        news = [one for one in found.values() if not self._words.is_current(one.memory_id, one.revision)]
+        news = [hit for hit in found.values() if not self._words.is_current(hit.memory_id, hit.revision)]
         if news:
             await self._words.on_upserted(OfflineIndex(offline.reason, news), news)
         if gone := [one for one in (*located, *removed) if one not in found]:

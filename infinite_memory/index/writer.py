@@ -134,7 +134,7 @@ class IndexWriter:
 
     async def scope_removed(self, scope_id: ScopeId) -> None:
         """Take out a whole scope that this process just dropped."""
-        self._early = {one: memory for one, memory in self._early.items() if memory.scope_id != scope_id}
+        self._early = {memory_id: memory for memory_id, memory in self._early.items() if memory.scope_id != scope_id}
         if (following := self.next) is not None:
             await call(following, lambda: following.remove_scope(scope_id))
         if self.current is not None:
@@ -169,7 +169,7 @@ class IndexWriter:
                 await self._remove_where_told(index, removed)
                 removed = {}
                 await self.remove_scope(index, change.scope_id)
-                wanted = {one: scope for one, scope in wanted.items() if scope != change.scope_id}
+                wanted = {memory_id: scope for memory_id, scope in wanted.items() if scope != change.scope_id}
             elif change.kind is ChangeKind.REMOVED and change.memory_id:
                 if wanted.get(change.memory_id) == change.scope_id:
                     del wanted[change.memory_id]
@@ -189,7 +189,11 @@ class IndexWriter:
         if not removed:
             return
         located = await call(index, partial(index.locate, list(removed)))
-        gone = [one for one, scopes in removed.items() if one not in located or located[one] in scopes]
+        gone = [
+            memory_id
+            for memory_id, scopes in removed.items()
+            if memory_id not in located or located[memory_id] in scopes
+        ]
         if gone:
             await self.remove(index, gone)
             self._save_policy.changed()

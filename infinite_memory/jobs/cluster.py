@@ -40,32 +40,32 @@ class ClusterState:
     def serialize(self) -> dict[str, Any]:
         """Return it as `cluster status --json` shows it."""
         daemons = [
-            asdict(one.note)
+            asdict(daemon.note)
             | {
-                "seen_s": round(one.seen_s, 1),
-                "since_s": round(one.since_s, 1),
-                "is_this": one.note.daemon_id == self.own_id,
+                "seen_s": round(daemon.seen_s, 1),
+                "since_s": round(daemon.since_s, 1),
+                "is_this": daemon.note.daemon_id == self.own_id,
             }
-            for one in self.daemons
+            for daemon in self.daemons
         ]
         return {
             "database": {"version": self.server_version, "deployment": self.deployment},
-            "servers": [asdict(one) for one in self.servers],
+            "servers": [asdict(server) for server in self.servers],
             "daemons": daemons,
             "problems": self.find_problems(),
         }
 
     def find_problems(self) -> list[str]:
         """Return what is not as it should be, in words for people."""
-        problems = [f"{one.name} is not reached" for one in self.servers if one.role == "unknown"]
-        for one in self.daemons:
-            name = f"{one.note.host} process {one.note.pid}"
-            if one.seen_s > GONE_S:
-                problems.append(f"{name} was last seen {one.seen_s:,.0f} s ago")
-            elif (one.since_s if one.note.behind_s is None else one.note.behind_s) > LATE_S:
-                problems.append(f"the index of {name} is not level: {one.note.index_state}")
-        versions = sorted({one.note.version for one in self.daemons if one.seen_s <= GONE_S})
-        engines = sorted({one.note.engine for one in self.daemons if one.seen_s <= GONE_S})
+        problems = [f"{server.name} is not reached" for server in self.servers if server.role == "unknown"]
+        for daemon in self.daemons:
+            name = f"{daemon.note.host} process {daemon.note.pid}"
+            if daemon.seen_s > GONE_S:
+                problems.append(f"{name} was last seen {daemon.seen_s:,.0f} s ago")
+            elif (daemon.since_s if daemon.note.behind_s is None else daemon.note.behind_s) > LATE_S:
+                problems.append(f"the index of {name} is not level: {daemon.note.index_state}")
+        versions = sorted({daemon.note.version for daemon in self.daemons if daemon.seen_s <= GONE_S})
+        engines = sorted({daemon.note.engine for daemon in self.daemons if daemon.seen_s <= GONE_S})
         if len(versions) > 1:
             problems.append(f"daemons of different versions run: {', '.join(versions)}")
         if len(engines) > 1:
@@ -103,7 +103,7 @@ class Presence:
         Raises:
             StoreError: the database cannot be asked.
         """
-        members, own = self._store.members, self._note()
+        members, own = self._store.members, self._make_note()
         if self._is_shared:
             await members.note(own)
         info, servers, daemons = await self._store.info(), await members.servers(), await members.daemons()
@@ -122,7 +122,7 @@ class Presence:
             await self._store.members.shard(planned)
         return planned
 
-    def _note(self) -> DaemonNote:
+    def _make_note(self) -> DaemonNote:
         index = self._index
         state = index.why_behind or index.state
         return DaemonNote(self._id, socket.gethostname(), os.getpid(), __version__, self._engine, state, index.behind_s)
@@ -130,7 +130,7 @@ class Presence:
     async def _run(self) -> None:
         noted_at, noted = 0.0, ""
         while True:
-            note, now = self._note(), time.monotonic()
+            note, now = self._make_note(), time.monotonic()
             if note.index_state != noted or now - noted_at >= NOTE_EVERY_S:
                 noted_at, noted = now, note.index_state
                 await self._quietly(lambda note=note: self._store.members.note(note))  # type: ignore[misc]

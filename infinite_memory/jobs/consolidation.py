@@ -109,8 +109,8 @@ class Tidier:
         gone = sum(len(group) - 1 for group in groups)
         details = [{"kept": one.memory_id, "merged": [other.memory_id for other in rest]} for one, *rest in groups]
         kind = "duplicate" if operation is Tidying.DEDUPLICATE else "similar"
-        said = f"{'would_remove' if dry_run else 'removed'}_{gone}_{kind}_entries"
-        return Tidied(operation, gone, said, details[:MAX_REPORTED_DETAILS], tuple(map(get_group, groups)))
+        message = f"{'would_remove' if dry_run else 'removed'}_{gone}_{kind}_entries"
+        return Tidied(operation, gone, message, details[:MAX_REPORTED_DETAILS], tuple(map(get_group, groups)))
 
     async def find_groups(self, operation: Tidying) -> list[list[MemoryId]]:
         """Return all groups of which deduplicating, or merging what is similar, would leave one each: that one's id first."""
@@ -121,7 +121,7 @@ class Tidier:
         groups: list[list[MemoryRecord]] = []
         for scope in self._scopes.all():
             if scope.archived_at is None:
-                memories = [one async for one in self._store.stream([scope.scope_id])]
+                memories = [memory async for memory in self._store.stream([scope.scope_id])]
                 is_exact = operation is Tidying.DEDUPLICATE
                 found = await (asyncio.to_thread(group_equal, memories) if is_exact else self._similar(memories))
                 groups += sorted(filter(fits, found), key=lambda group: group[0].memory_id)
@@ -170,8 +170,8 @@ class Tidier:
     ) -> list[MemoryRecord]:
         """Hide memories, and return those that were; one that was changed since it was read stays, and all where *merged_into* was."""
         by_id = {memory.memory_id: memory for memory in memories}
-        located = {one: memory.scope_id for one, memory in by_id.items()}
-        read = {one: memory.revision for one, memory in by_id.items()}
+        located = {memory_id: memory.scope_id for memory_id, memory in by_id.items()}
+        read = {memory_id: memory.revision for memory_id, memory in by_id.items()}
         async with self._index.removing(located) as spared:
             now = floor_to_millisecond(self._clock())
             into = merged_into.memory_id if merged_into is not None else None
@@ -198,7 +198,7 @@ class Tidier:
             if scope.archived_at is not None or limits == (None, None, None):
                 continue
             uses = await self._store.uses.of_scope(scope.scope_id)
-            kept = [one async for one in self._store.stream([scope.scope_id]) if not _is_kept(one)]
+            kept = [memory async for memory in self._store.stream([scope.scope_id]) if not _is_kept(memory)]
             if settings.max_age_days is not None:
                 limit = as_of - dt.timedelta(days=settings.max_age_days)
                 pruned += [one for one in kept if max(one.occurred_at, one.updated_at) < limit]
@@ -206,12 +206,12 @@ class Tidier:
             kept.sort(key=lambda one: (one.importance or 0.0, uses.get(one.memory_id, 0), *by_age(one)))
             pruned += kept[: _surplus(kept, settings.max_memories, settings.max_text_mb)]
         if agreed is not None:
-            pruned = [one for [one] in agreed.limit_groups(Tidying.PRUNE.value, ([one] for one in pruned))]
+            pruned = [memory for [memory] in agreed.limit_groups(Tidying.PRUNE.value, ([memory] for memory in pruned))]
         if not dry_run:
             pruned = await self._hide(pruned, pruned=True)
-        said = f"{'would_prune' if dry_run else 'pruned'}_{len(pruned)}_entries"
-        details = [{"memory_id": one.memory_id} for one in pruned[:MAX_REPORTED_DETAILS]]
-        return Tidied(Tidying.PRUNE, len(pruned), said, details, (get_group(pruned),))
+        message = f"{'would_prune' if dry_run else 'pruned'}_{len(pruned)}_entries"
+        details = [{"memory_id": memory.memory_id} for memory in pruned[:MAX_REPORTED_DETAILS]]
+        return Tidied(Tidying.PRUNE, len(pruned), message, details, (get_group(pruned),))
 
     async def _summarize(self, *, dry_run: bool) -> Tidied:
         """Add a summary to each long conversation that has gone quiet: its most central sayings, in order, word for word, or what
@@ -222,11 +222,11 @@ class Tidier:
             if scope.archived_at is not None:
                 continue
             talks: dict[Hashable, list[MemoryRecord]] = defaultdict(list)
-            async for one in self._store.stream([scope.scope_id]):
-                if one.source == SUMMARY or is_summary(one) or one.type == DIGEST:
+            async for memory in self._store.stream([scope.scope_id]):
+                if memory.source == SUMMARY or is_summary(memory) or memory.type == DIGEST:
                     continue
-                if one.conversation_id and one.embedding is not None:
-                    talks[_get_conversation(one)].append(one)
+                if memory.conversation_id and memory.embedding is not None:
+                    talks[_get_conversation(memory)].append(memory)
             for talk in talks.values():
                 if len(talk) >= LONG_CONVERSATION and max(one.occurred_at for one in talk) < before:
                     talk.sort(key=by_age)
@@ -241,7 +241,7 @@ class Tidier:
                 hidden = {one.memory_id for one in await self._hide(await self._summed_up(made))}
                 made = [(one, [turn for turn in talk if turn.memory_id in hidden]) for one, talk in made]
                 made = [(one, talk) for one, talk in made if talk or one.memory_id not in there]
-        said = f"{'would_summarize' if dry_run else 'summarized'}_{len(fresh)}_conversations"
+        message = f"{'would_summarize' if dry_run else 'summarized'}_{len(fresh)}_conversations"
         new = {one.memory_id for one, _ in fresh}
         details = [
             ({"summary": one.memory_id} if one.memory_id in new else {})
@@ -249,7 +249,7 @@ class Tidier:
             | ({"hidden": [member.memory_id for member in talk]} if settings.summary_hides else {})
             for one, talk in (made if settings.summary_hides else fresh)[:MAX_REPORTED_DETAILS]
         ]
-        return Tidied(Tidying.SUMMARIZE, len(fresh), said, details)
+        return Tidied(Tidying.SUMMARIZE, len(fresh), message, details)
 
     async def _summed_up(self, made: Sequence[tuple[MemoryRecord, list[MemoryRecord]]]) -> list[MemoryRecord]:
         """Return the turns of which there is a summary, and that were not edited or added since that was made."""

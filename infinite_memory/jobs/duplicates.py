@@ -33,7 +33,7 @@ def group_similar(
     Args:
         near: Lists the memories near to one in meaning, the nearest first; itself may be among them.
     """
-    by_id = {one.memory_id: one for one in memories}
+    by_id = {memory.memory_id: memory for memory in memories}
     taken: set[MemoryId] = set()
     groups = []
     for one in sorted(by_id.values(), key=by_age, reverse=True):
@@ -62,15 +62,15 @@ def fits(group: Sequence[MemoryRecord]) -> bool:
 
 def united(first: MemoryRecord, rest: Sequence[MemoryRecord]) -> MemoryRecord:
     """Return the first of a group with the tags and times of all."""
-    tags = {fold(tag): tag for one in reversed([first, *rest]) for tag in reversed(one.tags)}
-    ordered = dict.fromkeys(fold(tag) for one in (first, *rest) for tag in one.tags)
-    for one in rest:
-        if one.conversation_id and one.conversation_id != first.conversation_id:
-            tag = f"conversation:{one.conversation_id}"  # found under each conversation that it was part of
+    tags = {fold(tag): tag for memory in reversed([first, *rest]) for tag in reversed(memory.tags)}
+    ordered = dict.fromkeys(fold(tag) for memory in (first, *rest) for tag in memory.tags)
+    for memory in rest:
+        if memory.conversation_id and memory.conversation_id != first.conversation_id:
+            tag = f"conversation:{memory.conversation_id}"  # found under each conversation that it was part of
             tags.setdefault(fold(tag), tag)
             ordered.setdefault(fold(tag))
-    times = {instant for one in (first, *rest) for instant in (one.occurrences or (one.occurred_at,))}
-    weights = [one.importance for one in (first, *rest) if one.importance is not None]
+    times = {instant for memory in (first, *rest) for instant in (memory.occurrences or (memory.occurred_at,))}
+    weights = [memory.importance for memory in (first, *rest) if memory.importance is not None]
     return dataclasses.replace(
         first,
         tags=tuple(tags[key] for key in ordered),

@@ -140,7 +140,7 @@ class Jobs:
             try:
                 await self._run_if_due(job)
             except InfiniteMemoryError as exc:
-                log.warning("the job %s is put off: %s", job.name, exc, extra={"event": "job_put_off"})
+                log.warning("the job %s is postponed: %s", job.name, exc, extra={"event": "job_put_off"})
             except Exception:
                 log.exception("the job %s failed", job.name, extra={"event": "job_failed"})
 

@@ -85,10 +85,10 @@ def read_object(text: str) -> dict[str, Any]:
     start = text.find("{")
     while start >= 0:
         try:
-            found, _ = json.JSONDecoder().raw_decode(text, start)
+            value, _ = json.JSONDecoder().raw_decode(text, start)
         except (ValueError, RecursionError):
             start = text.find("{", start + 1)
             continue
-        if isinstance(found, dict):
-            return found
+        if isinstance(value, dict):
+            return value
     raise ModelReplyError("the model was asked for JSON and gave none")

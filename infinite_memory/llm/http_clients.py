@@ -75,10 +75,8 @@ class HttpModel:
             raise
         except TimeoutError:
             raise ModelUnavailableError(f"the model {self._name} did not answer within {self._timeout_s:g} s") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
-            raise ModelUnavailableError(
-                f"the model {self._name} cannot be reached ({type(problem).__name__})"
-            ) from problem
+        except (httpx2.HTTPError, httpx2.InvalidURL) as cause:
+            raise ModelUnavailableError(f"the model {self._name} cannot be reached ({type(cause).__name__})") from cause
         except Exception as exc:  # odd proxy or certificate variables, a key that no header can hold: of any class
             log.warning("a model cannot be asked", exc_info=exc, extra={"event": "model_failed"})
             raise ModelUnavailableError(
@@ -100,13 +98,13 @@ class HttpModel:
         return httpx2.AsyncClient(timeout=self._timeout_s, trust_env=False, transport=transport)
 
     async def _ask(self, client: httpx2.AsyncClient, body: Json, schema: Mapping[str, Any] | None) -> Any:
-        for left in reversed(range(TRIES)):
+        for remaining in reversed(range(TRIES)):
             held = _response_format(schema) if schema is not None and self._takes_schema else {}
             response = await client.post(self._url, json=body | held, headers=dict(self._headers()))
-            if response.status_code in NOT_UNDERSTOOD and held and left:
+            if response.status_code in NOT_UNDERSTOOD and held and remaining:
                 self._takes_schema = False
                 continue
-            if response.status_code in BUSY and left:
+            if response.status_code in BUSY and remaining:
                 await asyncio.sleep(_pause_s(response.headers.get("retry-after")))
                 continue
             break

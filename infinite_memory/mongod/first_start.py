@@ -25,13 +25,13 @@ class FirstStart:
 
     Args:
         data: The data folder; it may not exist yet.
-        kept: Names in it that are not the server's: locks and sockets of ours.
+        own_names: Names in it that are not the server's: locks and sockets of ours.
     """
 
-    def __init__(self, data: Path, *, kept: tuple[str, ...]) -> None:
+    def __init__(self, data: Path, *, own_names: tuple[str, ...]) -> None:
         self._data = data
         self._mark = data / MARK_NAME
-        self._kept = (*kept, MARK_NAME)
+        self._own_names = (*own_names, MARK_NAME)
 
     def begin(self) -> None:
         """Mark a folder in which no server has run."""
@@ -56,14 +56,16 @@ class FirstStart:
 
     def put_aside(self) -> bool:
         """Empty a marked folder for another start and return True; what was in it lies beside it, over what was put there before."""
-        left = [one for one in self._data.iterdir() if one.name not in self._kept] if self.is_under_way() else []
-        if not left:
+        remaining = (
+            [file for file in self._data.iterdir() if file.name not in self._own_names] if self.is_under_way() else []
+        )
+        if not remaining:
             return False
         aside = self._data.parent / ASIDE_NAME
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(mode=0o700)
-        for one in left:
-            one.rename(aside / one.name)
+        for file in remaining:
+            file.rename(aside / file.name)
         log.warning(
             "the first start of MongoDB was cut short and begins again; what it left is in %s",
             aside,

@@ -95,7 +95,7 @@ class LocalMongo:
         self._is_ready = False
         self._is_stopping = False
         self._socket_file = self._data / SOCKET_NAME
-        self._first_start = FirstStart(self._data, kept=(_OWNER_LOCK, SOCKET_NAME))
+        self._first_start = FirstStart(self._data, own_names=(_OWNER_LOCK, SOCKET_NAME))
 
     @property
     def pid(self) -> int | None:
@@ -336,7 +336,7 @@ class LocalMongo:
         while True:
             await asyncio.sleep(_WATCH_S)
             if self._log.is_due() and self._log.bound() and self._process is not None:
-                self._process.send_signal(signal.SIGUSR1)  # mongod opens its log anew
+                self._process.send_signal(signal.SIGUSR1)  # mongod reopens its log
             if self._starting.locked() or not self._has_exited():
                 continue
             if not self._is_ready:  # it never got up: whoever asked was told, and may ask again

@@ -54,12 +54,12 @@ class Reply:
     def text(self, key: str) -> str:
         """Return a text field, "" when it is missing."""
         mark = b"\x02" + key.encode() + b"\0"
-        at = self._body.find(mark)
-        if at < 0:
+        index = self._body.find(mark)
+        if index < 0:
             return ""
-        at += len(mark)
-        (length,) = struct.unpack_from("<i", self._body, at)
-        return self._body[at + 4 : at + 3 + length].decode(errors="replace")
+        index += len(mark)
+        (length,) = struct.unpack_from("<i", self._body, index)
+        return self._body[index + 4 : index + 3 + length].decode(errors="replace")
 
 
 async def ask(socket_file: Path, command: Mapping[str, Value]) -> Reply:

@@ -82,12 +82,12 @@ class AsyncMemory:
         check_page(page)
         cursor: str | None = None
         while True:
-            found = await self.list_memories(
+            listed = await self.list_memories(
                 user_id=user_id, scope=scope, tags=tags, session_id=session_id, limit=page, cursor=cursor, filter=filter
             )
-            for memory in found:
+            for memory in listed:
                 yield memory
-            cursor = found.next_cursor
+            cursor = listed.next_cursor
             if cursor is None:
                 return
 
@@ -95,7 +95,7 @@ class AsyncMemory:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, at: TracebackType | None
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
 

@@ -88,7 +88,7 @@ class Memory:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, at: TracebackType | None
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
@@ -266,11 +266,11 @@ class Memory:
         check_page(page)
         cursor: str | None = None
         while True:
-            found = self.list_memories(
+            listed = self.list_memories(
                 user_id=user_id, scope=scope, tags=tags, session_id=session_id, limit=page, cursor=cursor, filter=filter
             )
-            yield from found
-            cursor = found.next_cursor
+            yield from listed
+            cursor = listed.next_cursor
             if cursor is None:
                 return
 

@@ -100,11 +100,11 @@ class Memories(Sequence[MemoryItem]):
         return len(self.items)
 
     @overload
-    def __getitem__(self, at: int) -> MemoryItem: ...
+    def __getitem__(self, index: int) -> MemoryItem: ...
     @overload
-    def __getitem__(self, at: slice) -> Sequence[MemoryItem]: ...
-    def __getitem__(self, at: int | slice) -> MemoryItem | Sequence[MemoryItem]:
-        return self.items[at]
+    def __getitem__(self, index: slice) -> Sequence[MemoryItem]: ...
+    def __getitem__(self, index: int | slice) -> MemoryItem | Sequence[MemoryItem]:
+        return self.items[index]
 
     def __iter__(self) -> Iterator[MemoryItem]:
         return iter(self.items)
@@ -156,8 +156,8 @@ class ChatAnswer:
 
 def read_item(kind: type[ItemT], form: Mapping[str, Any]) -> ItemT:
     """Make a memory from its form; keys of a newer server are left out."""
-    known = {one.name for one in dataclasses.fields(kind)}
-    return kind(**{name: _value(name, form[name]) for name in known & form.keys() if form[name] is not None})
+    names = {described.name for described in dataclasses.fields(kind)}
+    return kind(**{name: _value(name, form[name]) for name in names & form.keys() if form[name] is not None})
 
 
 def read_stored(form: Mapping[str, Any]) -> StoredMemory:
@@ -203,7 +203,7 @@ def read_history(body: Mapping[str, Any]) -> History:
 def read_deleted(body: Mapping[str, Any]) -> Deleted:
     """Read what was forgotten."""
     would = "would_delete" in body
-    ids = [one["memory_id"] for one in body.get("memories", ())] if would else body.get("memory_ids", ())
+    ids = [memory["memory_id"] for memory in body.get("memories", ())] if would else body.get("memory_ids", ())
     return Deleted(
         memory_ids=tuple(ids),
         count=body["would_delete"] if would else body.get("deleted_count", len(ids)),
@@ -217,8 +217,10 @@ def read_deleted(body: Mapping[str, Any]) -> Deleted:
 def read_scopes(body: Mapping[str, Any]) -> list[ScopeItem]:
     """Read the list of scopes."""
     return [
-        ScopeItem(scope_name=one["scope_name"], description=one.get("description") or "", scope_id=one.get("scope_id"))
-        for one in body["scopes"]
+        ScopeItem(
+            scope_name=scope["scope_name"], description=scope.get("description") or "", scope_id=scope.get("scope_id")
+        )
+        for scope in body["scopes"]
     ]
 
 
@@ -227,7 +229,7 @@ def read_answer(body: Mapping[str, Any]) -> ChatAnswer:
     return ChatAnswer(
         response=body["response"],
         generated=body["generated"],
-        memory_ids=tuple(one["memory_id"] for one in body["memories_used"]),
+        memory_ids=tuple(memory["memory_id"] for memory in body["memories_used"]),
         model=body.get("model"),
         note=body.get("note"),
     )

@@ -115,7 +115,7 @@ class Restore(Protocol):
         """Put everything into place; to be called inside `Copies.exclusive`.
 
         Scopes may have changed since: what was to go into one that has gone, or whose name is taken, goes into the one that has the
-        name by now, or into one that is made anew.
+        name by now, or into one that is made again.
 
         Raises:
             BackupError: not everything was staged.

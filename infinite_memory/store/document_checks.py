@@ -129,10 +129,10 @@ def _passes(kind: DocumentKind, document: Mapping[str, Any]) -> bool:
 
 
 def _field_faults(kind: DocumentKind, document: Mapping[str, Any]) -> list[DocumentFault]:
-    return [fault for field in FIELDS[kind] for fault in _faults_of(field, document)]
+    return [fault for field in FIELDS[kind] for fault in _find_faults(field, document)]
 
 
-def _test_of(field: Field | ListField) -> Test:
+def _get_test(field: Field | ListField) -> Test:
     if isinstance(field, Field):
         return field.test
     test, limit = field.test, field.limit
@@ -140,11 +140,12 @@ def _test_of(field: Field | ListField) -> Test:
 
 
 _TESTS = {
-    kind: tuple((field.name, _test_of(field), field.is_optional) for field in fields) for kind, fields in FIELDS.items()
+    kind: tuple((field.name, _get_test(field), field.is_optional) for field in fields)
+    for kind, fields in FIELDS.items()
 }
 
 
-def _faults_of(field: Field | ListField, document: Mapping[str, Any]) -> Iterator[DocumentFault]:
+def _find_faults(field: Field | ListField, document: Mapping[str, Any]) -> Iterator[DocumentFault]:
     value = document.get(field.name, _MISSING)
     if value is _MISSING:
         if not field.is_optional:

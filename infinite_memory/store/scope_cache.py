@@ -108,7 +108,7 @@ class ScopeCache:
         """Return the scope to store into; with *create* one that does not exist is made.
 
         Raises:
-            ScopeArchivedError: it was put away.
+            ScopeArchivedError: it is archived.
             ScopeNotFoundError: there is none, and none was to be made.
         """
         check_name(name)

@@ -69,8 +69,8 @@ class SetAside:
 
     def documents(self, collection: str | None = None) -> list[SetAsideDocument]:
         """Return what is set aside, of one collection or of all, in the order of names and ids."""
-        entries = [one for one in self._documents.values() if collection in (None, one.collection)]
-        return sorted(entries, key=lambda one: (one.collection, one.id_text))
+        entries = [document for document in self._documents.values() if collection in (None, document.collection)]
+        return sorted(entries, key=lambda entry: (entry.collection, entry.id_text))
 
     def ids(self, collection: str) -> list[Any]:
         """Return the ids of a collection's documents that are set aside."""

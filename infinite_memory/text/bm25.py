@@ -78,8 +78,8 @@ def _matches(query: str, memories: Sequence[MemoryRecord]) -> list[WordMatch]:
     matches = [
         found for memory, counts in read if (found := _match(memory, counts, asked, rarity, mean or 1.0)) is not None
     ]
-    matches.sort(key=lambda one: (one.memory.created_at, one.memory.memory_id), reverse=True)
-    matches.sort(key=lambda one: -one.score)
+    matches.sort(key=lambda match: (match.memory.created_at, match.memory.memory_id), reverse=True)
+    matches.sort(key=lambda match: -match.score)
     return matches
 
 

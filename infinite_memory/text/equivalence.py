@@ -24,12 +24,12 @@ def exact_key(text: str) -> str:
     return " ".join(normalize("NFC", text).split())
 
 
-def say_the_same(one: str, other: str) -> bool:
+def say_the_same(text: str, other: str) -> bool:
     """True if two texts say the same words in the same order, but for fillers, case, punctuation and endings."""
-    left, right = _tokens(one), _tokens(other)
-    if not left or not right:
-        return exact_key(one) == exact_key(other)
-    return len(left) == len(right) and all(map(_is_same_word, left, right))
+    first, second = _tokens(text), _tokens(other)
+    if not first or not second:
+        return exact_key(text) == exact_key(other)
+    return len(first) == len(second) and all(map(_is_same_word, first, second))
 
 
 def _tokens(text: str) -> list[str]:
@@ -37,10 +37,10 @@ def _tokens(text: str) -> list[str]:
     return [token for token in _TOKEN.findall(folded) if token not in FILLERS]
 
 
-def _is_same_word(one: str, other: str) -> bool:
-    if one == other:
+def _is_same_word(word: str, other: str) -> bool:
+    if word == other:
         return True
-    if any(letter.isdigit() for letter in one + other):
+    if any(letter.isdigit() for letter in word + other):
         return False
-    short, long = sorted((one, other), key=len)
+    short, long = sorted((word, other), key=len)
     return len(short) >= _MIN_STEM_LENGTH and long.startswith(short) and long[len(short) :] in _ENDINGS

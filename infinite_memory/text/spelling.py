@@ -57,17 +57,17 @@ class Vocabulary:
             return []
         allowed = 2 if len(word) >= MIN_LENGTH_FOR_TWO else 1
         candidates = self._similar(word, allowed)
-        found = [
-            (distance, one[0] != word[0], one)
-            for one in candidates
-            if 0 < (distance := _distance(word, one, allowed)) <= allowed
+        similar = [
+            (distance, candidate[0] != word[0], candidate)
+            for candidate in candidates
+            if 0 < (distance := _distance(word, candidate, allowed)) <= allowed
         ]
         nearest: list[tuple[str, int]] = []
-        for distance, _, one in sorted(found):
+        for distance, _, similar_word in sorted(similar):
             if len(nearest) == most or (nearest and distance > nearest[0][1]):
                 break
-            if is_known is None or is_known(one):
-                nearest.append((one, distance))
+            if is_known is None or is_known(similar_word):
+                nearest.append((similar_word, distance))
         return nearest
 
     def _similar(self, word: str, allowed: int) -> list[str]:
@@ -78,34 +78,34 @@ class Vocabulary:
             for _ in range(2 * allowed):  # each slip changes at most two letters of the set
                 differing &= differing - np.uint64(1) * (differing > 0)
             near = np.flatnonzero((differing == 0) & (np.abs(self._lengths - len(word)) <= allowed))
-            return [self._words[at] for at in near.tolist()]
+            return [self._words[index] for index in near.tolist()]
 
     def _index(self) -> None:
         done = len(self._masks)
         if done < len(self._words):
             fresh = self._words[done:]
-            self._masks = np.concatenate((self._masks, np.array([_mask(one) for one in fresh], np.uint64)))
-            self._lengths = np.concatenate((self._lengths, np.array([len(one) for one in fresh], np.int16)))
+            self._masks = np.concatenate((self._masks, np.array([_mask(word) for word in fresh], np.uint64)))
+            self._lengths = np.concatenate((self._lengths, np.array([len(word) for word in fresh], np.int16)))
 
 
 def _mask(word: str) -> int:
-    made = 0
+    mask = 0
     for letter in word:
-        made |= 1 << ord(letter) % _BITS
-    return made
+        mask |= 1 << ord(letter) % _BITS
+    return mask
 
 
-def _distance(one: str, other: str, most: int) -> int:
+def _distance(word: str, other: str, most: int) -> int:
     """Count the slips between two words; any number above *most* stands for more."""
-    if one == other:
+    if word == other:
         return 0
     rows = [list(range(len(other) + 1))]
-    for at, letter in enumerate(one, 1):
-        row = [at]
-        for to, wanted in enumerate(other, 1):
-            cost = min(rows[-1][to] + 1, row[-1] + 1, rows[-1][to - 1] + (letter != wanted))
-            if at > 1 and to > 1 and letter == other[to - 2] and one[at - 2] == wanted:
-                cost = min(cost, rows[-2][to - 2] + 1)
+    for index, letter in enumerate(word, 1):
+        row = [index]
+        for column, expected in enumerate(other, 1):
+            cost = min(rows[-1][column] + 1, row[-1] + 1, rows[-1][column - 1] + (letter != expected))
+            if index > 1 and column > 1 and letter == other[column - 2] and word[index - 2] == expected:
+                cost = min(cost, rows[-2][column - 2] + 1)
             row.append(cost)
         if min(row) > most:
             return most + 1

@@ -104,13 +104,13 @@ def _emoji_words(sequence: str) -> Iterator[str]:
         yield plain
 
 
-def _run_words(found: str, patterns: _Patterns) -> Iterator[str]:
-    run = found.strip(_EDGES)
+def _run_words(text: str, patterns: _Patterns) -> Iterator[str]:
+    run = text.strip(_EDGES)
     pieces = [_POSSESSIVE.sub("", piece) for piece in patterns.parts.findall(run)]
     if not pieces:
         return
-    if _LANGUAGE.fullmatch(found):
-        yield found
+    if _LANGUAGE.fullmatch(text):
+        yield text
     run = _POSSESSIVE.sub("", run)
     if len(pieces) == 1 and pieces[0] == run:
         yield from _plain(run, patterns)
@@ -141,8 +141,8 @@ def _plain(word: str, patterns: _Patterns) -> Iterator[str]:
 
 
 def _is_code(run: str) -> bool:
-    letters, digits = any(one.isalpha() for one in run), any(one.isdigit() for one in run)
-    joined = any(one in "_/\\.@:#" for one in run[1:])
+    letters, digits = any(token.isalpha() for token in run), any(token.isdigit() for token in run)
+    joined = any(character in "_/\\.@:#" for character in run[1:])
     return MIN_CODE_LENGTH <= len(run) <= MAX_LENGTH and (
         (letters and (digits or joined)) or (digits and run.count(".") > 1)
     )
@@ -186,13 +186,13 @@ def _patterns() -> _Patterns:
 
 
 def _ranges(points: list[int]) -> str:
-    made, start = [], None
+    ranges, start = [], None
     for point in [*points, sys.maxunicode + 1]:
         if start is None:
             start = last = point
         elif point == last + 1:
             last = point
         else:
-            made.append(f"{chr(start)}-{chr(last)}")
+            ranges.append(f"{chr(start)}-{chr(last)}")
             start = last = point
-    return "".join(made)
+    return "".join(ranges)

@@ -132,8 +132,8 @@ async def _records(
                     for one in await in_file_thread(partial(copies.memories_of, chunk))
                     if deleted or one.deleted_at is None
                 ]
-                shown |= {one.memory_id for one in memories}
-                yield [memory_to_json(one, scope.name) for one in memories]
+                shown |= {memory.memory_id for memory in memories}
+                yield [memory_to_json(memory, scope.name) for memory in memories]
         elif chunk.collection in (REVISIONS, FACTS, LINKS):
             yield await in_file_thread(partial(_belonging, copies, chunk, scopes, shown))
 
@@ -150,13 +150,13 @@ def _belonging(copies: Copies, chunk: Chunk, scopes: Mapping[str, Scope], shown:
     if chunk.collection == REVISIONS:
         versions = copies.revisions_of(chunk)
         return [
-            revision_to_json(one, scopes[one.scope_id].name)
-            for one in versions
-            if one.memory_id in shown and one.scope_id in scopes
+            revision_to_json(version, scopes[version.scope_id].name)
+            for version in versions
+            if version.memory_id in shown and version.scope_id in scopes
         ]
     if chunk.collection == FACTS:
         facts = copies.facts_of(chunk)
-        return [fact_to_json(one, scopes[one.scope_id].name) for one in facts if one.scope_id in scopes]
+        return [fact_to_json(fact, scopes[fact.scope_id].name) for fact in facts if fact.scope_id in scopes]
     links = copies.links_of(chunk)
     return [
         link_to_json(one, scopes[scope_id].name)

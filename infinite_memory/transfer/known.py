@@ -42,19 +42,19 @@ class Known:
         found = Sorted()
         unseen = []
         for one in batch:
-            if _said(one) in self._taken:
+            if _name_text(one) in self._taken:
                 found.present += 1
             else:
-                self._taken.add(_said(one))
+                self._taken.add(_name_text(one))
                 unseen.append(one)
-        located = await self._store.locate({known for one in unseen for known in _ids(one)}) if unseen else {}
-        names = {known for one in unseen for known in (one.memory_id, *one.former_ids)}
+        located = await self._store.locate({known for record in unseen for known in _ids(record)}) if unseen else {}
+        names = {known for record in unseen for known in (record.memory_id, *record.former_ids)}
         there = await self._store.fetch({known: at for known, at in located.items() if known in names}, deleted=None)
         for one in unseen:
-            await self._place(one, located, there, found)
+            await self._sort_in(one, located, there, found)
         return found
 
-    async def _place(
+    async def _sort_in(
         self, one: Admitted, located: Mapping[MemoryId, ScopeId], there: Mapping[MemoryId, MemoryRecord], found: Sorted
     ) -> None:
         """Return where one memory belongs."""
@@ -87,7 +87,7 @@ class Known:
         before = None
         while memory.revision > 1:
             page = await self._store.get_revisions(memory.memory_id, before)
-            if any(hashed == (one.content_hash or content_hash(one.text)) for one in page.revisions):
+            if any(hashed == (revision.content_hash or content_hash(revision.text)) for revision in page.revisions):
                 return True
             if not page.older or not page.revisions:
                 return False
@@ -99,6 +99,6 @@ def _ids(one: Admitted) -> tuple[MemoryId, ...]:
     return (one.memory_id, *one.former_ids, *((one.other_id,) if one.other_id is not None else ()))
 
 
-def _said(one: Admitted) -> bytes:
+def _name_text(one: Admitted) -> bytes:
     """Name what a memory says under its name or id; no name or id of a memory is the same."""
     return b"".join((bytes.fromhex(one.memory_id), bytes.fromhex(one.content_hash)[:8]))

@@ -58,7 +58,7 @@ class ImportPreview:
     @property
     def scopes(self) -> list[ScopeCount]:
         """The scopes, the one that gets most first."""
-        return sorted(self._scopes.values(), key=lambda one: -one.count)
+        return sorted(self._scopes.values(), key=lambda scope: -scope.count)
 
     def note(self, memory: Incoming, scope: str, *, is_new: bool) -> None:
         """Note a memory that would be added to *scope*."""

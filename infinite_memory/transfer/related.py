@@ -86,17 +86,17 @@ class History:
 
     async def _take_facts(self, incoming: Sequence[IncomingFact]) -> None:
         facts = []
-        for one in incoming:
+        for record in incoming:
             try:
-                scope = await self._scope_of(one.scope)
+                scope = await self._scope_of(record.scope)
             except InfiniteMemoryError as exc:
-                self._refuse(Refused(f"fact {one.fact_id}", str(exc)))
+                self._refuse(Refused(f"fact {record.fact_id}", str(exc)))
                 continue
-            scope_id = scope.scope_id if scope is not None else self._planned_id(one.scope)
+            scope_id = scope.scope_id if scope is not None else self._planned_id(record.scope)
             facts.append(
                 Fact(
-                    FactId(one.fact_id), scope_id, one.subject, one.predicate, one.object, one.valid_from, one.valid_to,
-                    one.confidence, one.provenance,
+                    FactId(record.fact_id), scope_id, record.subject, record.predicate, record.object, record.valid_from, record.valid_to,
+                    record.confidence, record.provenance,
                 )
             )  # fmt: skip
         copies = self._store.copies
@@ -112,29 +112,34 @@ class History:
         return self._planned.setdefault(fold((self._into or name).strip()), ScopeId(self._store.new_id()))
 
     async def _take_versions(self, incoming: Sequence[IncomingVersion]) -> None:
-        ids = {MemoryId(one.memory.memory_id or "") for one in incoming}
+        ids = {MemoryId(record.memory.memory_id or "") for record in incoming}
         located = await self._store.locate(list(ids))
         found = await self._store.fetch(located, deleted=None)
         revisions = {one: memory.revision for one, memory in found.items()} | {
             one: revision for one, revision in self._known.items() if one in ids
         }
         versions = []
-        for one in incoming:
-            memory_id = MemoryId(one.memory.memory_id or "")
-            if revisions.get(memory_id, 0) > one.revision:
-                versions.append(self._record(memory_id, one, located.get(memory_id, ScopeId(""))))
+        for record in incoming:
+            memory_id = MemoryId(record.memory.memory_id or "")
+            if revisions.get(memory_id, 0) > record.revision:
+                versions.append(self._record(memory_id, record, located.get(memory_id, ScopeId(""))))
             else:
                 self._refuse(
-                    Refused(f"version {one.revision} of {memory_id}", "there is no newer form of the memory here")
+                    Refused(f"version {record.revision} of {memory_id}", "there is no newer form of the memory here")
                 )
         self.added["revisions"] += await self._store.copies.add_revisions(versions, dry_run=self._dry_run)
 
     async def _take_links(self, incoming: Sequence[IncomingLink]) -> None:
-        ends = {MemoryId(end) for one in incoming for end in (one.from_id, one.to_id)}
+        ends = {MemoryId(end) for record in incoming for end in (record.from_id, record.to_id)}
         located = await self._store.locate([end for end in ends if end not in self._known or not self._dry_run])
         links = []
-        for one in incoming:
-            link = Link(MemoryId(one.from_id), MemoryId(one.to_id), one.relation, floor_to_millisecond(one.created_at))
+        for record in incoming:
+            link = Link(
+                MemoryId(record.from_id),
+                MemoryId(record.to_id),
+                record.relation,
+                floor_to_millisecond(record.created_at),
+            )
             missing = {link.from_id, link.to_id} - located.keys() - (self._known.keys() if self._dry_run else set())
             if missing:
                 self._refuse(Refused(f"link from {link.from_id} to {link.to_id}", "one of its memories is not here"))

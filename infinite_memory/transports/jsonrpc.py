@@ -117,7 +117,7 @@ class RpcContract(Protocol):
     async def notified(self, method: str, params: Json, session: RpcSession) -> None:
         """Take a notification of the client; cancellation is dealt with already."""
 
-    def failure(self, problem: InfiniteMemoryError) -> RpcError:
+    def failure(self, exc: InfiniteMemoryError) -> RpcError:
         """Map one of our errors."""
 
     async def on_disconnect(self) -> None:
@@ -293,9 +293,9 @@ class RpcSession:
 
     # what goes
 
-    async def refuse(self, request: Id | None, problem: RpcError) -> None:
+    async def refuse(self, request: Id | None, exc: RpcError) -> None:
         """Answer with an error; *request* is None where the id of what came is not known."""
-        await self._send({"jsonrpc": "2.0", "id": request, "error": problem.out()}, request)
+        await self._send({"jsonrpc": "2.0", "id": request, "error": exc.out()}, request)
 
     async def notify(self, method: str, params: Mapping[str, Any], *, related: Id | None = None) -> None:
         """Send a notification; nothing happens when the client is gone."""

@@ -106,8 +106,8 @@ class McpCall:
             return Answer.NOT_ASKED
         params: Json = {"message": question, "requestedSchema": {"type": "object", "properties": {}}}
         if self.is_modern:
-            given = self.rpc.params.get("inputResponses")
-            answer = given.get("confirm") if isinstance(given, dict) else None
+            responses = self.rpc.params.get("inputResponses")
+            answer = responses.get("confirm") if isinstance(responses, dict) else None
             is_same = self.rpc.params.get("requestState") == mark
             if not isinstance(answer, dict) or (_answer(answer) is Answer.ACCEPTED and not is_same):
                 params["mode"] = "form"
@@ -147,9 +147,9 @@ class McpSession:
         self._notifying: asyncio.Task[None] | None = None
 
     def serves(self, call: RpcCall) -> bool:
-        known = self._server.profile.methods
-        if known is not None:
-            return call.method in known
+        methods = self._server.profile.methods
+        if methods is not None:
+            return call.method in methods
         return call.method in (MODERN_METHODS if _is_modern(call.params) else HANDSHAKE_METHODS)
 
     def allowed_before_initialize(self, call: RpcCall) -> bool:
@@ -163,10 +163,10 @@ class McpSession:
         return call.method in COMMANDS
 
     async def initialize(self, params: Json, session: RpcSession) -> Json:
-        wanted = params.get("protocolVersion")
+        version = params.get("protocolVersion")
         fallback = self._server.profile.fallback_version
         newest = fallback if fallback in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        self._version = wanted if wanted in HANDSHAKE_VERSIONS else newest
+        self._version = version if version in HANDSHAKE_VERSIONS else newest
         capabilities, self.client_info = params.get("capabilities"), params.get("clientInfo")
         self._capabilities = capabilities if isinstance(capabilities, dict) else {}
         return {
@@ -186,8 +186,8 @@ class McpSession:
                 data = {"level": "warning", "logger": "infinite-memory", "data": warning}
                 await session.notify("notifications/message", data)
 
-    def failure(self, problem: InfiniteMemoryError) -> RpcError:
-        return self._server.failure(problem)
+    def failure(self, exc: InfiniteMemoryError) -> RpcError:
+        return self._server.failure(exc)
 
     async def on_disconnect(self) -> None:
         if self._unwatch is not None:
@@ -202,8 +202,8 @@ class McpSession:
         mcp, self.client_info = _from_envelope(call), _meta(call.params).get("io.modelcontextprotocol/clientInfo")
         try:
             result = await self._handle(mcp)
-        except InputRequired as wanted:
-            result = {"resultType": "input_required", "inputRequests": wanted.requests, "requestState": wanted.mark}
+        except InputRequired as required:
+            result = {"resultType": "input_required", "inputRequests": required.requests, "requestState": required.mark}
         return self._stamped(call.method, result)
 
     async def _handle(self, call: McpCall) -> Json:
@@ -238,8 +238,10 @@ class McpSession:
             case "prompts/list":
                 return {"prompts": _only_page(params, server.prompts())}
             case "prompts/get":
-                given = _object(params, "arguments")
-                return await server.prompt(_text(params, "name"), {name: str(one) for name, one in given.items()})
+                arguments = _object(params, "arguments")
+                return await server.prompt(
+                    _text(params, "name"), {name: str(value) for name, value in arguments.items()}
+                )
             case "completion/complete":
                 return await self._complete(params)
             case "logging/setLevel":
@@ -261,9 +263,9 @@ class McpSession:
         ref = _object(params, "ref")
         if ref.get("type") not in ("ref/prompt", "ref/resource"):
             raise RpcError(INVALID_PARAMS, "ref.type: ref/prompt or ref/resource was expected")
-        found = await self._server.complete(ref, _text(argument, "name"), str(argument.get("value") or ""))
-        more = len(found) > COMPLETIONS
-        return {"completion": {"values": found[:COMPLETIONS], "total": len(found), "hasMore": more}}
+        completion = await self._server.complete(ref, _text(argument, "name"), str(argument.get("value") or ""))
+        more = len(completion) > COMPLETIONS
+        return {"completion": {"values": completion[:COMPLETIONS], "total": len(completion), "hasMore": more}}
 
     # changes
 
@@ -277,15 +279,15 @@ class McpSession:
 
     async def _listen(self, call: McpCall) -> Json:
         """Notify the client of changes for as long as its request stands open (2026-07-28)."""
-        wanted = _object(call.rpc.params, "notifications")
-        given = wanted.get("resourceSubscriptions")
+        topics = _object(call.rpc.params, "notifications")
+        given = topics.get("resourceSubscriptions")
         uris = [uri for uri in given if isinstance(uri, str)] if isinstance(given, list) else []
         check_number(self._count_subscriptions(), uris, "notifications.resourceSubscriptions")
         subscriptions = Subscriptions(self._server.get_topic)
         for uri in uris:
             subscriptions.add(uri)
         honored: Json = {name: True for name in ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
-                         if wanted.get(name) is True}  # fmt: skip
+                         if topics.get(name) is True}  # fmt: skip
         if uris:
             honored["resourceSubscriptions"] = uris
         mark = {"_meta": {SUBSCRIPTION_KEY: call.rpc.id}}

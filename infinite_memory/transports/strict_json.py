@@ -159,12 +159,12 @@ class _LargeDecoder(json.JSONDecoder):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise InvalidRequestError(twice, "the key stands twice in one object")
-    return found
+    return members
 
 
 def _no_constant(word: str) -> Any:
@@ -207,12 +207,12 @@ def _check_surrogates(value: Any) -> None:
         except UnicodeEncodeError:
             raise InvalidRequestError("", "a text holds an unpaired surrogate (\\ud800 to \\udfff)") from None
     elif isinstance(value, dict):
-        for key, one in value.items():
+        for key, item in value.items():
             _check_surrogates(key)
-            _check_surrogates(one)
+            _check_surrogates(item)
     elif isinstance(value, list):
-        for one in value:
-            _check_surrogates(one)
+        for item in value:
+            _check_surrogates(item)
 
 
 def _kind(value: Any) -> str:

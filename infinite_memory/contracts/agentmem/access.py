@@ -76,7 +76,7 @@ def see_user(user_id: str, agent_id: str | None = None, *, with_shared: bool = F
         filtered_owners=frozenset({USER}),
         unlisted_statuses=frozenset({SUPERSEDED}),
         other_sources=frozenset({make_superseded_source(user_id)}),
-        types=tuple(one.value for one in MemoryType),
+        types=tuple(type_.value for type_ in MemoryType),
         creates_scopes=True,
         agents_of=user_id,
         described=f"the user {user_id!r}",
@@ -138,11 +138,11 @@ async def count_agents(engine: Engine, agent_id: str | None = None) -> list[Owne
         counted = await engine.owners.count(scope, AGENT, owner=agent_id, leave_out_status=[SUPERSEDED])
     except ScopeNotFoundError:
         counted = []
-    counts = {one.owner: one for one in counted}
+    counts = {count.owner: count for count in counted}
     for agent in await engine.owners.list_agents():
         if agent_id in (None, agent.agent_id):
             counts.setdefault(agent.agent_id, OwnerCount(agent.agent_id, 0, agent.created_at))
-    return [counts[one] for one in sorted(counts)]
+    return [counts[owner] for owner in sorted(counts)]
 
 
 async def check_agent(engine: Engine, agent_id: str | None) -> None:

@@ -87,7 +87,7 @@ async def answer_message(call: AgentMemCall) -> ChatAnswer:
     used = {memory_id: mark for one in before for memory_id, mark in one.used.items()}
     used |= {one.memory.memory_id: one.memory.content_hash for one in found}
     call.conversations.add(key, Exchange(message, answer, used))
-    chars = len(system) + sum(len(one.text) for one in turns)
+    chars = len(system) + sum(len(turn.text) for turn in turns)
     model = call.model.name if generated and call.model is not None else None
     return ChatAnswer(answer, found, chars, time.monotonic() - began, model, model_error, notes)
 
@@ -95,8 +95,8 @@ async def answer_message(call: AgentMemCall) -> ChatAnswer:
 def serialize_answer(answer: ChatAnswer, write_id: Callable[[MemoryId], str], *, with_context: bool) -> Json:
     """Write an answer, with ids as a contract writes them; *with_context* adds AgentMem's other name for the memories used."""
     used = [
-        {"memory_id": write_id(one.memory.memory_id), "content": one.memory.text, "relevance": round(one.score, 4)}
-        for one in answer.used
+        {"memory_id": write_id(hit.memory.memory_id), "content": hit.memory.text, "relevance": round(hit.score, 4)}
+        for hit in answer.used
     ]
     reply: Json = {"response": answer.text, "memories_used": used}
     if with_context:
@@ -138,5 +138,5 @@ async def _memories(call: AgentMemCall, message: str, visibility: Visibility) ->
     sharing = {one.memory.memory_id for one in await match_words(message, [one.memory for one in found])}
     used = [one for one in found if one.score >= MIN_SCORE or one.memory.memory_id in sharing]
     if call.session.counts_use:
-        call.engine.recall.record_use(one.memory for one in used)
+        call.engine.recall.record_use(hit.memory for hit in used)
     return used, [note] if note else [], NOTHING

@@ -80,7 +80,7 @@ async def search_memories(call: AgentMemCall) -> Reply:
     found = await find_memories(call)
     reply: Json = {
         "success": True,
-        "results": [_result(one) for one in found.hits],
+        "results": [_result(hit) for hit in found.hits],
         "total": found.total,
         "total_results": found.total,
         "search_time_ms": round(1000 * (time.monotonic() - began)),
@@ -108,7 +108,7 @@ async def find_memories(call: AgentMemCall) -> FoundMemories:
     counts_hits = how not in MATCHING_ALL or least > 0
     depth = max(limit, COUNTED) if counts_hits else limit
     found, note = await search(call.engine, fields.text("query"), visibility, depth, how, kind)
-    passing = [one for one in found if one.score >= least]
+    passing = [hit for hit in found if hit.score >= least]
     if counts_hits:
         total = len(passing)
         if len(found) == depth:

@@ -91,20 +91,20 @@ async def open_call(
     return AgentMemCall(await engine(), session, fields, checking, model, conversations)
 
 
-def failure(problem: InfiniteMemoryError) -> Json:
+def failure(exc: InfiniteMemoryError) -> Json:
     """Return the reply to what failed."""
-    code = get_code(problem, Column.AGENTMEM)
-    return {"success": False, "error": {"code": code, "message": str(problem), "details": _details(problem)}}
+    code = get_code(exc, Column.AGENTMEM)
+    return {"success": False, "error": {"code": code, "message": str(exc), "details": _details(exc)}}
 
 
-def _details(problem: InfiniteMemoryError) -> Json:
+def _details(exc: InfiniteMemoryError) -> Json:
     details: Json = {}
-    if isinstance(problem, InvalidRequestError) and problem.field:
-        details["field"] = problem.field
-    if isinstance(problem, LimitExceededError):
-        details |= {"size": problem.size, "limit": problem.limit}
-    if isinstance(problem, AgentNotFoundError):
-        details["agent_id"] = problem.agent_id
-    if isinstance(problem, RateLimitError):
-        details["retry_after_s"] = problem.retry_after_s
+    if isinstance(exc, InvalidRequestError) and exc.field:
+        details["field"] = exc.field
+    if isinstance(exc, LimitExceededError):
+        details |= {"size": exc.size, "limit": exc.limit}
+    if isinstance(exc, AgentNotFoundError):
+        details["agent_id"] = exc.agent_id
+    if isinstance(exc, RateLimitError):
+        details["retry_after_s"] = exc.retry_after_s
     return details

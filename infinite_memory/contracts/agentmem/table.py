@@ -113,8 +113,8 @@ def list_turns(exchanges: Sequence[Exchange]) -> list[ChatMessage]:
     """Return questions and answers one by one, as a model is shown them."""
     return [
         turn
-        for one in exchanges
-        for turn in (ChatMessage(Role.USER, one.said), ChatMessage(Role.ASSISTANT, one.answered))
+        for exchange in exchanges
+        for turn in (ChatMessage(Role.USER, exchange.said), ChatMessage(Role.ASSISTANT, exchange.answered))
     ]
 
 

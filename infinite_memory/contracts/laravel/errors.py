@@ -27,17 +27,17 @@ def not_found(uuid: str) -> RpcError:
     return RpcError(NOT_FOUND, f"Memory {uuid} not found.", {"status": 404, "id": uuid})
 
 
-def failure(problem: InfiniteMemoryError) -> RpcError:
+def failure(exc: InfiniteMemoryError) -> RpcError:
     """Return one of our errors as the contract answers it."""
     data: Any = None
-    code = get_number(problem, Column.LARAVEL)
-    if isinstance(problem, SeveralInvalidError):
-        data = problem.problems
-    elif isinstance(problem, InvalidRequestError):
-        data = {problem.field or "arguments": [str(problem)]}
+    code = get_number(exc, Column.LARAVEL)
+    if isinstance(exc, SeveralInvalidError):
+        data = exc.problems
+    elif isinstance(exc, InvalidRequestError):
+        data = {exc.field or "arguments": [str(exc)]}
     elif code in _STATUSES:
         data = {"status": _STATUSES[code]}
-    return RpcError(code, str(problem), data)
+    return RpcError(code, str(exc), data)
 
 
 def parse_all(fields: Sequence[Field], values: Mapping[str, Any], path: str, checking: ValidationContext) -> Fields:

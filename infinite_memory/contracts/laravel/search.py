@@ -45,8 +45,8 @@ async def memory_search(call: LaravelCall) -> Reply:
         found = [(memory, None) for memory in memories]
     else:
         matches = await match_words(query, memories)
-        best = max((one.score for one in matches), default=0.0)
-        found = [(one.memory, round(10 * one.confidence(best), 1)) for one in matches]
+        best = max((match.score for match in matches), default=0.0)
+        found = [(match.memory, round(10 * match.confidence(best), 1)) for match in matches]
     found.sort(key=lambda pair: (pair[0].created_at, pair[0].memory_id), reverse=True)
     found.sort(key=lambda pair: (-(pair[1] or 0.0), -(pair[0].importance or 0.0)))
     told: list[Told] = [(one, {} if relevance is None else {"relevance": relevance}) for one, relevance in found]
@@ -157,7 +157,7 @@ class _Passing:
         if self._query is not None:  # some may have none of its words
             matches = await match_words(self._query, self.memories)
             self.memories, self._chars = [], 0
-            self._add([one.memory for one in matches])
+            self._add([match.memory for match in matches])
         _check_room(self._chars, self._most)
         self._looks_at = self._chars + self._most
 
@@ -174,7 +174,7 @@ async def _judge(call: LaravelCall) -> Callable[[MemoryRecord], bool]:
     owning: list[MemoryRecord] = []
     if repository is not None and caller.organization is None:
         own = make_view(None, caller.user, None)
-        owning = [one for one in await all_memories(call.engine) if own.allows(one)]
+        owning = [memory for memory in await all_memories(call.engine) if own.allows(memory)]
     view = make_view(caller.organization, caller.user, repository, owning)
     return lambda one: view.allows(one) and _passes(one, filters)
 

@@ -121,10 +121,10 @@ class LaravelServer(ContractServer[LaravelCall]):
         engine, own = await self._engine(), Caller.of(self._session)
         view = make_view(own.organization, own.user, None)
         owners = await find_owners(engine, memory_ids)
-        return {memory_id for memory_id, one in owners.items() if view.allows_owners(one)}
+        return {memory_id for memory_id, owner in owners.items() if view.allows_owners(owner)}
 
-    def failure(self, problem: InfiniteMemoryError) -> RpcError:
-        return failure(problem)
+    def failure(self, exc: InfiniteMemoryError) -> RpcError:
+        return failure(exc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _wrap_result(reply: Json, warnings: list[str]) -> Json:
     """
     texts: list[str] = []
     if "text" in reply:
-        text = str(reply["text"]) + "".join(f"\nWarning: {one}" for one in warnings)
+        text = str(reply["text"]) + "".join(f"\nWarning: {warning}" for warning in warnings)
     elif "list" in reply:
         text = json.dumps(reply["list"], ensure_ascii=False)
         texts = [json.dumps({"warnings": warnings}, ensure_ascii=False)] if warnings else []

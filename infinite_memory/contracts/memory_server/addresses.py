@@ -70,7 +70,7 @@ def split_tags(name: str) -> tuple[str, ...]:
     Raises:
         InvalidRequestError: there are none.
     """
-    tags = tuple(dict.fromkeys(one.strip() for one in name.split(",") if one.strip()))
+    tags = tuple(dict.fromkeys(part.strip() for part in name.split(",") if part.strip()))
     if not tags:
         raise InvalidRequestError("uri", "tags were expected, with commas between them")
     return tags

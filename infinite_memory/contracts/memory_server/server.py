@@ -56,13 +56,13 @@ class MemoryServer(ContractServer[CommandContext]):
     def tools(self) -> list[Json]:
         return [
             {
-                "name": one.name,
-                "title": one.title,
-                "description": one.about,
-                "inputSchema": self._with_limits(one.schema()),
-                "annotations": describe_hints(one),
+                "name": command.name,
+                "title": command.title,
+                "description": command.about,
+                "inputSchema": self._with_limits(command.schema()),
+                "annotations": describe_hints(command),
             }
-            for one in TABLE
+            for command in TABLE
         ]
 
     def _with_limits(self, schema: Json) -> Json:
@@ -141,8 +141,8 @@ class MemoryServer(ContractServer[CommandContext]):
     def welcome(self) -> list[str]:
         return list(self._session.ignored)
 
-    def failure(self, problem: InfiniteMemoryError) -> RpcError:
-        return RpcError(GENERAL_FAILURE, str(problem))
+    def failure(self, exc: InfiniteMemoryError) -> RpcError:
+        return RpcError(GENERAL_FAILURE, str(exc))
 
 
 def _words(memory: MemoryRecord, argument: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from infinite_memory.jobs.consolidation import Tidied, Tidying
 from infinite_memory.models import Scope
 from infinite_memory.store.scope_cache import check_name
 
-Maintenance = enum.Enum("Maintenance", {one.name: one.value for one in (*Operation, *Tidying)})  # type: ignore[misc]
+Maintenance = enum.Enum("Maintenance", {operation.name: operation.value for operation in (*Operation, *Tidying)})  # type: ignore[misc]
 MIB = 1024 * 1024
 
 

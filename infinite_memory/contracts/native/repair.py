@@ -40,7 +40,7 @@ async def repair_documents(call: CommandContext) -> Reply:
         limit=fields.integer("limit"), progress=call.progress,
     )  # fmt: skip
     reply: Reply = {
-        "documents": [_serialize_repaired(one) for one in done.repaired],
+        "documents": [_serialize_repaired(repaired) for repaired in done.repaired],
         "mended": done.count(RepairOutcome.MENDED),
         "removed": done.count(RepairOutcome.REMOVED),
         "left": done.count(RepairOutcome.LEFT),

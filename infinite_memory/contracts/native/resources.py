@@ -102,9 +102,9 @@ async def list_resources(ask: Ask) -> list[Json]:
     """List what has a fixed address: recent memories, statistics and every scope."""
     reply = checked(await ask("list_memory_scopes"))
     scopes = [
-        {"uri": scope_uri(one["scope_name"]), "name": one["scope_name"], "title": f"Scope {one['scope_name']}",
-         "description": _described(one), "mimeType": _JSON}
-        for one in reply["scopes"]
+        {"uri": scope_uri(scope["scope_name"]), "name": scope["scope_name"], "title": f"Scope {scope['scope_name']}",
+         "description": _described(scope), "mimeType": _JSON}
+        for scope in reply["scopes"]
     ]  # fmt: skip
     return [*_FIXED, *scopes]
 

@@ -126,7 +126,7 @@ def add_time_frame(call: CommandContext, reply: Reply, span: TimeRange | None = 
 
 def add_note(reply: Reply, note: str) -> Reply:
     """Add *note* to what the reply says already."""
-    notes = [one for one in (note, reply.get("note")) if one]
+    notes = [text for text in (note, reply.get("note")) if text]
     return reply | ({"note": "; ".join(notes)} if notes else {})
 
 

@@ -72,10 +72,10 @@ class NativeServer(ContractServer[CommandContext]):
     async def complete(self, ref: Json, argument: str, value: str) -> list[str]:
         if argument == "scope":
             reply = checked(await self._tools.ask("list_memory_scopes"))
-            known = [one["scope_name"] for one in reply["scopes"]]
+            known = [scope["scope_name"] for scope in reply["scopes"]]
         elif argument == "tag":
             reply = checked(await self._tools.ask("list_memories", filter={"scope": "ALL"}, limit=TAGS_FROM))
-            known = list(dict.fromkeys(tag for one in reply["results"] for tag in one["tags"]))
+            known = list(dict.fromkeys(tag for result in reply["results"] for tag in result["tags"]))
         else:
             known = []
         return [one for one in known if fold(one).startswith(fold(value))]

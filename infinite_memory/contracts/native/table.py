@@ -245,7 +245,7 @@ async def span_of_words(call: CommandContext, words: str, field: str) -> FoundTi
         raise LimitExceededError(field, len(words), MAX_TIME_CHARS, "characters")
     found = await in_thread(lambda: find_time(words, call.now(), call.session.zone, whole=True))
     if found is None:
-        examples = ", ".join(f'"{one}"' for one in EXAMPLES)
+        examples = ", ".join(f'"{example}"' for example in EXAMPLES)
         raise InvalidRequestError(
             field, f"there is no time in {truncated_repr(words)}; try for example {examples}, or a range"
         )

@@ -185,14 +185,14 @@ class Tools:
             answer is Answer.NOT_ASKED and confirmed and self._proposed.pop(request, mark) == mark
         ):
             return proposal.agreement
-        said = "the user did not agree; nothing was changed"
+        message = "the user did not agree; nothing was changed"
         if answer is Answer.NOT_ASKED:
             self._remember(request, mark)
             since = "It is not what was asked about before. " if confirmed else ""
-            said = (
+            message = (
                 f"{proposal.question} {since}Nothing was changed yet. Ask the user, then call again with confirm: true"
             )
-        return Refused({"status": "ERROR", "error": said, "error_code": "INVALID_REQUEST"})
+        return Refused({"status": "ERROR", "error": message, "error_code": "INVALID_REQUEST"})
 
     def _remember(self, request: str, mark: str) -> None:
         """Keep what an assistant was told to ask, so that its word counts for that and nothing else."""

@@ -105,7 +105,7 @@ async def _recall(call: CommandContext, *, deep: bool) -> Reply:
 async def memory_list(call: CommandContext) -> Reply:
     """List drawers in a palace, optionally filtered by room type or tag. The most important come first."""
     scope = await call.engine.scopes.get(call.palace)
-    return {"palace": scope.name, "drawers": [_serialize_drawer(one) for one in await _listed(call)]}
+    return {"palace": scope.name, "drawers": [_serialize_drawer(memory) for memory in await _listed(call)]}
 
 
 async def _listed(call: CommandContext) -> list[Weighed]:

@@ -110,8 +110,8 @@ class PalaceServer(ContractServer[CommandContext]):
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> Json:
         raise InvalidRequestError("name", "there are no prompts")
 
-    def failure(self, problem: InfiniteMemoryError) -> RpcError:
-        return RpcError(INTERNAL_ERROR, _format_error(problem))
+    def failure(self, exc: InfiniteMemoryError) -> RpcError:
+        return RpcError(INTERNAL_ERROR, _format_error(exc))
 
 
 async def _make(engine: Engine, palace: str) -> None:
@@ -125,10 +125,10 @@ async def _make(engine: Engine, palace: str) -> None:
             await engine.scopes.get(palace)
 
 
-def _format_error(problem: InfiniteMemoryError) -> str:
+def _format_error(exc: InfiniteMemoryError) -> str:
     """Write what failed in this contract's words."""
-    text = str(problem)
-    if isinstance(problem, ScopeNotFoundError | ScopeExistsError | ScopeArchivedError):
+    text = str(exc)
+    if isinstance(exc, ScopeNotFoundError | ScopeExistsError | ScopeArchivedError):
         return text.replace("scope", "palace", 1)
     return text
 

@@ -61,8 +61,8 @@ def to_uuid(key: str) -> str:
 
 def find_memory_id(uuid: str) -> MemoryId | None:
     """Return the id that *uuid* was made from; None when it was made from none."""
-    found = _FORM.fullmatch(uuid)
-    return MemoryId("".join(found.groups()).lower()) if found else None
+    match = _FORM.fullmatch(uuid)
+    return MemoryId("".join(match.groups()).lower()) if match else None
 
 
 def room_named(name: str | None) -> str:

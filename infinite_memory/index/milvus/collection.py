@@ -60,7 +60,7 @@ class Collection:
         """Return how many dimensions its vectors have; None where it has none."""
         with self._connection.call() as (client, timeout_s):
             fields = client.describe_collection(self.name, timeout=timeout_s)["fields"]
-        return next((int(one["params"]["dim"]) for one in fields if "dim" in one["params"]), None)
+        return next((int(field["params"]["dim"]) for field in fields if "dim" in field["params"]), None)
 
     def drop(self) -> None:
         """Remove it with all its rows."""

@@ -31,9 +31,9 @@ def among(field: str, values: Iterable[str], *, is_negated: bool = False) -> str
 def _to_term(condition: Condition) -> str:
     match condition:
         case AnyOf(Field.ID, values, is_negated):
-            return among(schema.MEMORY, (one for one in values if to_key(one) is not None), is_negated=is_negated)
+            return among(schema.MEMORY, (value for value in values if to_key(value) is not None), is_negated=is_negated)
         case AnyOf(Field.SCOPE, values, is_negated):
-            return among(schema.SCOPE, (one for one in values if to_key(one) is not None), is_negated=is_negated)
+            return among(schema.SCOPE, (value for value in values if to_key(value) is not None), is_negated=is_negated)
         case AnyOf(Field.TAG, values, is_negated):
             has = f"array_contains_any({schema.TAGS}, {json.dumps(sorted(map(schema.encode, values)))})"
             return f"not ({has})" if is_negated else has

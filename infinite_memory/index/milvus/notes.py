@@ -91,12 +91,12 @@ class Notebook:
 
         def remove(rows: Collection) -> None:
             keys = [row["pk"] for page in rows.iterate(f'owner == "{owner}"', ["pk"]) for row in page]
-            rows.delete(keys, _note("", "mark", "", "", 0))
+            rows.delete(keys, _make_note("", "mark", "", "", 0))
 
         self.ask(remove)
 
 
-def _note(owner: str, kind: str, name: str, text: str, at_ms: int) -> Row:
+def _make_note(owner: str, kind: str, name: str, text: str, at_ms: int) -> Row:
     key = hashlib.sha256(f"{owner}:{kind}:{name}".encode()).hexdigest()
     return {"pk": key, "owner": owner, "kind": kind, "text": text, "at": at_ms, "vector": [0.0] * MIN_DIM}
 
@@ -119,7 +119,7 @@ class Notes:
 
     def write_header(self, header: Mapping[str, Any]) -> None:
         """Note what the index is of, and up to where it is level; that makes it one that can be loaded."""
-        note = _note(self._owner, HEADER, "", json.dumps(header), _now_ms())
+        note = _make_note(self._owner, HEADER, "", json.dumps(header), _now_ms())
         self._notebook.ask(lambda rows: rows.upsert([note]))
 
     # tags and scopes
@@ -128,9 +128,9 @@ class Notes:
         """Note those of *texts* that were not seen yet."""
         written = dict.fromkeys(map(encode, texts))
         with self._lock:
-            unseen = [one for one in written if one not in self._seen[kind]]
+            unseen = [note for note in written if note not in self._seen[kind]]
         if unseen:
-            notes = [_note(self._owner, kind, one, one, _now_ms() + number) for number, one in enumerate(unseen)]
+            notes = [_make_note(self._owner, kind, one, one, _now_ms() + number) for number, one in enumerate(unseen)]
             self._notebook.ask(lambda rows: rows.upsert(notes))
             with self._lock:
                 self._seen[kind] |= dict.fromkeys(unseen)
@@ -140,7 +140,7 @@ class Notes:
         self._refresh()
         with self._lock:
             seen = list(self._seen[kind])
-        return [text for one in seen if (text := decode(one)) is not None]
+        return [text for note in seen if (text := decode(note)) is not None]
 
     def _refresh(self) -> None:
         """Read what other daemons noted."""

@@ -47,13 +47,13 @@ class RecentWrites:
 
     def wrote(self, memories: Iterable[Known]) -> None:
         """Note that memories were written."""
-        self._note({one.memory_id: one for one in memories})
+        self._record({memory.memory_id: memory for memory in memories})
 
     def removed(self, memory_ids: Iterable[MemoryId]) -> None:
         """Note that memories were removed."""
-        self._note(dict.fromkeys(memory_ids))
+        self._record(dict.fromkeys(memory_ids))
 
-    def _note(self, writes: Mapping[MemoryId, Known | None]) -> None:
+    def _record(self, writes: Mapping[MemoryId, Known | None]) -> None:
         now = time.monotonic()
         with self._lock:
             for memory_id, known in writes.items():
@@ -66,7 +66,7 @@ class RecentWrites:
         """Return those of *memory_ids* that were written (what is known of them) or removed (None) of late."""
         oldest = time.monotonic() - REMEMBERED_S
         with self._lock:
-            found = {one: self._writes.get(one) for one in memory_ids}
+            found = {memory_id: self._writes.get(memory_id) for memory_id in memory_ids}
         return {one: write[1] for one, write in found.items() if write is not None and write[0] >= oldest}
 
     def all(self) -> dict[MemoryId, Known | None]:

@@ -84,5 +84,5 @@ class TantivyTextFiles:
 
     def mark_clean(self) -> None:
         """Note that no file holds words of anything that was forgotten."""
-        with contextlib.suppress(OSError):  # then the files are written anew once more
+        with contextlib.suppress(OSError):  # then the files are rewritten once more
             (self._folder / _UNCLEAN).unlink(missing_ok=True)

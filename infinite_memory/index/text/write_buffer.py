@@ -47,15 +47,15 @@ class BufferedMemory:
     @property
     def length(self) -> int:
         """Number of stems in all passages."""
-        return sum(one.length for one in self.passages)
+        return sum(passage.length for passage in self.passages)
 
     def stems(self) -> Counter[str]:
         """Count the passages that have each stem."""
-        return Counter(stem for one in self.passages for stem in one.counts)
+        return Counter(stem for passage in self.passages for stem in passage.counts)
 
     def has(self, phrase: Phrase) -> bool:
         """True if the words of *phrase* stand in a row in one passage."""
-        return any(one.has(phrase) for one in self.passages)
+        return any(passage.has(phrase) for passage in self.passages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,6 @@ class WriteBuffer:
 
 
 def _settle(removed: dict[K, object], written: Mapping[K, object]) -> None:
-    for one, mark in written.items():
-        if removed.get(one) is mark:
-            del removed[one]
+    for memory_id, mark in written.items():
+        if removed.get(memory_id) is mark:
+            del removed[memory_id]

@@ -70,9 +70,9 @@ class FaissIndex:
     @classmethod
     def of(cls, space: str, metadata: MetadataTable, vectors: VectorTable) -> FaissIndex:
         """Put a sidecar together from parts that belong to each other."""
-        made = cls(space, vectors.dim)
-        made._tables = metadata, vectors
-        return made
+        index = cls(space, vectors.dim)
+        index._tables = metadata, vectors
+        return index
 
     @property
     def space(self) -> str:
@@ -131,9 +131,9 @@ class FaissIndex:
         is_known = slots >= 0
         is_news = ~is_known
         if is_known.any():
-            known, given = slots[is_known], np.asarray(rows.revisions, np.int64)[is_known]
-            revisions, lacks = self._metadata.column("revision")[known], self._metadata.column("windows")[known] == 0
-            is_news[is_known] = (given > revisions) | ((given == revisions) & lacks & (counts[is_known] > 0))
+            stored, incoming = slots[is_known], np.asarray(rows.revisions, np.int64)[is_known]
+            revisions, lacks = self._metadata.column("revision")[stored], self._metadata.column("windows")[stored] == 0
+            is_news[is_known] = (incoming > revisions) | ((incoming == revisions) & lacks & (counts[is_known] > 0))
         return is_news
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
@@ -169,12 +169,12 @@ class FaissIndex:
             allowed = self._allowed(metadata, where)
         if k <= 0:
             return []
-        found = find_nearest(table, vector, k, allowed)
-        keys = metadata.column("key")[found.slots]
-        order = np.lexsort((keys, -metadata.column("occurred_ms")[found.slots], -found.scores))[:k]
-        counts = metadata.column("windows")[found.slots[order]].tolist()
+        hits = find_nearest(table, vector, k, allowed)
+        keys = metadata.column("key")[hits.slots]
+        order = np.lexsort((keys, -metadata.column("occurred_ms")[hits.slots], -hits.scores))[:k]
+        counts = metadata.column("windows")[hits.slots[order]].tolist()
         places = zip(
-            to_ids(keys[order]), found.scores[order].tolist(), found.windows[order].tolist(), counts, strict=True
+            to_ids(keys[order]), hits.scores[order].tolist(), hits.windows[order].tolist(), counts, strict=True
         )
         return [Hit(memory_id, score, window, count) for memory_id, score, window, count in places]
 

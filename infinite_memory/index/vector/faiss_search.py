@@ -83,9 +83,9 @@ def score(codes: Codes, query: Vectors) -> NDArray[np.float32]:
     """Return the score (cosine, -1 to 1) of each of *codes*, in their order; ``query`` is float32, shape ``(1, dim)``."""
     _on_one_thread()
     scores, rows = _view(codes).search(query, len(codes))
-    made = np.empty(len(codes), np.float32)
-    made[rows[0]] = scores[0]
-    return made
+    result = np.empty(len(codes), np.float32)
+    result[rows[0]] = scores[0]
+    return result
 
 
 def to_bytes(codes: Codes) -> NDArray[np.uint8]:
@@ -183,17 +183,17 @@ class Quantiser:
 
     def is_like(self, other: Quantiser) -> bool:
         """True if codes of both mean the same."""
-        mine, theirs = (faiss.vector_to_array(one._index.pq.centroids) for one in (self, other))
+        mine, theirs = (faiss.vector_to_array(quantiser._index.pq.centroids) for quantiser in (self, other))
         return bool(np.array_equal(mine, theirs))
 
     def encode(self, vectors: Codes) -> CoarseCodes:
         """Return the codes of *vectors*, shape ``(n, code_bytes)``: 5 microseconds a vector."""
         _on_one_thread()
-        made = np.empty((len(vectors), self.code_bytes), np.uint8)
-        for at in range(0, len(vectors), BLOCK_ROWS):
-            block = vectors[at : at + BLOCK_ROWS].astype(np.float32)
-            made[at : at + len(block)] = self._index.pq.compute_codes(block)
-        return made
+        codes = np.empty((len(vectors), self.code_bytes), np.uint8)
+        for start in range(0, len(vectors), BLOCK_ROWS):
+            block = vectors[start : start + BLOCK_ROWS].astype(np.float32)
+            codes[start : start + len(block)] = self._index.pq.compute_codes(block)
+        return codes
 
     def pack(self, codes: CoarseCodes) -> FastScanIndex:
         """Lay codes out for searching; they are copied."""
@@ -213,8 +213,8 @@ class Quantiser:
 
 def _first(scores: NDArray[np.float32], rows: Slots) -> Ranked:
     """Take what was found for the only question."""
-    found = rows[0] >= 0
-    return rows[0][found], scores[0][found]
+    is_found = rows[0] >= 0
+    return rows[0][is_found], scores[0][is_found]
 
 
 def _on_one_thread() -> None:

@@ -121,8 +121,8 @@ def _read(folder: Path, files: Mapping[str, Saved], dim: int) -> tuple[MetadataT
         vectors.set_owners(columns["windows"])
         if _TRAINING in files:
             training = json.loads((folder / _TRAINING).read_text("utf-8"))
-            coarse = [files.get(one.path.name.replace(_VECTORS, _COARSE)) for one in blocks]
-            vectors.attach_coarse(list(takewhile(lambda one: one is not None, coarse)), int(training["trained_on"]))  # type: ignore[arg-type]
+            coarse = [files.get(block.path.name.replace(_VECTORS, _COARSE)) for block in blocks]
+            vectors.attach_coarse(list(takewhile(lambda part: part is not None, coarse)), int(training["trained_on"]))  # type: ignore[arg-type]
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise SidecarDamagedError(f"{folder.name} cannot be read: {exc}") from exc
     return metadata, vectors
@@ -148,18 +148,18 @@ class _Parts:
             yield from self._block(f"{number:04d}.faiss", block)
 
     def _block(self, name: str, block: Block) -> Iterator[tuple[str, Iterable[Buffer] | Unchanged]]:
-        known: OnDisk | None = None
+        on_disk: OnDisk | None = None
         if block.segment is not None:
             self._segments[name] = block.segment, len(block.codes)
-            known = block.segment.on_disk
-            known = known if known is not None and known.count == len(block.codes) else None
+            on_disk = block.segment.on_disk
+            on_disk = on_disk if on_disk is not None and on_disk.count == len(block.codes) else None
         yield (
             f"{_VECTORS}-{name}",
-            _unless_saved(known.codes if known is not None else None, lambda: [to_bytes(block.codes)]),
+            _unless_saved(on_disk.codes if on_disk is not None else None, lambda: [to_bytes(block.codes)]),
         )
         if (coarse := self._coarse) is not None and (codes := block.coarse) is not None:
-            valid = known is not None and known.quantiser is coarse.quantiser
-            saved = known.coarse if known is not None and valid else None
+            valid = on_disk is not None and on_disk.quantiser is coarse.quantiser
+            saved = on_disk.coarse if on_disk is not None and valid else None
             yield f"{_COARSE}-{name}", _unless_saved(saved, lambda: [coarse.quantiser.to_bytes(codes)])
 
     def on_saved(self, files: Mapping[str, Saved]) -> None:
@@ -193,8 +193,8 @@ def _columns(snapshot: Snapshot) -> Iterator[tuple[str, Iterable[Buffer]]]:
 def _pieces(snapshot: Snapshot, name: str, slots: Slots) -> Iterator[NDArray[Any]]:
     """Yield a column's values, or the tags, of *slots*, some after some: NumPy lets no other thread run while it gathers."""
     metadata, last = snapshot.metadata, 0
-    for at in range(0, len(slots), PIECE_ROWS):
-        some = slots[at : at + PIECE_ROWS]
+    for start in range(0, len(slots), PIECE_ROWS):
+        some = slots[start : start + PIECE_ROWS]
         match name:
             case "tag":
                 yield metadata.tags_of(some)[1]
@@ -221,8 +221,8 @@ def _json(strings: Mapping[str, list[str]]) -> Iterator[bytes]:
     opening = "{"
     for name, listed in strings.items():
         yield f"{opening}{json.dumps(name)}: [".encode()
-        for at in range(0, len(listed), PIECE_ROWS):
-            yield ((", " if at else "") + json.dumps(listed[at : at + PIECE_ROWS])[1:-1]).encode()
+        for start in range(0, len(listed), PIECE_ROWS):
+            yield ((", " if start else "") + json.dumps(listed[start : start + PIECE_ROWS])[1:-1]).encode()
         opening = "], "
     yield b"]}"
 

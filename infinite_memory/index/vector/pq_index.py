@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FROM_ROWS = 65_536  # see above
 REFRESH_ROWS = 16_384  # rows that lie beyond the coarse index before it is extended: half a millisecond of exact search
-RETRAIN_GROWTH = 8  # a quantiser that was trained on a table this many times smaller is trained anew
+RETRAIN_GROWTH = 8  # a quantiser that was trained on a table this many times smaller is retrained
 MIN_POOL, POOL_FACTOR = 300, 10  # rows scored at least, in all and for each of the best: they tell the codes' error
 ERRORS = 3.5  # standard deviations: one row in four thousand has a larger error
 PACKED_SHARE = 20  # a filter that passes less than one row in so many has its rows laid out, which is cheaper then
@@ -55,9 +55,9 @@ class PQIndex:
     @classmethod
     def of(cls, quantiser: Quantiser, trained_on: int, codes: CoarseCodes) -> PQIndex:
         """Make one of the codes of all rows."""
-        made = cls(quantiser, trained_on, codes, quantiser.pack(codes))
+        index = cls(quantiser, trained_on, codes, quantiser.pack(codes))
         release_freed()
-        return made
+        return index
 
     @property
     def count(self) -> int:
@@ -80,20 +80,20 @@ class PQIndex:
         return search
 
 
-def pool_size(wanted: int) -> int:
-    """Return how many rows to score exactly at least, so that something is known of the best *wanted*."""
-    return max(MIN_POOL, POOL_FACTOR * wanted)
+def pool_size(count: int) -> int:
+    """Return how many rows to score exactly at least, so that something is known of the best *count*."""
+    return max(MIN_POOL, POOL_FACTOR * count)
 
 
-def rows_needed(coarse: NDArray[np.float32], exact: NDArray[np.float32], wanted: int) -> int:
-    """Return how many rows are to be scored exactly, so that hardly one of the best *wanted* is missed.
+def rows_needed(coarse: NDArray[np.float32], exact: NDArray[np.float32], count: int) -> int:
+    """Return how many rows are to be scored exactly, so that hardly one of the best *count* is missed.
 
     Args:
         coarse: The scores by code, falling.
-        exact: The exact scores of the first of these rows, at least *wanted*.
+        exact: The exact scores of the first of these rows, at least *count*.
     """
     errors = exact - coarse[: len(exact)]
-    bound = np.partition(exact, -wanted)[-wanted] - errors.mean() - ERRORS * errors.std()
+    bound = np.partition(exact, -count)[-count] - errors.mean() - ERRORS * errors.std()
     return int(np.count_nonzero(coarse >= bound))
 
 
@@ -104,7 +104,7 @@ def is_due(coarse: PQIndex | None, dim: int, rows: int) -> bool:
 
 
 def extended(coarse: PQIndex | None, rows: int, read: Callable[[Slots], Codes]) -> PQIndex:
-    """Make a coarse index over the first *rows* rows: what *coarse* has is taken over, unless it is to be trained anew.
+    """Make a coarse index over the first *rows* rows: what *coarse* has is taken over, unless it is to be retrained.
 
     Args:
         read: Gives the vectors of rows, which are given in rising order.
@@ -112,12 +112,12 @@ def extended(coarse: PQIndex | None, rows: int, read: Callable[[Slots], Codes]) 
     if coarse is None or rows > RETRAIN_GROWTH * coarse.trained_on:
         sample = np.sort(np.random.default_rng(rows).choice(rows, min(rows, SAMPLE_ROWS), replace=False))
         quantiser, trained_on = Quantiser.trained(read(sample)), rows
-        known = np.empty((0, quantiser.code_bytes), np.uint8)
+        encoded = np.empty((0, quantiser.code_bytes), np.uint8)
     else:
-        quantiser, trained_on, known = coarse.quantiser, coarse.trained_on, coarse.codes
+        quantiser, trained_on, encoded = coarse.quantiser, coarse.trained_on, coarse.codes
     codes = np.empty((rows, quantiser.code_bytes), np.uint8)
-    codes[: len(known)] = known
-    for at in range(len(known), rows, REFRESH_ROWS):
-        end = min(rows, at + REFRESH_ROWS)
-        codes[at:end] = quantiser.encode(read(np.arange(at, end)))
+    codes[: len(encoded)] = encoded
+    for start in range(len(encoded), rows, REFRESH_ROWS):
+        end = min(rows, start + REFRESH_ROWS)
+        codes[start:end] = quantiser.encode(read(np.arange(start, end)))
     return PQIndex.of(quantiser, trained_on, codes)

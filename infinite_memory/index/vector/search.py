@@ -69,17 +69,17 @@ def find_nearest(table: VectorSnapshot, vector: Vectors, k: int, allowed: RowFil
         k: How many slots, at least 1; all that score like the k-th come too, so that the caller can order equals.
     """
     search = _Search(table, np.ascontiguousarray(vector, np.float32), allowed)
-    wanted = k + 8
+    count = k + 8
     while True:
-        found, scores = search.best(wanted)
-        slots = table.slots[found].astype(np.int64)
+        rows, scores = search.best(count)
+        slots = table.slots[rows].astype(np.int64)
         _, firsts = np.unique(slots, return_index=True)
         firsts.sort()
         is_complete = len(firsts) >= k and scores[-1] < scores[firsts[k - 1]]
-        if is_complete or len(found) < wanted:
+        if is_complete or len(rows) < count:
             table.release_pages()
-            return Nearest(slots[firsts], scores[firsts], table.windows[found[firsts]].astype(np.int64))
-        wanted *= GROWTH_FACTOR
+            return Nearest(slots[firsts], scores[firsts], table.windows[rows[firsts]].astype(np.int64))
+        count *= GROWTH_FACTOR
 
 
 class _Search:
@@ -89,47 +89,47 @@ class _Search:
         self._table, self._query, self._allowed = table, query, allowed
         self._marked: Mask | None = None
 
-    def best(self, wanted: int) -> tuple[Slots, Scores]:
-        """Find the best *wanted* rows by falling score, then row; all that may be found, when they are fewer."""
+    def best(self, count: int) -> tuple[Slots, Scores]:
+        """Find the best *count* rows by falling score, then row; all that may be found, when they are fewer."""
         coarse = self._table.coarse
-        if coarse is None or pool_size(wanted) * ALL_SHARE > len(self._table.slots):
-            return self._exact(0, wanted)
-        near, scores = self._coarsely(coarse, wanted)
-        beyond, more = self._exact(coarse.count, wanted)
-        return _ordered(np.concatenate((near, beyond)), np.concatenate((_rounded(scores), more)), wanted)
+        if coarse is None or pool_size(count) * ALL_SHARE > len(self._table.slots):
+            return self._exact(0, count)
+        near, scores = self._coarsely(coarse, count)
+        beyond, more = self._exact(coarse.count, count)
+        return _ordered(np.concatenate((near, beyond)), np.concatenate((_rounded(scores), more)), count)
 
-    def _coarsely(self, coarse: PQIndex, wanted: int) -> Ranked:
-        """Return rows that *coarse* covers, in any order, with their exact scores: the best *wanted* are among them."""
-        asked = max(ASKED, 2 * pool_size(wanted))
+    def _coarsely(self, coarse: PQIndex, count: int) -> Ranked:
+        """Return rows that *coarse* covers, in any order, with their exact scores: the best *count* are among them."""
+        asked = max(ASKED, 2 * pool_size(count))
         if self._marked is None and self._allowed.listed is None:
             rows, scores = coarse.packed.search(self._query, asked)
             passing = self._allowed.test(self._table.slots[rows])
-            found, is_enough = self._scored((rows[passing], scores[passing]), wanted)
+            scored, is_enough = self._scored((rows[passing], scores[passing]), count)
             if is_enough:
-                return found
+                return scored
             if passing.all():  # it would find the same again
                 asked *= GROWTH_FACTOR
         marks = self._marks()[: coarse.count]
         search = coarse.among(marks)
         while True:
             ranked = search(self._query, asked)
-            found, is_enough = self._scored(ranked, wanted)
+            scored, is_enough = self._scored(ranked, count)
             if is_enough or len(ranked[0]) < asked or asked >= MAX_ASKED:
-                return found
+                return scored
             asked *= GROWTH_FACTOR
 
-    def _scored(self, ranked: Ranked, wanted: int) -> tuple[Ranked, bool]:
+    def _scored(self, ranked: Ranked, count: int) -> tuple[Ranked, bool]:
         """Score the first of *ranked* exactly, as many as are needed; the second value tells whether there were so many."""
         rows, coarse = ranked
         exact = np.empty(len(rows), np.float32)
-        done, needed, least = 0, 0, pool_size(wanted)
+        done, needed, least = 0, 0, pool_size(count)
         while done < (aim := min(max(needed, least), len(rows))):
             end = min(aim, done + SCORED_AT_ONCE)
             order = np.argsort(rows[done:end])
             exact[done + order] = score(self._table.read(rows[done + order]), self._query[None])
             done = end
-            if done >= wanted:
-                needed = rows_needed(coarse, exact[:done], wanted)
+            if done >= count:
+                needed = rows_needed(coarse, exact[:done], count)
         return (rows[:done], exact[:done]), 0 < needed < len(rows)
 
     def _marks(self) -> Mask:
@@ -149,14 +149,14 @@ class _Search:
         first = 0
         for whole in self._table.parts:
             codes = whole[max(0, start - first) :]
-            at = max(first, start)
+            offset = max(first, start)
             first += len(whole)
             if not len(codes):
                 continue
-            selected = None if is_open else allowed[at - start : at - start + len(codes)]
+            selected = None if is_open else allowed[offset - start : offset - start + len(codes)]
             if selected is None or selected.any():
                 scores, rows = search_exactly(codes, self._query[None], min(count, len(codes)), selected)
-                all_rows.append(rows[rows >= 0] + at)
+                all_rows.append(rows[rows >= 0] + offset)
                 all_scores.append(_rounded(scores[rows >= 0]))
         return _ordered(np.concatenate(all_rows), np.concatenate(all_scores), count)
 

@@ -208,10 +208,10 @@ class VectorSnapshot:
 
         A segment that is at least half full and keeps all its rows is a block of its own; what lies between is put together.
         """
-        kept = keep[self.slots]
+        is_kept = keep[self.slots]
         first, waiting = 0, np.empty(0, np.int64)
         for part, segment in zip(self.parts, self.segments, strict=True):
-            rows = np.flatnonzero(kept[first : first + len(part)]) + first
+            rows = np.flatnonzero(is_kept[first : first + len(part)]) + first
             first += len(part)
             if len(rows) == len(part) and 2 * len(part) >= SEGMENT_ROWS:
                 yield from self._together(waiting)
@@ -222,8 +222,8 @@ class VectorSnapshot:
         yield from self._together(waiting)
 
     def _together(self, rows: Slots) -> Iterator[Block]:
-        for at in range(0, len(rows), SEGMENT_ROWS):
-            yield self._block(rows[at : at + SEGMENT_ROWS], None)
+        for start in range(0, len(rows), SEGMENT_ROWS):
+            yield self._block(rows[start : start + SEGMENT_ROWS], None)
 
     def _block(self, rows: Slots, segment: Segment | None) -> Block:
         covered = self.coarse is not None and int(rows[-1]) < self.coarse.count
@@ -242,9 +242,9 @@ class VectorSnapshot:
         """Make the coarse index that these rows should have; None when theirs will do. Takes seconds for a million rows."""
         if not coarse_index.is_due(self.coarse, self.dim, len(self.slots)):
             return None
-        made = coarse_index.extended(self.coarse, len(self.slots), self.read)
+        coarse = coarse_index.extended(self.coarse, len(self.slots), self.read)
         self.release_pages()
-        return made
+        return coarse
 
     def release_pages(self) -> None:
         """Release what reading left in memory above `MAX_RESIDENT`."""

@@ -38,7 +38,7 @@ class MongoApiTokens(ApiTokens):
             "created_at": token.created_at,
             "users": list(token.users),
             "scopes": [] if token.scope_ids is None else [BOUND],
-            "scope_ids": None if token.scope_ids is None else [ObjectId(one) for one in token.scope_ids],
+            "scope_ids": None if token.scope_ids is None else [ObjectId(scope_id) for scope_id in token.scope_ids],
             "read_only": token.read_only,
             "metrics_only": token.metrics_only,
             "expires_at": token.expires_at,
@@ -93,6 +93,6 @@ def _record(document: dict[str, Any]) -> TokenRecord:
         ids = []  # bound to names by 0.1.0, since this store connected: nothing is seen until the next start
     return TokenRecord(
         document["_id"], document["name"], document["secret_hash"], document["created_at"], tuple(document["users"]),
-        None if ids is None else tuple(ScopeId(str(one)) for one in ids), document["read_only"],
+        None if ids is None else tuple(ScopeId(str(key)) for key in ids), document["read_only"],
         document.get("metrics_only", False), document["expires_at"],
     )  # fmt: skip

@@ -64,8 +64,8 @@ class BackupCheck:
         if not is_restorable_name(name):
             raise BackupError(f"the backup holds a collection {name[:80]!r}, which no backup of ours does")
         kind = kind_of_collection(name)
-        if (found := MEMORIES.fullmatch(name)) is not None and ObjectId(found[1]) not in self._scopes:
-            raise BackupError(f"the backup holds memories of a scope {found[1]} that it does not name")
+        if (match := MEMORIES.fullmatch(name)) is not None and ObjectId(match[1]) not in self._scopes:
+            raise BackupError(f"the backup holds memories of a scope {match[1]} that it does not name")
         return [self._check(name, kind, raw) for raw in split(chunk.documents)]
 
     def _check(self, collection: str, kind: DocumentKind | None, raw: bytes) -> bytes:

@@ -25,7 +25,7 @@ async def add_revisions(connection: Connection, versions: Sequence[MemoryRecord]
     """See `Copies.add_revisions`."""
     added = 0
     for batch in _batches(versions):
-        ids = [mapping.object_id(one.memory_id) for one in batch]
+        ids = [mapping.object_id(memory.memory_id) for memory in batch]
         async with connection.operation(factor=4) as database:
             found = database[schema.REVISIONS].find(
                 {"memory_id": {"$in": ids}}, {"memory_id": 1, "revision": 1, "_id": 0}
@@ -44,7 +44,7 @@ async def find_facts(connection: Connection, facts: Sequence[Fact]) -> set[FactI
     """See `Copies.find_facts`."""
     there: set[FactId] = set()
     for batch in _batches(facts):
-        keys = [mapping.object_id(one.fact_id) for one in batch]
+        keys = [mapping.object_id(fact.fact_id) for fact in batch]
         async with connection.operation(factor=4) as database:
             found = database[schema.FACTS].find({"_id": {"$in": keys}}, {"_id": 1})
             there |= {FactId(str(one["_id"])) async for one in found}
@@ -57,24 +57,26 @@ async def add_facts(
     """See `Copies.add_facts`."""
     refused: list[Fact] = []
     there = await find_facts(connection, facts)
-    fresh = list({one.fact_id: one for one in facts if one.fact_id not in there}.values())
+    fresh = list({fact.fact_id: fact for fact in facts if fact.fact_id not in there}.values())
     for batch in _batches(fresh):
-        made = [mongo_facts.whole_document(one) for one in batch]
+        documents = [mongo_facts.whole_document(fact) for fact in batch]
         keys = [
-            {name: one[name] for name in ("scope_id", "subject_key", "predicate_key")} for one in made if one["active"]
+            {name: document[name] for name in ("scope_id", "subject_key", "predicate_key")}
+            for document in documents
+            if document["active"]
         ]
-        holding |= await _held(connection, keys)
+        holding |= await _find_held(connection, keys)
         taken: dict[ObjectId, Document] = {}
-        for one in made:
-            if one["active"] and _place(one) in holding:
+        for document in documents:
+            if document["active"] and _get_place(document) in holding:
                 continue
-            taken[one["_id"]] = one
-            if one["active"]:
-                holding.add(_place(one))
+            taken[document["_id"]] = document
+            if document["active"]:
+                holding.add(_get_place(document))
         if not dry_run:
             for key in await _insert(connection, schema.FACTS, list(taken.values())):
                 del taken[key]
-        refused += [fact for fact, one in zip(batch, made, strict=True) if one["_id"] not in taken]
+        refused += [fact for fact, document in zip(batch, documents, strict=True) if document["_id"] not in taken]
     return refused
 
 
@@ -82,25 +84,25 @@ async def add_links(connection: Connection, links: Sequence[tuple[Link, ScopeId]
     """See `Copies.add_links`."""
     added = 0
     for batch in _batches(links):
-        made = {one["_id"]: one for one in (mongo_links.to_document(*pair) for pair in batch)}
+        documents = {document["_id"]: document for document in (mongo_links.to_document(*pair) for pair in batch)}
         async with connection.operation(factor=4) as database:
-            async for one in database[schema.LINKS].find({"_id": {"$in": list(made)}}, {"_id": 1}):
-                made.pop(one["_id"])
-        added += len(made)
+            async for document in database[schema.LINKS].find({"_id": {"$in": list(documents)}}, {"_id": 1}):
+                documents.pop(document["_id"])
+        added += len(documents)
         if not dry_run:
-            await _insert(connection, schema.LINKS, list(made.values()))
+            await _insert(connection, schema.LINKS, list(documents.values()))
     return added
 
 
-async def _held(connection: Connection, keys: list[Document]) -> set[FactPlace]:
+async def _find_held(connection: Connection, keys: list[Document]) -> set[FactPlace]:
     """Return those subjects and predicates of which something holds."""
     if not keys:
         return set()
     async with connection.operation(factor=4) as database:
-        return {_place(one) async for one in database[schema.FACTS].find({"active": True, "$or": keys})}
+        return {_get_place(document) async for document in database[schema.FACTS].find({"active": True, "$or": keys})}
 
 
-def _place(fact: Document) -> FactPlace:
+def _get_place(fact: Document) -> FactPlace:
     return str(fact["scope_id"]), fact["subject_key"], fact["predicate_key"]
 
 

@@ -140,7 +140,7 @@ class StreamedFeed:
                     entry = await stream.try_next()
                 if entry is not None:
                     told_quiet_at = 0.0
-                    for change in self._changes_of(entry):
+                    for change in self._to_changes(entry):
                         yield change
                 elif time.monotonic() - told_quiet_at >= _QUIET_S:
                     told_quiet_at = time.monotonic()
@@ -173,7 +173,7 @@ class StreamedFeed:
         if place.get("at", now) > now:
             raise FeedLostError("the change token is from a later state of the database than its present one")
 
-    def _changes_of(self, entry: Mapping[str, Any]) -> list[Change]:
+    def _to_changes(self, entry: Mapping[str, Any]) -> list[Change]:
         kind, collection = entry["operationType"], entry.get("ns", {}).get("coll", "")
         token = bson.encode({"store": self._identity, "resume": entry["_id"], "at": entry["clusterTime"]})
         if kind in ("dropDatabase", "invalidate"):
@@ -239,21 +239,21 @@ class PolledFeed:
                 if not is_object_id(scope["_id"]):
                     continue
                 memories = database[schema.collection_name(scope["_id"])]
-                async for one in memories.find(newer, {"revision": 1, "changed": 1}):
-                    if not is_object_id(one["_id"]):
-                        note_foreign_id(self._connection.set_aside, memories.name, one["_id"])
-                    elif self._is_new((repr(one["_id"]), _revision(one)), one["changed"]):
+                async for document in memories.find(newer, {"revision": 1, "changed": 1}):
+                    if not is_object_id(document["_id"]):
+                        note_foreign_id(self._connection.set_aside, memories.name, document["_id"])
+                    elif self._is_new((repr(document["_id"]), _revision(document)), document["changed"]):
                         change = Change(
                             ChangeKind.WRITTEN,
                             b"",
                             ScopeId(str(scope["_id"])),
-                            MemoryId(str(one["_id"])),
-                            _revision(one),
+                            MemoryId(str(document["_id"])),
+                            _revision(document),
                         )
-                        found.append((change, one["changed"]))
+                        found.append((change, document["changed"]))
             async for stone in database[schema.TOMBSTONES].find(newer | {"scope_id": {"$type": "objectId"}}):
                 if await _is_gone(database, stone) and self._is_new((repr(stone["_id"]),), stone["changed"]):
-                    found.append((_change_of(stone), stone["changed"]))
+                    found.append((_to_change(stone), stone["changed"]))
         found.sort(key=lambda pair: pair[1])
         if scopes != self._scopes:
             self._scopes = scopes
@@ -286,7 +286,7 @@ def _revision(fields: Mapping[str, Any]) -> int:
     return int(revision) if is_int(revision) else UNKNOWN_REVISION
 
 
-def _change_of(stone: Mapping[str, Any]) -> Change:
+def _to_change(stone: Mapping[str, Any]) -> Change:
     scope_id = ScopeId(str(stone["scope_id"]))
     if "memory_id" not in stone:
         return Change(ChangeKind.SCOPE_REMOVED, b"", scope_id)

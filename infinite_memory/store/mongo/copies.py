@@ -69,7 +69,7 @@ class MongoCopies(Copies):
         return snapshots.revisions_of(chunk)
 
     def facts_of(self, chunk: Chunk) -> list[Fact]:
-        return [mongo_facts.from_document(one) for one in snapshots.sound(chunk)]
+        return [mongo_facts.from_document(document) for document in snapshots.sound(chunk)]
 
     def links_of(self, chunk: Chunk) -> list[tuple[Link, ScopeId]]:
         found = snapshots.sound(chunk)

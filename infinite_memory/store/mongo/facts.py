@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.collection import AsyncCollection
 
 _TRIES = 20
-"""How often an assertion that met another one is begun anew; each time one of those that met has succeeded."""
+"""How often an assertion that met another one is begun again; each time one of those that met has succeeded."""
 
 
 class MongoFacts(Facts):
@@ -90,7 +90,7 @@ class MongoFacts(Facts):
     async def count(self, scope_ids: Collection[ScopeId] | None = None) -> int:
         query: Document = {"active": True}
         if scope_ids is not None:
-            query["scope_id"] = {"$in": [object_id(one) for one in scope_ids]}
+            query["scope_id"] = {"$in": [object_id(scope_id) for scope_id in scope_ids]}
         query |= self._connection.set_aside.but_these(schema.FACTS)
         async with self._connection.operation(factor=4) as database:
             return await database[schema.FACTS].count_documents(query)

@@ -54,7 +54,7 @@ def check_hosts(uri: str, ours: str | None, allowed: str) -> None:
         InvalidRequestError: it is no URI of MongoDB, or names another host.
     """
     remember(uri)
-    known = {"localhost", "127.0.0.1", "::1"} | {one.strip().casefold() for one in allowed.split(",") if one.strip()}
+    known = {"localhost", "127.0.0.1", "::1"} | {name.strip().casefold() for name in allowed.split(",") if name.strip()}
     known |= _hosts(ours) if ours else set()
     try:
         strange = sorted(host for host in _hosts(uri) if host not in known and not host.startswith("/"))
@@ -72,8 +72,10 @@ def _hosts(uri: str) -> set[str]:
     if not sign or scheme not in ("mongodb", "mongodb+srv"):
         raise ValueError("no URI of MongoDB")
     named = re.split(r"[/?]", rest, maxsplit=1)[0].rpartition("@")[2]
-    hosts = [unquote(one.strip()) for one in named.split(",")]
-    return {(one[1:].partition("]")[0] if one.startswith("[") else one.partition(":")[0]).casefold() for one in hosts}
+    hosts = [unquote(name.strip()) for name in named.split(",")]
+    return {
+        (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).casefold() for host in hosts
+    }
 
 
 class LegacyDatabase:
@@ -143,7 +145,7 @@ class LegacyDatabase:
             raise InvalidRequestError("mongodb_uri", f"that database cannot be read: {_why(exc)}") from exc
 
 
-def _why(problem: PyMongoError) -> str:
-    if isinstance(problem, OperationFailure):
-        return str((problem.details or {}).get("errmsg") or "the server refused")
-    return f"the server cannot be reached ({type(problem).__name__})"
+def _why(exc: PyMongoError) -> str:
+    if isinstance(exc, OperationFailure):
+        return str((exc.details or {}).get("errmsg") or "the server refused")
+    return f"the server cannot be reached ({type(exc).__name__})"

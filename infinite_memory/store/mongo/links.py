@@ -39,14 +39,14 @@ class MongoLinks(Links):
         return True
 
     async def of(self, memory_ids: Collection[MemoryId]) -> list[Link]:
-        keys = [key for one in memory_ids if (key := find_object_id(one)) is not None]
+        keys = [key for memory_id in memory_ids if (key := find_object_id(memory_id)) is not None]
         found: dict[str, Link] = {}
         for start in range(0, len(keys), _BATCH):
             wanted = {"$in": keys[start : start + _BATCH]}
             async with self._connection.operation() as database:
-                async for one in database[schema.LINKS].find({"$or": [{"from_id": wanted}, {"to_id": wanted}]}):
-                    if self._connection.set_aside.accepts(DocumentKind.LINK, schema.LINKS, one):
-                        found[str(one["_id"])] = from_document(one)
+                async for document in database[schema.LINKS].find({"$or": [{"from_id": wanted}, {"to_id": wanted}]}):
+                    if self._connection.set_aside.accepts(DocumentKind.LINK, schema.LINKS, document):
+                        found[str(document["_id"])] = from_document(document)
         return sorted(found.values(), key=lambda one: (one.created_at, one.from_id, one.to_id, one.relation))
 
 

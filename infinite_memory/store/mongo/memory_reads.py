@@ -195,13 +195,13 @@ class MemoryReader:
                     coming = asyncio.ensure_future(anext(pages, None))  # read while this page is worked on
                     read = row_documents.read_rows(page, scope_id)
                     yield read.rows
-                    if read.unsound and (rows := await self._rows_of(scope_id, read.unsound)) is not None:
+                    if read.unsound and (rows := await self._read_rows(scope_id, read.unsound)) is not None:
                         yield rows
             finally:
                 coming.cancel()
                 await asyncio.gather(coming, return_exceptions=True)
 
-    async def _rows_of(self, scope_id: ScopeId, keys: Sequence[Any]) -> IndexBatch | None:
+    async def _read_rows(self, scope_id: ScopeId, keys: Sequence[Any]) -> IndexBatch | None:
         """Look at memories whole that are not as a row expects: those that can be read give rows, the others are set aside."""
         located = {MemoryId(str(key)): scope_id for key in keys if isinstance(key, ObjectId)}
         memories = await self.fetch(located, vectors=True)

@@ -94,8 +94,8 @@ class MemoryWriter:
 
     async def _locate_merged(self, memories: Sequence[MemoryRecord]) -> Located:
         """Return where memories are whose scope has gone: those that were in it when it was merged into another."""
-        await wait_for_merge(self._connection, [mapping.object_id(one.scope_id) for one in memories])
-        return await self._reader.locate([one.memory_id for one in memories])
+        await wait_for_merge(self._connection, [mapping.object_id(memory.scope_id) for memory in memories])
+        return await self._reader.locate([memory.memory_id for memory in memories])
 
     async def remove_versions(self, memory_id: MemoryId, revisions: Collection[int]) -> None:
         async with self._connection.operation() as database:
@@ -155,8 +155,8 @@ class MemoryWriter:
         if read is None:
             return await self._mark(located, live=True, change={"$set": hidden}, condition=condition)
         by_revision: dict[int, dict[MemoryId, ScopeId]] = {}
-        for one, scope_id in located.items():
-            by_revision.setdefault(read[one], {})[one] = scope_id
+        for memory_id, scope_id in located.items():
+            by_revision.setdefault(read[memory_id], {})[memory_id] = scope_id
         return [
             one
             for revision, some in by_revision.items()
@@ -206,7 +206,7 @@ class MemoryWriter:
                     take = self._take_one_by_one if self.polled else self._take_in_transaction
                     if taken := await take(database, scope_key, query):
                         await note_removed(database, scope_key, taken)
-                        removed += [MemoryId(str(one["_id"])) for one in taken]
+                        removed += [MemoryId(str(document["_id"])) for document in taken]
         return removed
 
     async def _take_in_transaction(
@@ -218,7 +218,7 @@ class MemoryWriter:
         async def work(session: AsyncClientSession) -> None:
             found = memories.find(query, {"_id": 1, "created_at": 1}, session=session)
             taken[:] = [one async for one in found]
-            if keys := [one["_id"] for one in taken]:
+            if keys := [document["_id"] for document in taken]:
                 await memories.delete_many({"_id": {"$in": keys}}, session=session)
                 await _remove_belongings(database, keys, session)
 
@@ -233,7 +233,7 @@ class MemoryWriter:
         for one in await memories.find(query, {"_id": 1, "created_at": 1}).to_list(None):
             if (await memories.delete_one({**query, "_id": one["_id"]})).deleted_count:
                 taken.append(one)
-        if keys := [one["_id"] for one in taken]:
+        if keys := [document["_id"] for document in taken]:
             await changes.write_tombstones(database, scope_key, keys)
             await _remove_belongings(database, keys)
         return taken
@@ -244,7 +244,9 @@ class MemoryWriter:
             scope_key = mapping.object_id(scope_id)
             async with self._connection.operation(factor=2) as database:
                 memories = get_collection(database, scope_id)
-                there = [one async for one in memories.find({"_id": {"$in": ids}}, {"_id": 1, "created_at": 1})]
+                there = [
+                    document async for document in memories.find({"_id": {"$in": ids}}, {"_id": 1, "created_at": 1})
+                ]
                 count = 0
                 if there:
                     await note_removed(database, scope_key, there)

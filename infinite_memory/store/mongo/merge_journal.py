@@ -63,10 +63,10 @@ async def take_out_removed(database: Database, merge_id: ObjectId, target: Objec
     key = f"{JOURNAL}{merge_id}"
     memories = database[schema.collection_name(target)]
     while (journal := await database[schema.META].find_one({"_id": key}, {"noted": 1})) is not None:
-        removed = [one async for one in _notes(database, key).find()]
+        removed = [note async for note in _notes(database, key).find()]
         for start in range(0, len(removed), _BATCH):
             batch = list(_pairs(removed[start : start + _BATCH]))
-            there = [one["_id"] async for one in memories.find({"$or": batch}, {"_id": 1})]
+            there = [document["_id"] async for document in memories.find({"$or": batch}, {"_id": 1})]
             if there and polled:
                 await write_tombstones(database, target, there)
             await memories.delete_many({"$or": batch})

@@ -144,14 +144,14 @@ async def move_in_transaction(database: Database, memory: MemoryRecord, target: 
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
 
     async def work(session: AsyncClientSession) -> None:
-        # First what others change as well: from here on they wait, where otherwise this would begin anew, again and again.
+        # First what others change as well: from here on they wait, where otherwise this would start over, again and again.
         as_read = {"_id": step["memory"], "live": True, "revision": memory.revision}
         document = await source.find_one_and_delete(as_read, session=session)
         if document is None:
             await check_movable(database, memory, target, session)
             raise MemoryChangedError(memory.memory_id)
         await touch_open_scope(database, target, session)
-        # As the first is written to, a merge of it that begins now waits for this transaction, or lets it begin anew.
+        # As the first is written to, a merge of it that begins now waits for this transaction, or lets it begin again.
         is_there = await touch_scopes(database, [step["from"]], session)
         if not is_there or await is_merging(database, [step["from"], step["to"]], session):
             raise MergingError(memory.memory_id)
@@ -215,7 +215,7 @@ async def _take_along(database: Database, step: Step, session: AsyncClientSessio
 
 async def find_moved(database: Database, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
     """Return where those of some memories are that were ever moved, live or hidden."""
-    keys = [key for one in memory_ids if (key := mapping.find_object_id(one)) is not None]
+    keys = [key for memory_id in memory_ids if (key := mapping.find_object_id(memory_id)) is not None]
     query = {"memory_id": {"$in": keys}, "moved_from": {"$exists": True}}
     found = database[schema.REVISIONS].find(query, {"memory_id": 1, "scope_id": 1})
     return {MemoryId(str(one["memory_id"])): ScopeId(str(one["scope_id"])) async for one in found}

@@ -75,7 +75,7 @@ class MongoOwners(Owners):
         return frozenset(MemoryId(str(one["_id"])) for one in found)
 
     async def read(self, scope_id: ScopeId, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Mapping[str, str]]:
-        keys = [key for one in memory_ids if (key := find_object_id(one)) is not None]
+        keys = [key for memory_id in memory_ids if (key := find_object_id(memory_id)) is not None]
         async with self._connection.operation() as database:
             memories = database[schema.collection_name(object_id(scope_id))]
             stored = await memories.find({"_id": {"$in": keys}}, {"owners": 1}).to_list(None)

@@ -2,7 +2,7 @@
 
 Between the time when a restore looked at the scopes and this one, people and other processes go on: the name of a scope that it brings
 may be taken, and a scope that it adds to may be forgotten, or merged into another. So a step of `place_scope` looks again, and gives what
-it holds to the scope that is there now, or to one that is made anew.
+it holds to the scope that is there now, or to one that is made again.
 
 Why a scope that has gone gets another id: who removes it may be about to remove its collection once more.
 """

@@ -126,7 +126,7 @@ class MongoRepairs(Repairs):
         async with self._connection.operation(factor=4) as database:
             if await is_restoring(database):
                 return
-            there = {repr(one["_id"]) async for one in database[schema.SCOPES].find({}, {"_id": 1})}
+            there = {repr(document["_id"]) async for document in database[schema.SCOPES].find({}, {"_id": 1})}
             lost = [key for key in map(_scope_key, sorted(names)) if repr(key) not in there]
             for key in lost:
                 if await database[schema.collection_name(key)].find_one({}, {"_id": 1}) is not None:
@@ -194,9 +194,9 @@ class MongoRepairs(Repairs):
 
     async def _remove(self, document: SetAsideDocument) -> None:
         key, name = document.document_id, document.collection
-        found = MEMORIES.fullmatch(name)
-        if found is not None and is_object_id(key):
-            await self._remove_memories({MemoryId(str(key)): ScopeId(found[1])})
+        match = MEMORIES.fullmatch(name)
+        if match is not None and is_object_id(key):
+            await self._remove_memories({MemoryId(str(key)): ScopeId(match[1])})
         elif name == schema.SCOPES and is_object_id(key):
             async with (
                 self._connection.operation() as database

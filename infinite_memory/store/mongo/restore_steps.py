@@ -149,9 +149,11 @@ async def _drop_orphans(database: Database) -> None:
     names = await database.list_collection_names(filter={"name": {"$regex": f"^{STAGED}"}})
     if not names:
         return
-    known = {one["_id"] async for one in database[schema.META].find({"_id": {"$regex": r"^restore\."}}, {"_id": 1})}
+    known = {
+        document["_id"] async for document in database[schema.META].find({"_id": {"$regex": r"^restore\."}}, {"_id": 1})
+    }
     for name in names:
-        if (found := _STAGED_NAME.fullmatch(name)) and f"{JOURNAL}{found[1]}" not in known:
+        if (match := _STAGED_NAME.fullmatch(name)) and f"{JOURNAL}{match[1]}" not in known:
             await database[name].drop()
 
 
@@ -249,7 +251,7 @@ async def _pour(database: Database, source: str, target: str, mark: ObjectId) ->
 async def clear(database: Database, restore_id: ObjectId) -> None:
     """Remove a restore's collections, then its journal."""
     for name in await database.list_collection_names():
-        if (found := _STAGED_NAME.fullmatch(name)) and found[1] == str(restore_id):
+        if (match := _STAGED_NAME.fullmatch(name)) and match[1] == str(restore_id):
             await database[name].drop()
     await database[schema.META].delete_one({"_id": f"{JOURNAL}{restore_id}"})
 

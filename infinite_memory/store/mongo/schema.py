@@ -189,7 +189,7 @@ async def _set_version(database: Database, version: int) -> None:
 async def identity(database: Database, set_aside: SetAside) -> str:
     """Return the random name of this database, made on first use, by which its change tokens are known.
 
-    Where another program spoiled it, the database's own name stands for it: indexes are then built anew once.
+    Where another program spoiled it, the database's own name stands for it: indexes are then rebuilt once.
     """
     key = {"_id": "identity"}
     fresh = {"$setOnInsert": {"value": str(ObjectId())}}

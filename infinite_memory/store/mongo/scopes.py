@@ -176,7 +176,7 @@ class Scopes:
             await database[schema.SCOPES].delete_one({"_id": key})
             self._connection.set_aside.discard(schema.SCOPES, key)
             self._connection.set_aside.discard_collection(memories)
-            # An insert that was under way may have made the collection anew.
+            # An insert that was under way may have made the collection again.
             if await database.list_collection_names(filter={"name": memories}):
                 await database[memories].drop()
 
@@ -198,7 +198,7 @@ class Scopes:
 
 
 async def _drop_leftovers(database: Database) -> None:
-    """Remove what an insert that was under way made anew while its scope was being removed.
+    """Remove what an insert that was under way made again while its scope was being removed.
 
     Such a collection has no scope, and none of our indexes: one that has them was made on purpose and is never dropped here. The
     order counts: a scope's document is written before its collection, and a restore's mark before both.

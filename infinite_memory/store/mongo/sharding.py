@@ -78,7 +78,7 @@ async def _sharded(database: Database) -> set[str]:
     prefix = f"{database.name}."
     try:
         notes = database.client["config"]["collections"].find({"dropped": {"$ne": True}}, {"_id": 1})
-        return {str(one["_id"]).removeprefix(prefix) async for one in notes if str(one["_id"]).startswith(prefix)}
+        return {str(note["_id"]).removeprefix(prefix) async for note in notes if str(note["_id"]).startswith(prefix)}
     except OperationFailure as exc:
         raise StoreError(
             "the user of mongodb.uri may not see which collections are sharded: it needs clusterMonitor"

@@ -78,12 +78,12 @@ class MongoSnapshot(Snapshot):
         """Yield the documents of one collection; those of scopes that are not in *present* are left out."""
         query: dict[str, Any] = {}
         if present is not None:
-            if (found := MEMORIES.fullmatch(name)) and found[1] not in present:
+            if (match := MEMORIES.fullmatch(name)) and match[1] not in present:
                 return
             if name == schema.SCOPES:
                 query = schema.PRESENT
             elif name in schema.BELONGING:
-                query = {"scope_id": {"$in": [ObjectId(one) for one in present]}}
+                query = {"scope_id": {"$in": [ObjectId(key) for key in present]}}
         pages = self._meta_pages() if name == schema.META else self._pages(name, query)
         if name == schema.SCOPES:
             pages = _with_global(pages)
@@ -133,7 +133,7 @@ class MongoSnapshot(Snapshot):
             if value_travels(one["_id"]) and not check_document(DocumentKind.META, one)
         ]
         if kept:
-            yield b"".join(bson.encode(one) for one in kept)
+            yield b"".join(bson.encode(document) for document in kept)
 
     async def _documents(self, name: str, query: Mapping[str, Any]) -> list[dict[str, Any]]:
         async with self._connection.operation(factor=6) as database:
@@ -195,21 +195,23 @@ async def _check_settled(snapshot: MongoSnapshot) -> None:
 
 def memories_of(chunk: Chunk) -> list[MemoryRecord]:
     """Read the memories of a chunk, with their vectors; none when it is another collection's."""
-    found = MEMORIES.fullmatch(chunk.collection)
-    if found is None:
+    match = MEMORIES.fullmatch(chunk.collection)
+    if match is None:
         return []
-    scope_id = ScopeId(found[1])
-    return [mapping.from_document(one, scope_id) for one in sound(chunk)]
+    scope_id = ScopeId(match[1])
+    return [mapping.from_document(document, scope_id) for document in sound(chunk)]
 
 
 def revisions_of(chunk: Chunk) -> list[MemoryRecord]:
     """Read the earlier versions of memories in a chunk, without vectors."""
-    return [mapping.from_document(one["document"], ScopeId(str(one["scope_id"]))) for one in sound(chunk)]
+    return [
+        mapping.from_document(document["document"], ScopeId(str(document["scope_id"]))) for document in sound(chunk)
+    ]
 
 
 def documents_of(chunk: Chunk) -> list[dict[str, Any]]:
     """Read the documents of a chunk; ids are in text, keys as users wrote them."""
-    return [_in_text(mapping.decode_value(one)) for one in sound(chunk)]
+    return [_in_text(mapping.decode_value(document)) for document in sound(chunk)]
 
 
 def sound(chunk: Chunk) -> list[dict[str, Any]]:

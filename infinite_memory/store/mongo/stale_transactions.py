@@ -41,7 +41,7 @@ async def end_abandoned(client: Client) -> int:
                 break
             await asyncio.sleep(BETWEEN_S)
     except OperationFailure as exc:
-        log.warning("abandoned transactions cannot be sought: %s", exc, extra={"event": "abandoned_not_sought"})
+        log.warning("abandoned transactions cannot be looked for: %s", exc, extra={"event": "abandoned_not_sought"})
     return ended
 
 
@@ -52,6 +52,6 @@ async def _at_rest(client: Client) -> tuple[list[Binary], list[Binary]]:
     living = {one.get("connectionId") for one in seen if one["type"] != "idleSession"}
     held = [one for one in seen if one["type"] == "idleSession" and one.get("appName") == APP_NAME]
     sides: tuple[list[Binary], list[Binary]] = ([], [])
-    for one in held:
-        sides[one["connectionId"] in living].append(one["lsid"]["id"])
+    for transaction in held:
+        sides[transaction["connectionId"] in living].append(transaction["lsid"]["id"])
     return sides

@@ -124,7 +124,7 @@ def find_format(source: Source, name: str | None = None) -> Opened:
     by_form: Counter[str] = Counter()
     for file in source.files:
         source.budget.renew()
-        form, why = _form_of(file, name, source)
+        form, why = _find_format(file, name, source)
         if form is None:
             left_out.append(Refused(file.name, why))
         else:
@@ -149,7 +149,7 @@ def _why_not(file: SourceFile, chosen: Format) -> str:
 
 def _choose(by_form: Counter[str]) -> Format | None:
     """Choose the first format that a file is in; a page of our own among many notes makes no export of them."""
-    found = [one for one in FORMATS if by_form[one.name]]
+    found = [form for form in FORMATS if by_form[form.name]]
     if found and found[0].name == "markdown":
         others = [one for one in found if one.family == "notes"]
         if sum(by_form[one.name] for one in others) > by_form["markdown"]:
@@ -165,15 +165,15 @@ def _is_archive(source: Source) -> bool:
         raise InvalidRequestError("path", f"{file.name!r} {describe_fault(exc)}") from None
 
 
-def _form_of(file: SourceFile, name: str | None, source: Source) -> tuple[Format | None, str]:
+def _find_format(file: SourceFile, name: str | None, source: Source) -> tuple[Format | None, str]:
     """Return the format that a file is in, else why it is in none."""
     try:
         head = read_head(file)
     except OSError as exc:
         return None, describe_fault(exc)
-    for one in FORMATS:
-        if name in (None, one.name) and one.matches(file, head):
-            return one, ""
+    for form in FORMATS:
+        if name in (None, form.name) and form.matches(file, head):
+            return form, ""
     if source.is_many and claude.is_account(head):
         return None, claude.ACCOUNT
     if head.is_archive:
@@ -188,7 +188,7 @@ def _form_of(file: SourceFile, name: str | None, source: Source) -> tuple[Format
 
 
 def _no_form(source: Source, name: str | None, left_out: list[Refused]) -> str:
-    known = ", ".join(one.name for one in FORMATS)
+    known = ", ".join(form.name for form in FORMATS)
     if not source.is_many and left_out:
         why = left_out[0].why
         return f"{left_out[0].where!r} {why}" + (f"; known: {known}" if why == _OTHER else "")

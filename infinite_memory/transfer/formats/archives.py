@@ -50,7 +50,7 @@ def open_archive(source: Source) -> None:
         raise InvalidRequestError("path", f"{outer.name!r} is a damaged zip archive") from None
     unfolded = _Unfolded(max(outer.size_bytes * MAX_UNFOLDING, MIN_UNFOLDED_BYTES))
     source.is_many, source.files = True, []
-    members = [one for one in archive.infolist() if not one.is_dir()]
+    members = [member for member in archive.infolist() if not member.is_dir()]
     if len(members) > MAX_FILES:
         source.left_out.append(Refused("further files", f"an import takes {MAX_FILES:,} files at most"))
     usable: list[tuple[tuple[str, ...], zipfile.ZipInfo]] = []
@@ -59,7 +59,7 @@ def open_archive(source: Source) -> None:
     for info in members[:MAX_FILES]:
         parts = _parts(info)
         if (why := _fault(info, parts, names)) is not None:
-            source.left_out.append(Refused(_shown_name(info), why))
+            source.left_out.append(Refused(_format_name(info), why))
         elif (hidden := _hidden(parts)) is not None:
             programs.setdefault(*hidden)
         else:
@@ -144,7 +144,7 @@ def _shared_folder(names: Iterable[tuple[str, ...]]) -> int:
     return int(len(tops) == 1 and "" not in tops)
 
 
-def _shown_name(info: zipfile.ZipInfo) -> str:
+def _format_name(info: zipfile.ZipInfo) -> str:
     return "".join(char if char.isprintable() else "?" for char in info.filename[:200]) or "a file without a name"
 
 

@@ -38,7 +38,7 @@ UNKNOWN = "is of a kind that is not known"
 
 def is_chatgpt(head: Head) -> bool:
     """True if the file holds conversations with a ``mapping`` of messages."""
-    return any("mapping" in one for one in head.objects()) or isinstance(head.members.get("mapping"), dict)
+    return any("mapping" in record for record in head.objects()) or isinstance(head.members.get("mapping"), dict)
 
 
 def read_chatgpt(reading: Reading) -> Iterator[Entry]:
@@ -85,7 +85,7 @@ class _Conversation:
         thread = self._thread()
         shown = set(thread)
         for key in thread:
-            said = _said(to_object(self._nodes[key].get("message")))
+            said = _read_message(to_object(self._nodes[key].get("message")))
             if said.text is not None:
                 place = f"message {key[:80]} of {self._place}"
                 yield self._reading.take(place, lambda key=key, said=said, place=place: self._memory(key, said, place))  # type: ignore[misc]
@@ -93,7 +93,7 @@ class _Conversation:
                 left_out[said.why] += 1
         for key, node in self._nodes.items():
             if key not in shown:
-                said = _said(to_object(node.get("message")))
+                said = _read_message(to_object(node.get("message")))
                 if said.text is not None or said.why is not None:
                     left_out[OFF_THREAD if said.text is not None else said.why or ""] += 1
         for why, count in left_out.items():
@@ -101,7 +101,7 @@ class _Conversation:
 
     def _thread(self) -> list[str]:
         """Return the keys of the nodes from the root to the leaf that is shown."""
-        parents = {key: to_text(one.get("parent")) for key, one in self._nodes.items()}
+        parents = {key: to_text(node.get("parent")) for key, node in self._nodes.items()}
         if not any(parent in self._nodes for parent in parents.values()):
             return list(self._nodes)  # no tree at all
         leaf = to_text(self._conversation.get("current_node"))
@@ -148,7 +148,7 @@ def _several(count: int, place: str) -> str:
     return f"{count} message{'s' * (count > 1)} of {place}"
 
 
-def _said(message: Json) -> _Said:
+def _read_message(message: Json) -> _Said:
     """Read a message."""
     role = to_object(message.get("author")).get("role")
     content, about = to_object(message.get("content")), to_object(message.get("metadata"))
@@ -206,8 +206,8 @@ def _text(content: Json, about: Json) -> tuple[str | None, bool]:
 def _with_links(text: str, about: Json) -> str:
     """Put what the user sees in the place of the marks that stand for citations."""
     if "\ue200" in text or "【" in text:
-        for one in to_list(about.get("content_references"))[:MAX_NAMED]:
-            mark, seen = to_object(one).get("matched_text"), to_object(one).get("alt")
+        for reference in to_list(about.get("content_references"))[:MAX_NAMED]:
+            mark, seen = to_object(reference).get("matched_text"), to_object(reference).get("alt")
             if isinstance(mark, str) and mark.strip() and isinstance(seen, str):
                 text = text.replace(mark, seen)
         text = _CITATION.sub("", text)
@@ -219,7 +219,9 @@ def _with_links(text: str, about: Json) -> str:
 def _about(about: Json) -> Json:
     """Return the names of what was attached, and the addresses of what was cited."""
     files = [
-        name for one in to_list(about.get("attachments"))[:MAX_NAMED] if (name := to_text(to_object(one).get("name")))
+        name
+        for attachment in to_list(about.get("attachments"))[:MAX_NAMED]
+        if (name := to_text(to_object(attachment).get("name")))
     ]
     cited: list[Json] = []
     for one in [*to_list(about.get("citations")), *to_list(about.get("content_references"))]:

@@ -36,7 +36,7 @@ def is_claude(head: Head) -> bool:
 
 def is_account(head: Head) -> bool:
     """True if the file holds nothing but accounts of Claude."""
-    return any(_kind(one) == "account" for one in head.objects())
+    return any(_kind(record) == "account" for record in head.objects())
 
 
 def _kind(record: Json) -> str | None:
@@ -82,7 +82,9 @@ class _Conversation:
 
     def __init__(self, reading: Reading, place: str, conversation: Json) -> None:
         self._reading, self._place, self._conversation = reading, place, conversation
-        self._messages = [one for one in conversation["chat_messages"] if isinstance(one, dict)]
+        self._messages = [
+            chat_message for chat_message in conversation["chat_messages"] if isinstance(chat_message, dict)
+        ]
         self._id = to_text(conversation.get("uuid")) or self._made_id()
         self._title = to_text(conversation.get("name"))
         self._left_out: Counter[str] = Counter()
@@ -91,7 +93,7 @@ class _Conversation:
         """Read the thread that is shown, and count what is not taken."""
         if other := len(self._conversation["chat_messages"]) - len(self._messages):
             self._left_out[UNKNOWN] += other
-        shown = self._shown()
+        shown = self._find_shown()
         for index, message in enumerate(self._messages):
             if index in shown:
                 yield from self._message(index, message)
@@ -111,11 +113,11 @@ class _Conversation:
         ]
         return hashlib.sha256(repr(about).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
-    def _shown(self) -> set[int]:
+    def _find_shown(self) -> set[int]:
         """Return the messages that are on the thread that is shown: all, unless a message has two that follow it."""
         indexes = {str(one.get("uuid")): index for index, one in enumerate(self._messages)}
-        parents = [one.get("parent_message_uuid") for one in self._messages]
-        followed = [one for one in parents if isinstance(one, str)]
+        parents = [message.get("parent_message_uuid") for message in self._messages]
+        followed = [parent for parent in parents if isinstance(parent, str)]
         if len(set(followed)) == len(followed):
             return set(range(len(self._messages)))
         at = indexes.get(str(self._conversation.get("current_leaf_message_uuid")), len(self._messages) - 1)
@@ -233,8 +235,8 @@ def _whole_text(block: Json) -> str | None:
 
 def _cited(block: Json, room: int) -> list[Json]:
     cited = []
-    for one in to_list(block.get("citations"))[: max(room, 0)]:
-        known = to_object(one)
+    for citation in to_list(block.get("citations"))[: max(room, 0)]:
+        known = to_object(citation)
         page = to_object(known.get("details")) or known
         if (url := to_text(page.get("url"))) is not None:
             title = to_text(known.get("title")) or to_text(page.get("title"))
@@ -280,8 +282,12 @@ def _memories(reading: Reading, record: Json) -> Iterator[Entry]:
         for number, (project, text) in enumerate(to_object(record.get("project_memories")).items(), 1)
     )
     texts += (
-        (f"memory file {number}", to_object(one).get("content"), {"path": str(to_object(one).get("path") or "")})
-        for number, one in enumerate(to_list(record.get("memory_files")), 1)
+        (
+            f"memory file {number}",
+            to_object(memory_file).get("content"),
+            {"path": str(to_object(memory_file).get("path") or "")},
+        )
+        for number, memory_file in enumerate(to_list(record.get("memory_files")), 1)
     )
     for place, text, about in texts:
         if to_text(text) is not None:

@@ -21,7 +21,7 @@ _TEXTS = ("text", "scope", "source", "memory_id", *(one.name for one in DETAILS 
 def is_lines(head: Head) -> bool:
     """True if a file is a list of objects with texts, or has one a line; an object over several lines is neither."""
     if head.top == "[":
-        return any(_has_text(one) for one in head.objects())
+        return any(_has_text(record) for record in head.objects())
     first, _, more = (head.text or "").strip().partition("\n")
     return head.top == "{" and _has_text(head.members) and (not more or first.rstrip().endswith("}"))
 

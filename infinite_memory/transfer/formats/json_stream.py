@@ -99,10 +99,10 @@ _DECODER = json.JSONDecoder(
 )  # making one costs more than its use
 
 
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
+def _skip(text: str, index: int) -> int:
+    while index < len(text) and text[index] in " \t\r\n":
+        index += 1
+    return index
 
 
 def check_shape(raw: bytes) -> str | None:
@@ -184,7 +184,7 @@ class _Scanner:
     def __init__(self, file: BinaryIO, budget: Budget) -> None:
         self._file, self._budget = file, budget
         self._held, self._at = bytearray(), 0
-        self._gone_lines, self._gone_columns = 0, 0  # of what was let go of
+        self._gone_lines, self._gone_columns = 0, 0  # of what was released
         self._has_ended = False
         self._size, self._parts = 0, 1  # of the value that was read last
         self._fill()

@@ -3,7 +3,7 @@
 Its collections, as its documentation and its code describe them: ``conversation_history`` (a message each: ``text``, ``speaker``,
 ``conversation_id``, ``scope``, ``tags``, ``timestamp``), ``summaries`` (``summary_text``), ``user_profile`` (an entry of ``key``,
 ``value`` and ``category`` each, or one document for a user with ``preferences``, ``facts``, ``contacts`` and ``notes``), the
-scopes in ``metadata`` or ``metadata_scopes``, and vectors in ``memory_index``, which are made anew. The documentation writes the
+scopes in ``metadata`` or ``metadata_scopes``, and vectors in ``memory_index``, which are made again. The documentation writes the
 names of collections in capitals as well.
 
 It wrote the time on the machine's clock as if that were UTC. The id of a document tells when it was made, so a time that is off by
@@ -108,7 +108,7 @@ def _profile(document: LegacyDocument) -> Iterator[Entry]:
 
 def _profile_entry(document: LegacyDocument, user: str, category: str, key: str, value: Any) -> Entry:
     """Make a memory of one thing that is known of the user: "favorite color: blue"."""
-    said = _said(value)
+    said = _format_value(value)
     if not said.strip():
         return Refused(f"{key} of {user}", "has no value")
     one = "key" in document.fields  # a document each, whose id can be kept
@@ -119,11 +119,11 @@ def _profile_entry(document: LegacyDocument, user: str, category: str, key: str,
     )  # fmt: skip
 
 
-def _said(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{str(key).replace('_', ' ')} {_said(one)}" for key, one in value.items())
+        return ", ".join(f"{str(key).replace('_', ' ')} {_format_value(one)}" for key, one in value.items())
     if isinstance(value, list):
-        return ", ".join(map(_said, value))
+        return ", ".join(map(_format_value, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(plain(value))

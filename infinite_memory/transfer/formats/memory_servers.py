@@ -22,8 +22,8 @@ def is_graph(head: Head) -> bool:
     """True if the file holds entities and relations, one a line or in two lists."""
     if head.members.get("type") in ("entity", "relation"):
         return True
-    return any("entityType" in one or "observations" in one for one in head.objects("entities")) or any(
-        "relationType" in one for one in head.objects("relations")
+    return any("entityType" in record or "observations" in record for record in head.objects("entities")) or any(
+        "relationType" in record for record in head.objects("relations")
     )
 
 
@@ -82,7 +82,7 @@ def is_service(head: Head) -> bool:
     """True if the file is an export of mcp-memory-service."""
     if "export_metadata" in head.members and ("memories" in head.elements or head.members.get("memories") == []):
         return True
-    return any("content" in one and "memory" not in one for one in head.objects("memories"))
+    return any("content" in record and "memory" not in record for record in head.objects("memories"))
 
 
 def read_service(reading: Reading) -> Iterator[Entry]:
@@ -129,12 +129,15 @@ _TEXTS = ("memory", "text", "data", "content")
 def is_mem0(head: Head) -> bool:
     """True if the file lists memories as Mem0 gives them: a list, an object with ``results`` or ``memories``, or lines."""
     lists: tuple[str | None, ...] = (None, *_LISTS)
-    if any(isinstance(one.get("memory"), str) for key in lists for one in head.objects(key)):
+    if any(isinstance(record.get("memory"), str) for key in lists for record in head.objects(key)):
         return True
     if isinstance(head.members.get("memory"), str):
         return True
     if any(
-        "user_id" in one and to_text(one.get(name)) for key in _LISTS for one in head.objects(key) for name in _TEXTS
+        "user_id" in record and to_text(record.get(name))
+        for key in _LISTS
+        for record in head.objects(key)
+        for name in _TEXTS
     ):
         return True
     return (
@@ -206,7 +209,7 @@ def is_openmemory(head: Head) -> bool:
     """True if the file is ``memories.json`` of OpenMemory's export, or its memories one a line."""
     if "state" in head.members and "content" in head.members:
         return True
-    if any("state" in one and "content" in one for key in ("memories", None) for one in head.objects(key)):
+    if any("state" in record and "content" in record for key in ("memories", None) for record in head.objects(key)):
         return True
     return "export_meta" in head.members and ("apps" in head.members or "apps" in head.elements)
 
@@ -227,7 +230,9 @@ def read_openmemory(reading: Reading) -> Iterator[Entry]:
         elif fault is not None or text is None:
             yield reading.refused(place, fault or "has no text")
         else:
-            named = [categories.get(str(one), str(one)) for one in to_list(known.get("category_ids"))]
+            named = [
+                categories.get(str(category_id), str(category_id)) for category_id in to_list(known.get("category_ids"))
+            ]
             about = {"app": apps.get(str(known.get("app_id"))) or to_text(known.get("app")), "user": user}
             yield reading.take(
                 place,

@@ -111,7 +111,7 @@ def _memory(record: Json, text: str, where: str) -> Incoming:
         owners={str(key): str(value) for key, value in to_object(record.get("owners")).items()},
         metadata=to_metadata(record.get("metadata")),
         structured=record.get("structured"),
-        occurrences=tuple(one for one in occurrences if one is not None),
+        occurrences=tuple(occurrence for occurrence in occurrences if occurrence is not None),
         is_pruned=record.get("pruned") is True,
         revision=revision if isinstance(revision, int) and 0 < revision < _MAX_REVISIONS else None,
         **{one.name: _detail(record, one) for one in DETAILS if one.is_exported},

@@ -62,13 +62,16 @@ class Connections:
 
     def _choose(self, newcomer: GuardedProtocol) -> GuardedProtocol | None:
         """Choose the oldest before *newcomer* that has shown no token, else the oldest of a token that holds more than half of all."""
-        silent = next((one for one in self._open if one.token_id is None and one is not newcomer), None)
+        silent = next(
+            (connection for connection in self._open if connection.token_id is None and connection is not newcomer),
+            None,
+        )
         if silent is not None:
             return silent
-        token_id, count = Counter(one.token_id for one in self._open).most_common(1)[0]
+        token_id, count = Counter(connection.token_id for connection in self._open).most_common(1)[0]
         if count <= self.capacity // 2:
             return None
-        return next(one for one in self._open if one.token_id == token_id)
+        return next(connection for connection in self._open if connection.token_id == token_id)
 
     def remove(self, connection: GuardedProtocol) -> None:
         """Strike a connection that has ended."""

@@ -320,8 +320,8 @@ class RecentEvents(EventStore):
         stream = self._kept[last_event_id][0]
         later = itertools.dropwhile(lambda name: name != last_event_id, list(self._kept))
         for name in list(later)[1:]:
-            at, message, _ = self._kept.get(name, ("", None, 0))
-            if at == stream and message is not None:
+            session, message, _ = self._kept.get(name, ("", None, 0))
+            if session == stream and message is not None:
                 await send_callback(EventMessage(message, name))
         return stream
 

@@ -136,8 +136,8 @@ class HttpServer:
         """Return what `daemon status` shows."""
         if self.problem is not None:
             return {"error": self.problem}
-        found = {"url": f"http://{HOST}:{self.port}", "token_file": str(self.owner.file), "sessions": self.sessions}
-        return found if self._socket_file is None else found | {"socket": str(self._socket_file)}
+        status = {"url": f"http://{HOST}:{self.port}", "token_file": str(self.owner.file), "sessions": self.sessions}
+        return status if self._socket_file is None else status | {"socket": str(self._socket_file)}
 
     def tokens_changed(self) -> None:
         """Have everything that is under way show its token again."""
@@ -177,7 +177,7 @@ class HttpServer:
         try:
             await self._serve()
         except Exception as exc:
-            log.exception("HTTP failed", extra={"event": "http_failed"})
+            log.exception("HTTP server failed", extra={"event": "http_failed"})
             self.problem = f"HTTP failed and is off ({type(exc).__name__}); the log has the details"
             self._close_sockets()  # who waits for an answer learns that there will be none
 
@@ -194,7 +194,7 @@ class HttpServer:
                 self._routes[name] = await stack.enter_async_context(route)
             capacity = max_connections(settings.connections)
             self._stop, serve = sdk.web_server(self._app, self._origins, LOOPBACK, capacity=capacity, stop_s=STOP_S)
-            log.info("HTTP listens", extra={"event": "http_listens"})
+            log.info("HTTP server listens", extra={"event": "http_listens"})
             if not self._stopping.is_set():  # the daemon was told to go while this was made ready
                 await serve(self._sockets)
             for part in (self._rest, self._page):
@@ -247,8 +247,8 @@ class HttpServer:
             fields = dict(urllib.parse.parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=8))
         token_id, nonce = fields.get("token_id", OWNER), fields.get("nonce")
         if scope["method"] != "GET" or not isinstance(nonce, str) or not proofs.is_nonce(nonce):
-            said = "GET with token_id and a nonce of 64 hexadecimal digits was expected"
-            await answer(send, 400, error_form("INVALID_REQUEST", said, "nonce"), CLOSE)
+            message = "GET with token_id and a nonce of 64 hexadecimal digits was expected"
+            await answer(send, 400, error_form("INVALID_REQUEST", message, "nonce"), CLOSE)
             return
         address = proofs.format_address(HOST, self.port)
         try:
@@ -396,5 +396,5 @@ async def _check(body: bytes) -> tuple[int | str | None, Json | None]:
     return get_id(message) if isinstance(message, dict) and "method" in message else None, None
 
 
-def _error(request: int | str | None, problem: RpcError) -> Json:
-    return {"jsonrpc": "2.0", "id": request, "error": problem.out()}
+def _error(request: int | str | None, exc: RpcError) -> Json:
+    return {"jsonrpc": "2.0", "id": request, "error": exc.out()}

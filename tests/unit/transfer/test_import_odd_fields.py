@@ -112,11 +112,11 @@ def test_a_fault_outside_of_any_record_ends_its_own_file(tmp_path: Path, monkeyp
 
 
 def test_a_field_that_no_check_foresees_costs_its_own_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def said(message: Json) -> chatgpt._Said:
-        return chatgpt._Said("odd", kind=1) if "b 1" in str(message) else _said(message)  # type: ignore[arg-type]
+    def read(message: Json) -> chatgpt._Said:
+        return chatgpt._Said("odd", kind=1) if "b 1" in str(message) else read_message(message)  # type: ignore[arg-type]
 
-    _said = chatgpt._said
-    monkeypatch.setattr(chatgpt, "_said", said)
+    read_message = chatgpt._read_message
+    monkeypatch.setattr(chatgpt, "_read_message", read)
     (tmp_path / "a.json").write_text(json.dumps([chat(0), chat(1), chat(2)]))
     _, entries = read_entries(tmp_path / "a.json")
     assert texts(entries) == ["a 0", "b 0", "a 1", "a 2", "b 2"]

@@ -71,7 +71,7 @@ async def stats(request: ApiRequest) -> tuple[int, Json]:
 async def list_backups(request: ApiRequest) -> tuple[int, Json]:
     """List backups."""
     backups = (await request.administration()).open_backups()
-    listed = [serialize_listed(one) for one in await backups.list_all()]
+    listed = [serialize_listed(backup) for backup in await backups.list_all()]
     return 200, {"backups": listed, "folder": str(backups.folder)}
 
 

@@ -125,13 +125,13 @@ class RestApp:
         """Answer a request whose *body* was read, or was too large (None); of one that *is_late* the token is looked at again."""
         headers = get_headers(scope)
         if body is None:
-            said = f"the body is larger than {self._body_bytes:,} bytes"
-            await send_json(send, 413, error_form("BODY_TOO_LARGE", said), {"connection": "close"})
+            message = f"the body is larger than {self._body_bytes:,} bytes"
+            await send_json(send, 413, error_form("BODY_TOO_LARGE", message), {"connection": "close"})
             return
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if body and kind != "application/json":
-            said = "a body must have the content type application/json"
-            await send_json(send, 415, error_form("UNSUPPORTED_MEDIA_TYPE", said))
+            message = "a body must have the content type application/json"
+            await send_json(send, 415, error_form("UNSUPPORTED_MEDIA_TYPE", message))
             return
         if is_late and not await self._gate.is_valid(headers.get("authorization", "")):
             raise AuthenticationError
@@ -144,9 +144,9 @@ class RestApp:
     async def _answer_open(self, scope: Scope, send: Send) -> None:
         """Answer who has no token; no body is read, and nothing of the request but its address is looked at."""
         if scope["method"] not in ("GET", "HEAD"):
-            said = "this address has no such method"
+            message = "this address has no such method"
             headers = {"Allow": "GET", "connection": "close"}
-            await send_json(send, 405, error_form("METHOD_NOT_ALLOWED", said), headers)
+            await send_json(send, 405, error_form("METHOD_NOT_ALLOWED", message), headers)
             return
         scope["query_string"] = b""
         await self.api(scope, again(b"", _no_more), send)
@@ -221,8 +221,8 @@ def _endpoint(backend: Backend, route: Route, finishing: Finishing) -> Callable[
         work = partial(answer, backend, route, _grant(request), partial(_fields, route, request))
         if route.writes:
             return await _response(await finishing.run(work()))
-        held, place = request.scope[_REPLY]
-        await held.enter_async_context(place)  # until a large reply was sent
+        held, reply_place = request.scope[_REPLY]
+        await held.enter_async_context(reply_place)  # until a large reply was sent
         response = await _response(await work())
         if len(response.body) <= LARGE_REPLY:
             await held.aclose()
@@ -243,13 +243,13 @@ async def _fields(route: Route, request: Request) -> Json:
 
 
 def _query(route: Route, request: Request) -> Json:
-    flags = {one.name for one in route.query if isinstance(one, FlagField)}
-    found: Json = {}
+    flags = {field.name for field in route.query if isinstance(field, FlagField)}
+    fields: Json = {}
     for name, value in request.query_params.multi_items():
-        if name in found:
+        if name in fields:
             raise InvalidRequestError(name, "stands twice; give it once")
-        found[name] = {"true": True, "false": False}.get(value, value) if name in flags else value
-    return found
+        fields[name] = {"true": True, "false": False}.get(value, value) if name in flags else value
+    return fields
 
 
 async def _body(request: Request) -> Json:
@@ -298,9 +298,9 @@ async def _response(reply: Answer) -> Response:
     return Response(content.removesuffix(b"\n"), reply.status, reply.headers, media_type="application/json")
 
 
-async def _failed(_: Request, problem: Exception) -> Response:
-    assert isinstance(problem, InfiniteMemoryError)
-    return await _response(failed(problem))
+async def _failed(_: Request, exc: Exception) -> Response:
+    assert isinstance(exc, InfiniteMemoryError)
+    return await _response(failed(exc))
 
 
 async def _fault(_: Request, __: Exception) -> Response:
@@ -322,7 +322,9 @@ def open_gate(
     owner_token: Callable[[], str], parts: RestParts | None, rate: str | None, concurrent: int
 ) -> Authenticator:
     """Make what checks tokens; without *parts* it knows the owner's only."""
-    return Authenticator(owner_token, None if parts is None else _tokens_of(parts.engine), rate, concurrent=concurrent)
+    return Authenticator(
+        owner_token, None if parts is None else _open_tokens(parts.engine), rate, concurrent=concurrent
+    )
 
 
 def open_rest(gate: Authenticator, parts: RestParts, *, body_bytes: int) -> RestApp:
@@ -333,7 +335,7 @@ def open_rest(gate: Authenticator, parts: RestParts, *, body_bytes: int) -> Rest
     return RestApp(backend, gate, parts.built, body_bytes=body_bytes)
 
 
-def _tokens_of(engine: Callable[[], Awaitable[Engine]]) -> Callable[[], Awaitable[ApiTokens]]:
+def _open_tokens(engine: Callable[[], Awaitable[Engine]]) -> Callable[[], Awaitable[ApiTokens]]:
     async def tokens() -> ApiTokens:
         return (await engine()).tokens
 

@@ -78,7 +78,7 @@ class Authenticator:
             StoreUnavailableError: tokens cannot be looked up; the owner's can always.
         """
         kind, _, token = header.partition(" ")
-        grant = await self._known(token.strip()) if kind.lower() == "bearer" else None
+        grant = await self._find_known(token.strip()) if kind.lower() == "bearer" else None
         self._count(grant.token_id if grant is not None else UNKNOWN)
         if grant is None:
             raise AuthenticationError
@@ -92,7 +92,7 @@ class Authenticator:
         Raises:
             StoreUnavailableError: tokens cannot be looked up.
         """
-        return await self._known(header.partition(" ")[2].strip()) is not None
+        return await self._find_known(header.partition(" ")[2].strip()) is not None
 
     async def prove(self, token_id: str, nonce: str, address: str) -> str:
         """Return the proof that a token of that id is known here; of an unknown one a proof that nobody can check.
@@ -149,7 +149,7 @@ class Authenticator:
 
             yield take
 
-    async def _known(self, token: str) -> TokenPermissions | None:
+    async def _find_known(self, token: str) -> TokenPermissions | None:
         with _concealing():
             return await self._find(token)
 
@@ -260,4 +260,4 @@ class _Hashes:
         finally:
             self._next = None  # whoever comes from now on needs the next reading
         self._read_at = time.monotonic()
-        self._by_id = {one.token_id: one.secret_hash for one in await (await self._tokens()).all()}
+        self._by_id = {token.token_id: token.secret_hash for token in await (await self._tokens()).all()}

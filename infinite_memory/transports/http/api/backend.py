@@ -50,8 +50,8 @@ class Backend:
         session.counts_use = not grant.read_only
         checking = ValidationContext(session.limits, session.zone)
         rest = {name: value for name, value in fields.items() if name != "user_id"}
-        given = fields.get("user_id")
-        user = None if given is None else USER_FIELD.parse(given, "user_id", checking)
+        user_id = fields.get("user_id")
+        user = None if user_id is None else USER_FIELD.parse(user_id, "user_id", checking)
         if grant.scope_ids is not None and user is not None:
             raise ForbiddenError("this token is bound to scopes and reads no user's memories; leave user_id out")
         if grant.users and user is None:
@@ -64,7 +64,7 @@ class Backend:
             session.active_scope = SCOPE
         elif grant.scope_ids is not None:
             session.active_scope = await self._first_scope(grant.scope_ids)
-        return ApiRequest(self, grant, user, rest, session, checking, names_user=given is not None)
+        return ApiRequest(self, grant, user, rest, session, checking, names_user=user_id is not None)
 
     async def _first_scope(self, scope_ids: Sequence[ScopeId]) -> str:
         """Return the name that the first scope of a token which is still there has now."""
@@ -119,10 +119,10 @@ class ApiRequest:
             InvalidRequestError: it is wrong, or there is no user.
             AgentNotFoundError: the user has no such agent.
         """
-        given = self.fields.pop("agent_id", None)
-        if given is not None:
+        agent_id = self.fields.pop("agent_id", None)
+        if agent_id is not None:
             self.require_user()
-            agent = AGENT_FIELD.parse(given, "agent_id", self.checking)
+            agent = AGENT_FIELD.parse(agent_id, "agent_id", self.checking)
             await check_agent(await self.engine(), agent)
             self.agent_id = agent
 

@@ -69,11 +69,11 @@ async def _run(route: Route, request: ApiRequest) -> tuple[int, Json]:
         raise
 
 
-def failed(problem: InfiniteMemoryError) -> Answer:
+def failed(exc: InfiniteMemoryError) -> Answer:
     """Write the reply to what failed; a fault of ours is logged, for its reply tells nothing."""
-    status, body, headers = failure(problem)
+    status, body, headers = failure(exc)
     if status == INTERNAL:
-        log.error("a request failed: %s", problem, exc_info=problem, extra={"event": "request_failed"})
+        log.error("a request failed: %s", exc, exc_info=exc, extra={"event": "request_failed"})
     return Answer(status, body, headers)
 
 
@@ -98,10 +98,10 @@ def known_fields(route: Route, fields: Mapping[str, Any]) -> tuple[Json, list[st
         InvalidRequestError: the route forgets or replaces, or the field says whose memories are meant: left out, the request would reach
             further than it was meant to.
     """
-    known = {one.name for one in route.fields}
-    names, others = [one.name for one in route.fields], [one for one in fields if one not in known]
+    own = {one.name for one in route.fields}
+    names, others = [one.name for one in route.fields], [one for one in fields if one not in own]
     if route.method in ("DELETE", "PATCH"):
         refuse_unknown(others, names)
     if USER.name in others and fields[USER.name] is not None:
         raise InvalidRequestError(USER.name, "is not known here: what this route is about belongs to no user")
-    return {name: value for name, value in fields.items() if name in known}, ignored_fields(others, names)
+    return {name: value for name, value in fields.items() if name in own}, ignored_fields(others, names)

@@ -19,31 +19,31 @@ from infinite_memory.errors import (
 INTERNAL = 500
 
 
-def get_status(problem: InfiniteMemoryError) -> int:
+def get_status(exc: InfiniteMemoryError) -> int:
     """Return the HTTP status of what failed; what has none of its own is a fault of ours."""
-    return get_number(problem, Column.HTTP)
+    return get_number(exc, Column.HTTP)
 
 
-def failure(problem: InfiniteMemoryError) -> tuple[int, Json, dict[str, str]]:
+def failure(exc: InfiniteMemoryError) -> tuple[int, Json, dict[str, str]]:
     """Return status, body and headers of the reply to what failed."""
-    status = get_status(problem)
+    status = get_status(exc)
     headers: dict[str, str] = {}
     details: Json = {}
-    if isinstance(problem, LimitExceededError):
-        details = {"size": problem.size, "limit": problem.limit}
-    if isinstance(problem, AgentNotFoundError):
-        details = {"agent_id": problem.agent_id}
-    if isinstance(problem, AuthenticationError):
+    if isinstance(exc, LimitExceededError):
+        details = {"size": exc.size, "limit": exc.limit}
+    if isinstance(exc, AgentNotFoundError):
+        details = {"agent_id": exc.agent_id}
+    if isinstance(exc, AuthenticationError):
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(problem, ForbiddenError):
+    if isinstance(exc, ForbiddenError):
         headers["WWW-Authenticate"] = 'Bearer error="insufficient_scope"'
-    if isinstance(problem, RateLimitError):
-        seconds = max(1, math.ceil(problem.retry_after_s))
+    if isinstance(exc, RateLimitError):
+        seconds = max(1, math.ceil(exc.retry_after_s))
         details, headers["Retry-After"] = {"retry_after_s": seconds}, str(seconds)
     if status == INTERNAL:
         return status, internal_form(), headers
-    field = problem.field or None if isinstance(problem, InvalidRequestError) else None
-    return status, error_form(problem.code.upper(), str(problem), field, details), headers
+    field = exc.field or None if isinstance(exc, InvalidRequestError) else None
+    return status, error_form(exc.code.upper(), str(exc), field, details), headers
 
 
 def internal_form() -> Json:

@@ -89,8 +89,10 @@ def _collect_service(service: ServiceState) -> Iterator[Metric]:
     yield GaugeMetricFamily("infinite_memory_free_disk_bytes", "Free space on the disk of the home", service.free_bytes)
     yield GaugeMetricFamily("infinite_memory_set_aside", "Documents that cannot be read", service.set_aside)
     if service.last_backup_at is not None:
-        at = service.last_backup_at.timestamp()
-        yield GaugeMetricFamily("infinite_memory_last_backup_timestamp_seconds", "When the last backup was made", at)
+        last_backup = service.last_backup_at.timestamp()
+        yield GaugeMetricFamily(
+            "infinite_memory_last_backup_timestamp_seconds", "When the last backup was made", last_backup
+        )
     failed = GaugeMetricFamily("infinite_memory_job_failed", "1 when a job's last run failed", labels=["job"])
     succeeded = GaugeMetricFamily(
         "infinite_memory_job_last_success_timestamp_seconds", "When a job last did what it should", labels=["job"]

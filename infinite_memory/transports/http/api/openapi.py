@@ -47,15 +47,17 @@ _HEADERS: dict[int, Json] = {
 
 def operation(route: Route) -> Json:
     """Return what stands in the document for a route beside its name and replies."""
-    made: Json = {"security": [{TOKEN: []}]}
-    parameters = [_parameter(one, "path") for one in route.in_path] + [_parameter(one, "query") for one in route.query]
+    document: Json = {"security": [{TOKEN: []}]}
+    parameters = [_parameter(field, "path") for field in route.in_path] + [
+        _parameter(field, "query") for field in route.query
+    ]
     if parameters:
-        made["parameters"] = parameters
+        document["parameters"] = parameters
     if route.body is not None:
-        required = any(one.required for one in route.body)
+        required = any(field.required for field in route.body)
         schema = {"schema": object_schema(route.body)}
-        made["requestBody"] = {"required": required, "content": {"application/json": schema}}
-    return made
+        document["requestBody"] = {"required": required, "content": {"application/json": schema}}
+    return document
 
 
 def responses(good: dict[int, str]) -> dict[int | str, dict[str, Any]]:
@@ -79,10 +81,10 @@ def completed(document: Json) -> Json:
     return document
 
 
-def _parameter(field: Field, place: str) -> Json:
+def _parameter(field: Field, location: str) -> Json:
     schema = field.schema() | ({} if field.default is None else {"default": field.described()["default"]})
     return {
-        "name": field.name, "in": place, "required": place == "path" or field.required, "description": field.about,
+        "name": field.name, "in": location, "required": location == "path" or field.required, "description": field.about,
         "schema": schema,
     }  # fmt: skip
 

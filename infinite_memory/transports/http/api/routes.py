@@ -85,32 +85,32 @@ def _fields(command: Command[Any] | None, without: tuple[str, ...]) -> tuple[Fie
 
 def _united(*fields: tuple[Field, ...]) -> tuple[Field, ...]:
     """Put fields together; of two of one name the first stays."""
-    found: dict[str, Field] = {}
-    for one in (field for some in fields for field in some):
-        found.setdefault(one.name, one)
-    return tuple(found.values())
+    united: dict[str, Field] = {}
+    for item in (field for some in fields for field in some):
+        united.setdefault(item.name, item)
+    return tuple(united.values())
 
 
 _FORGET_SCOPE = "Where tag and query look; alone only with user_id, for that user's memories in it"
 
 
 def _target() -> tuple[Field, ...]:
-    [target] = [one for one in _native("delete_memory") if one.name == "target"]
+    [target] = [command_field for command_field in _native("delete_memory") if command_field.name == "target"]
     assert isinstance(target, ObjectField)
     return tuple(
-        replace(one, about=_FORGET_SCOPE) if one.name == "scope" else one
-        for one in target.fields
-        if one.name != "memory_id"
+        replace(field, about=_FORGET_SCOPE) if field.name == "scope" else field
+        for field in target.fields
+        if field.name != "memory_id"
     )
 
 
 _OPTIONAL_QUERY = tuple(
-    one for one in _native("retrieve_memory") if one.name not in ("query", "top_k", *search.EXPLAINING)
+    field for field in _native("retrieve_memory") if field.name not in ("query", "top_k", *search.EXPLAINING)
 )
 _SEARCH = _united(
     _native("recall_memory_by_time"), _OPTIONAL_QUERY, _agentmem("agentmem_search_memories")
 )  # fmt: skip
-_LISTED = tuple(one for one in FILTER_FIELDS if one.name != "time_range")
+_LISTED = tuple(field for field in FILTER_FIELDS if field.name != "time_range")
 
 ROUTES: tuple[Route, ...] = (
     Route(
@@ -142,7 +142,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "DELETE", f"{API}/memories/{{memory_id}}", "forget_memory", "Forget one memory.",
         memories.forget_one, {200: "Forgotten"}, writes=True,
-        query=(USER, *(one for one in _native("delete_memory") if one.name == "forget_mode")),
+        query=(USER, *(field for field in _native("delete_memory") if field.name == "forget_mode")),
     ),
     Route(
         "GET", f"{API}/memories/{{memory_id}}/history", "read_history",

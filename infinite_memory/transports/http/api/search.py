@@ -23,19 +23,19 @@ AGENTMEM_ONLY = frozenset({"agent_id", "search_type", "memory_type", "min_score"
 
 _SEARCH = AGENTMEM.find("agentmem_search_memories")
 assert _SEARCH is not None
-AGENTMEM_SEARCH = tuple(one.name for one in _SEARCH.fields)
+AGENTMEM_SEARCH = tuple(field.name for field in _SEARCH.fields)
 """All fields that it has; any other would be left out, and more be found than was asked for."""
 
 
 _TIMES, _RANKED = NATIVE.find("recall_memory_by_time"), NATIVE.find("retrieve_memory")
 assert _TIMES is not None and _RANKED is not None
-TIMES = tuple(one.name for one in _TIMES.fields)
+TIMES = tuple(field.name for field in _TIMES.fields)
 """Fields of a search that lists a stretch of time."""
 
 EXPLAINING = ("explain", "explain_id")  # for the owner of the memory, over the native protocol
 _RENAMED = {"top_k": "limit"}
 RANKED = (
-    *(_RENAMED.get(one.name, one.name) for one in _RANKED.fields if one.name not in EXPLAINING),
+    *(_RENAMED.get(field.name, field.name) for field in _RANKED.fields if field.name not in EXPLAINING),
     "time_query",
     "range",
 )
@@ -92,11 +92,11 @@ async def prompt(request: ApiRequest) -> tuple[int, Json]:
 
 async def _search_agentmem(request: ApiRequest, fields: Json) -> Json:
     call = await request.agentmem("agentmem_search_memories", fields)
-    found = await find_memories(call)
-    results = [memory_form(call.engine, hit.memory) | {"confidence": round(hit.score, 4)} for hit in found.hits]
-    scopes = sorted({one["scope"] for one in results})
-    form: Json = {"results": results, "total": found.total, "next_cursor": None, "scopes_searched": scopes}
-    return form | ({"note": found.note} if found.note else {})
+    hits = await find_memories(call)
+    results = [memory_form(call.engine, hit.memory) | {"confidence": round(hit.score, 4)} for hit in hits.hits]
+    scopes = sorted({result["scope"] for result in results})
+    form: Json = {"results": results, "total": hits.total, "next_cursor": None, "scopes_searched": scopes}
+    return form | ({"note": hits.note} if hits.note else {})
 
 
 def _without_others(request: ApiRequest, fields: Json, known: Sequence[str], search_name: str) -> Json:
@@ -113,10 +113,10 @@ def _names_scope(filter_: Any) -> bool:
     return isinstance(filter_, dict) and filter_.get("scope") is not None
 
 
-def _as_sent(problem: InvalidRequestError, sent: Json) -> InvalidRequestError:
+def _as_sent(exc: InvalidRequestError, sent: Json) -> InvalidRequestError:
     """Name a field as the request did."""
     for name, sent_as in (("top_k", "limit"), ("filter.time_query", "time_query"), ("filter.time_range", "range")):
-        if problem.field.startswith(name) and sent_as in sent:
-            said = str(problem).removeprefix(f"{problem.field}: ")
-            return InvalidRequestError(problem.field.replace(name, sent_as, 1), said)
-    return problem
+        if exc.field.startswith(name) and sent_as in sent:
+            said = str(exc).removeprefix(f"{exc.field}: ")
+            return InvalidRequestError(exc.field.replace(name, sent_as, 1), said)
+    return exc

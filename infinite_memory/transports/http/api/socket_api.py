@@ -52,9 +52,9 @@ class RouteLines:
         route = _ROUTES.get(name) if isinstance(name, str) else None
         return Effect.WRITES if route is not None and route.writes else Effect.READS
 
-    def refuse(self, problem: InvalidRequestError) -> Json:
+    def refuse(self, exc: InvalidRequestError) -> Json:
         """Answer a line that is no request."""
-        return _line(failed(problem))
+        return _line(failed(exc))
 
 
 def _line(reply: Answer) -> Json:
@@ -72,7 +72,7 @@ class LocalRoutes:
     conversations: Conversations = field(default_factory=Conversations)
 
     def open(self, session: ClientSession) -> RouteLines:
-        """Begin one client's connection; each request gets the session's settings anew.
+        """Begin one client's connection; each request gets the session's settings again.
 
         Raises:
             ConfigError: half of what the language model needs is missing.

@@ -88,9 +88,9 @@ class ExpiryField(InstantField):
     now: dt.datetime
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> dt.datetime:
-        found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-        if found is not None:
-            return self.now + dt.timedelta(**{_UNITS[found[2]]: int(found[1])})
+        match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+        if match is not None:
+            return self.now + dt.timedelta(**{_UNITS[match[2]]: int(match[1])})
         try:
             return super(ExpiryField, self).parse(value, path, checking)
         except InvalidRequestError as exc:
@@ -113,7 +113,7 @@ async def manage(engine: Engine, what: str, given: Mapping[str, Any], checking: 
     checking = checking.with_strict(True)  # a misspelt `scopes` would make a token that opens everything
     tokens, scopes = engine.tokens, engine.scopes
     if what == "create":
-        token, record = await _made(engine, given, checking)
+        token, record = await _make_token(engine, given, checking)
         await tokens.put(record)
         return {"token": token} | serialize_token(record, scopes)
     if what in ("revoke", "rotate"):
@@ -139,7 +139,7 @@ async def manage(engine: Engine, what: str, given: Mapping[str, Any], checking: 
     }
 
 
-async def _made(engine: Engine, given: Mapping[str, Any], checking: ValidationContext) -> tuple[str, TokenRecord]:
+async def _make_token(engine: Engine, given: Mapping[str, Any], checking: ValidationContext) -> tuple[str, TokenRecord]:
     now = engine.now()
     users = NameField(name="user", about="User", max_chars=ID_CHARS)
     scopes = NameField(name="scope", about="Scope")
@@ -219,14 +219,14 @@ def hash_token(token: str) -> str:
 
 def parse_token_id(token: str) -> str | None:
     """Return the id that stands in a token; None where it is none of ours."""
-    found = _FORM.fullmatch(token)
-    return None if found is None else found[1]
+    match = _FORM.fullmatch(token)
+    return None if match is None else match[1]
 
 
 def serialize_token(record: TokenRecord, every: Scopes) -> Json:
     """Write what may be shown of a token, with the names that its scopes have now."""
     bound = record.scope_ids or ()
-    scopes = [scope for one in bound if (scope := every.find_by_id(one)) is not None]
+    scopes = [scope for scope_id in bound if (scope := every.find_by_id(scope_id)) is not None]
     return {
         "token_id": record.token_id,
         "name": record.name,

@@ -189,8 +189,10 @@ class Queries:
     async def read_all(self, memory_ids: Sequence[str]) -> list[Json]:
         """Read those of some memories that are live and seen, in order."""
         engine = await self.engine()
-        found = await engine.memories.find([MemoryId(one) for one in memory_ids])
-        return [serialize_memory(engine, memory) for one in memory_ids if (memory := found.get(MemoryId(one)))]
+        found = await engine.memories.find([MemoryId(memory_id) for memory_id in memory_ids])
+        return [
+            serialize_memory(engine, memory) for memory_id in memory_ids if (memory := found.get(MemoryId(memory_id)))
+        ]
 
     async def find_duplicates(self, kind: str) -> list[list[str]]:
         """List all groups of memories that say the same, by id; reads every memory.

@@ -134,14 +134,14 @@ def page(
     return enter
 
 
-def describe_problem(problem: InfiniteMemoryError | None) -> dict[str, Any] | None:
+def describe_problem(exc: InfiniteMemoryError | None) -> dict[str, Any] | None:
     """Return what a template shows of an error: the last part of its field's path, and what it says."""
-    if problem is None:
+    if exc is None:
         return None
-    name = problem.field if isinstance(problem, InvalidRequestError) else ""
-    says = str(problem)
+    name = exc.field if isinstance(exc, InvalidRequestError) else ""
+    says = str(exc)
     if name and says.startswith(f"{name}: "):
         says = says.removeprefix(f"{name}: ")
-    if get_status(problem) == 500:
+    if get_status(exc) == 500:
         says = "internal error; the log has the details"
     return {"field": name.rpartition(".")[2].partition("[")[0], "says": says}

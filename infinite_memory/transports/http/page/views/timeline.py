@@ -197,7 +197,7 @@ def _trail(named: str, scope: str) -> list[tuple[str, str]]:
 
 def _to_threads(results: Sequence[Json]) -> list[list[Json]]:
     """Put memories that follow each other in one conversation together."""
-    threads: list[list[Json]] = [[one] for one in results[:1]]
+    threads: list[list[Json]] = [[result] for result in results[:1]]
     for before, one in pairwise(results):
         talk = one.get("conversation_id")
         if talk is not None and talk == before.get("conversation_id") and one["scope"] == before["scope"]:
