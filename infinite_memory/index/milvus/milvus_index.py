@@ -31,7 +31,7 @@ from infinite_memory.index.milvus.collection import Collection
 from infinite_memory.index.milvus.connection import MAX_ROWS, Row
 from infinite_memory.index.milvus.expressions import among, to_expression
 from infinite_memory.index.milvus.notes import Notes
-from infinite_memory.index.milvus.ordering import first_by_time, first_by_weight
+from infinite_memory.index.milvus.ordering import FETCHED, first_by_time, first_by_weight
 from infinite_memory.index.milvus.recent_writes import CONVERSATION, FIELDS, Known, RecentWrites
 from infinite_memory.index.pagination import Cursor
 from infinite_memory.models import Filter, IndexBatch, IndexRow, MemoryId, ScopeId
@@ -169,12 +169,16 @@ class MilvusIndex:
         """
         after = None if cursor is None else Cursor.parse(cursor, newest_first)
         expression = self._expression(where)
-        total = self._rows.count(expression)
+        total = None if _are_few(where, limit) and after is None else self._rows.count(expression)
         if after is not None:
             sign, field = "<" if newest_first else ">", schema.OCCURRED
             same = f'{field} == {after.occurred_ms} and {schema.MEMORY} {sign} "{after.key.hex()}"'
             expression += f" and ({field} {sign} {after.occurred_ms} or ({same}))"
-        listed = first_by_time(self._rows, expression, schema.OCCURRED, limit + 1, newest_first=newest_first)
+        most = len(where.memory_ids or ()) if total is None else total
+        listed = first_by_time(
+            self._rows, expression, schema.OCCURRED, limit + 1, newest_first=newest_first, at_most=most
+        )
+        total = len(listed) if total is None else total
         if limit <= 0:
             return Page((), total, cursor if listed else None)
         shown, following = listed[:limit], None
@@ -306,6 +310,11 @@ class MilvusIndex:
     def close(self) -> None:
         """Answer nothing any more; what was written is on the server."""
         self._rows.close()
+
+
+def _are_few(where: Filter, limit: int) -> bool:
+    """True if a filter's own ids tell that all that passes is fetched to be listed, so that it need not be counted."""
+    return where.memory_ids is not None and len(where.memory_ids) <= min(limit, FETCHED)
 
 
 def _is_news(known: Known | None, revision: int, count: int) -> bool:

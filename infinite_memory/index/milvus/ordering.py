@@ -32,9 +32,19 @@ AGES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
 def first_by_time(
-    rows: Collection, expression: str, field: str, limit: int, *, newest_first: bool, fetched: int = FETCHED
+    rows: Collection,
+    expression: str,
+    field: str,
+    limit: int,
+    *,
+    newest_first: bool,
+    fetched: int = FETCHED,
+    at_most: int | None = None,
 ) -> list[Row]:
-    """Return the first *limit* rows that pass by *field*, then by id, both falling where *newest_first*; at most *fetched* at once."""
+    """Return the first *limit* rows that pass by *field*, then by id, both falling where *newest_first*; at most *fetched* at once.
+
+    No more than *at_most* pass, where the caller knows that: few enough are then fetched without being counted.
+    """
     if limit <= 0:
         return []
 
@@ -42,7 +52,7 @@ def first_by_time(
         return row[field], row[MEMORY]
 
     fields = [MEMORY, field]
-    if rows.count(expression) <= fetched:
+    if (at_most is not None and at_most <= fetched) or rows.count(expression) <= fetched:
         return sorted(rows.query(expression, fields), key=order, reverse=newest_first)[:limit]
     near, edge = _split(rows, expression, field, limit, fetched, newest_first=newest_first)
     found = sorted(rows.query(near, fields), key=order, reverse=newest_first) if near else []

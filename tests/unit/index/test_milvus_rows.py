@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ from infinite_memory.errors import ConfigError, IndexUnavailableError
 from infinite_memory.index.base import ImportanceDecay
 from infinite_memory.index.milvus import schema
 from infinite_memory.index.milvus.collection import Collection
-from infinite_memory.index.milvus.connection import Connection
+from infinite_memory.index.milvus.connection import MAX_ROWS, Connection, Row
 from infinite_memory.index.milvus.files import MilvusIndexFiles
+from infinite_memory.index.milvus.milvus_index import MilvusIndex
 from infinite_memory.index.milvus.ordering import first_by_time, first_by_weight
-from tests.unit.index.builders import DIM, SPACE, START, make_row
+from infinite_memory.models import Filter
+from tests.unit.index.builders import DIM, SPACE, START, make_row, memory_id
 from tests.unit.index.filter_cases import HOSTILE
 
 NOW = START + dt.timedelta(days=300)
@@ -69,6 +72,43 @@ def test_of_more_rows_than_are_fetched_the_weightiest_are_found(rows: Collection
     ordered = first_by_weight(rows, schema.MEMORIES, 500, DECAY)
     assert len(ordered) == 120
     assert first_by_weight(rows, schema.MEMORIES, limit, DECAY, fetched=12) == ordered[:limit]
+
+
+class CountedCollection(Collection):
+    """A collection that remembers what was asked of it."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        super().__init__(connection, name)
+        self.asked: list[str] = []
+
+    def count(self, expression: str) -> int:
+        self.asked.append("count")
+        return super().count(expression)
+
+    def query(
+        self, expression: str, fields: Sequence[str], limit: int = MAX_ROWS, *, eventually: bool = False
+    ) -> list[Row]:
+        self.asked.append("query")
+        return super().query(expression, fields, limit, eventually=eventually)
+
+
+def test_a_list_asks_the_server_no_more_often_than_it_has_to(tmp_path: Path) -> None:
+    uri = str(tmp_path / "asked.db")
+    whole = MilvusIndexFiles(uri, None, timeout_s=30).create(SPACE, DIM)
+    whole.upsert(make_row(number, second=number) for number in range(30))
+    rows = CountedCollection(Connection(uri, None, 30), whole.name)
+    index = MilvusIndex(rows, whole.notes, SPACE, DIM)
+    named = Filter(memory_ids=frozenset(memory_id(number) for number in range(3, 9)))
+    for where, limit, listed, total, asked in (
+        (Filter(), 10, 10, 30, ["count", "query"]),
+        (Filter(), 50, 30, 30, ["count", "query"]),
+        (named, 6, 6, 6, ["query"]),
+        (named, 4, 4, 6, ["count", "query"]),
+    ):
+        rows.asked.clear()
+        page = index.list_page(where, limit, None, newest_first=True)
+        assert (len(page.memory_ids), page.total, rows.asked) == (listed, total, asked)
+        assert (page.next_cursor is None) == (listed == total)
 
 
 def test_a_server_that_is_not_there_is_said_and_then_said_at_once() -> None:
