@@ -12,6 +12,8 @@ import shutil
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,6 +28,7 @@ from tests.processes import Client, Installation
 Json = dict[str, Any]
 PAGE = 500
 EVERY = 10  # one in so many is also asked for by its id, its words and its meaning, which takes a while
+AT_ONCE = 20  # requests that are sent before the first reply is read
 CLEAN_S = 60.0  # what was removed for good has left the files by then
 
 
@@ -72,9 +75,30 @@ def ask(client: Client, action: str, **fields: Any) -> Json:
     raise AssertionError(f"{action} is not answered when all is calm: {reply}")
 
 
-def check_books(soak: Shared, client: Client, users: list[User]) -> int:
+def ask_all(client: Client, action: str, memory_ids: Iterable[str]) -> dict[str, Json]:
+    """Ask the same of many memories, some at a time; gives the reply for each id."""
+    replies: dict[str, Json] = {}
+    remaining = iter(memory_ids)
+    while batch := list(islice(remaining, AT_ONCE)):
+        client.send(*({"action": action, "memory_id": memory_id} for memory_id in batch))
+        replies |= {memory_id: client.reply() for memory_id in batch}
+    for memory_id, reply in replies.items():
+        if reply.get("error_code") == "CONNECTION_ERROR":
+            replies[memory_id] = ask(client, action, memory_id=memory_id)
+    return replies
+
+
+def every_tenth(book: Book) -> list[str]:
+    """Return the live memories that are asked for one by one."""
+    return list(book.live)[::EVERY]
+
+
+def check_books(
+    soak: Shared, client: Client, users: list[User], choose: Callable[[Book], list[str]] = every_tenth
+) -> int:
+    """Hold the books against what a daemon answers: all by their tags, what *choose* returns by id, words and meaning."""
     for user in users:
-        check_book(soak, client, user)
+        check_book(soak, client, user, choose(user.book))
     stats = ask(client, "get_memory_stats")["stats"]
     compared = ask(client, "optimize_memory", operations=["check_sidecar"])
     if compared["counts"]["check_sidecar"]:
@@ -91,15 +115,14 @@ def check_books(soak: Shared, client: Client, users: list[User]) -> int:
     return total
 
 
-def check_book(soak: Shared, client: Client, user: User) -> None:
+def check_book(soak: Shared, client: Client, user: User, chosen: list[str]) -> None:
     book, wrong = user.book, soak.wrong
     tagged = list_tagged(client, user.tag)
-    for number, (memory_id, texts) in enumerate(book.live.items()):
+    for memory_id, texts in book.live.items():
         if tagged.get(memory_id) not in texts:
             wrong.append(f"LOST by tag: {memory_id} {texts}: {tagged.get(memory_id)!r}")
-        if number % EVERY:
-            continue
-        reply = ask(client, "get_memory", memory_id=memory_id)
+    for memory_id, reply in ask_all(client, "get_memory", chosen).items():
+        texts = book.live[memory_id]
         if reply["status"] != "OK" or reply["memory"]["text"] not in texts:
             wrong.append(f"LOST: {memory_id} {texts}: {reply}"[:500])
             continue
@@ -109,11 +132,11 @@ def check_book(soak: Shared, client: Client, user: User) -> None:
             hits = ask(client, "retrieve_memory", query=query, mode=mode, scope=user.scope, top_k=5)
             if memory_id not in {one["memory_id"] for one in hits.get("results", ())}:
                 wrong.append(f"LOST by {mode}: {memory_id} {query!r}: {str(hits)[:300]}")
-    for memory_id in book.removed.keys() | book.hidden.keys():
-        if memory_id in tagged or ask(client, "get_memory", memory_id=memory_id)["status"] == "OK":
+    for memory_id, reply in ask_all(client, "get_memory", book.removed.keys() | book.hidden.keys()).items():
+        if memory_id in tagged or reply["status"] == "OK":
             wrong.append(f"{memory_id} was deleted and is there")
-    for memory_id in book.removed:
-        if ask(client, "restore_memory", memory_id=memory_id)["status"] == "OK":
+    for memory_id, reply in ask_all(client, "restore_memory", book.removed).items():
+        if reply["status"] == "OK":
             wrong.append(f"{memory_id} was removed for good and came back")
     known = book.live.keys() | book.doubtful.keys()
     for memory_id, text in tagged.items():
@@ -137,9 +160,9 @@ def list_tagged(client: Client, tag: str) -> dict[str, str]:
 
 def bring_back_hidden(soak: Shared, client: Client, book: Book) -> None:
     """What was softly forgotten is not lost: all of it comes back, with its words."""
-    for memory_id, texts in list(book.hidden.items()):
-        reply = ask(client, "restore_memory", memory_id=memory_id)
-        found = ask(client, "get_memory", memory_id=memory_id)
+    restored = ask_all(client, "restore_memory", book.hidden)
+    for memory_id, found in ask_all(client, "get_memory", book.hidden).items():
+        texts, reply = book.hidden[memory_id], restored[memory_id]
         if reply["status"] != "OK" or found["status"] != "OK" or found["memory"]["text"] not in texts:
             soak.wrong.append(f"LOST: {memory_id} {texts} was hidden and does not come back: {reply} {found}"[:500])
     book.live |= book.hidden

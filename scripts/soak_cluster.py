@@ -19,6 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ PAUSE_S = (2.0, 6.0)  # between faults
 LOOK_AGAIN_S = 0.25
 TOGETHER, TOGETHER_SCOPE = 8, "Together"  # memories that all clients change
 ROWS_AT_ONCE = 1000
+SAMPLED = 10  # memories of each client that each daemon is asked for by id, words and meaning: others at each
 
 
 @dataclasses.dataclass
@@ -152,7 +154,10 @@ class ClusterSoak:
     def check(self, users: list[User]) -> Json:
         """Hold the books against every daemon, MongoDB and Milvus; then against new daemons."""
         shared, books = self._shared, [user.book for user in users]
-        totals = {home.home.name: self._check_at(home, users) for home in shared.homes}
+        began = time.monotonic()
+        with ThreadPoolExecutor(len(shared.homes)) as pool:
+            counted = pool.map(lambda home: self._check_at(home, users), shared.homes)
+            totals = {home.home.name: total for home, total in zip(shared.homes, counted, strict=True)}
         hidden = sum(len(book.hidden) for book in books)
         client = shared.installation.serve()
         for book in books:
@@ -168,6 +173,7 @@ class ClusterSoak:
         if len(set(totals.values())) > 1:
             shared.wrong.append(f"memories by daemon: {totals}")
         self._check_milvus(totals["a new daemon"] + hidden, books_live={one for book in books for one in book.live})
+        checked_s = round(time.monotonic() - began)
         return {
             "memories": totals["a new daemon"],
             "acknowledged": sum(len(book.live) + len(book.removed) for book in books),
@@ -176,24 +182,32 @@ class ClusterSoak:
             "longest_lag_s": round(shared.lag_s, 1),
             "longest_request_s": {name: list(one) for name, one in sorted(shared.longest_s.items())},
             "daemons_mib": used,
+            "checked_in_s": checked_s,
         }
 
     def _check_at(self, home: Installation, users: list[User]) -> int:
         client = home.serve()
-        total = check_books(self._shared, client, users)
+        dice = random.Random(f"{self._shared.seed} {home.home.name}")
+        total = check_books(
+            self._shared, client, users, lambda book: dice.sample(list(book.live), min(SAMPLED, len(book.live)))
+        )
         self._check_together(client, home)
         client.kill()
         return total
 
-    def _check_together(self, client: Client, home: Installation) -> None:
-        """What several clients changed is as MongoDB says, by its tag, its word and its meaning."""
+    def _read_documents(self) -> dict[str, Json]:
+        """Return every live memory as MongoDB has it, read with the driver alone."""
         with MongoClient[Json](self._parts.members.uri) as mongo:
             database = mongo["infinite_memory"]
-            texts = {
-                str(document["_id"]): str(document["text"])
+            return {
+                str(document["_id"]): document
                 for name in database.list_collection_names(filter={"name": {"$regex": "^mem_[0-9a-f]{24}$"}})
-                for document in database[name].find({})
+                for document in database[name].find({"deleted_at": None}, {"text": 1, "revision": 1})
             }
+
+    def _check_together(self, client: Client, home: Installation) -> None:
+        """What several clients changed is as MongoDB says, by its tag, its word and its meaning."""
+        texts = {memory_id: str(document["text"]) for memory_id, document in self._read_documents().items()}
         for memory_id in self._shared.together:
             word = word_of(text := texts[memory_id])
             replies = {"tag": ask(client, "search_by_tag", tag=word)}
@@ -208,18 +222,27 @@ class ClusterSoak:
                     )
 
     def _check_milvus(self, total: int, books_live: set[str]) -> None:
-        """Read the rows with the library alone: one for each memory that there is."""
+        """Read the rows with the library alone: one for each memory that there is, of its revision and with its vectors."""
         client = MilvusClient(uri=self._parts.milvus.uri, timeout=30)
         names = [name for name in client.list_collections() if name.startswith("infinite_memory_1_")]
         if len(names) != 1:
             self._shared.wrong.append(f"not one index in Milvus: {names}")
             return
         pages = client.query_iterator(
-            names[0], batch_size=ROWS_AT_ONCE, filter=schema.MEMORIES, output_fields=[schema.MEMORY]
+            names[0],
+            batch_size=ROWS_AT_ONCE,
+            filter=schema.MEMORIES,
+            output_fields=[schema.MEMORY, schema.REVISION, schema.WINDOWS],
         )
-        rows = Counter(row[schema.MEMORY] for page in iter(pages.next, []) for row in page)
+        found = [row for page in iter(pages.next, []) for row in page]
         pages.close()
         client.close()
+        rows = Counter(row[schema.MEMORY] for row in found)
+        documents = self._read_documents()
+        for row in found:
+            revision = documents.get(row[schema.MEMORY], {}).get("revision")
+            if row[schema.REVISION] != revision or not row[schema.WINDOWS]:
+                self._shared.wrong.append(f"in Milvus not as in MongoDB, revision {revision}: {row}")
         if doubled := [one for one, times in rows.items() if times > 1]:
             self._shared.wrong.append(f"twice in Milvus: {doubled}")
         if missing := sorted(books_live - rows.keys()):
