@@ -38,7 +38,7 @@ PAUSE_S = (2.0, 6.0)  # between faults
 LOOK_AGAIN_S = 0.25
 TOGETHER, TOGETHER_SCOPE = 8, "Together"  # memories that all clients change
 ROWS_AT_ONCE = 1000
-SAMPLED = 10  # memories of each client that each daemon is asked for by id, words and meaning: others at each
+SAMPLED = 5  # memories of each client that each daemon is asked for by id, words and meaning: others at each
 
 
 @dataclasses.dataclass
