@@ -36,6 +36,11 @@ class Access:
         """Whether nothing is kept from the caller."""
         return self.visibility.sees_everything
 
+    @property
+    def behind_note(self) -> str | None:
+        """What is to be said of a list while the index lacks what was stored of late; None where it lacks nothing."""
+        return f"{reason}: what was stored since may be missing" if (reason := self._index.why_behind) else None
+
     # scopes
 
     def scope_names(self) -> tuple[str, ...]:
@@ -197,6 +202,13 @@ class Access:
             if owners is not None and self.visibility.allows_owners(owners):
                 return {memory_id: scope.scope_id}
         return {}
+
+    async def locate_each(self, memory_ids: Collection[MemoryId]) -> Located:
+        """Return where memories are, for who sees everything; those that the index does not know (yet) the store may."""
+        sidecar = await self._index.sidecar()
+        located = await call(sidecar, lambda: sidecar.locate(memory_ids))
+        unknown = [one for one in memory_ids if one not in located]
+        return {**located, **(await self._store.locate(unknown) if unknown else {})}
 
     async def keep_allowed(self, located: Located) -> Located:
         """Leave out what is not seen, before any of it is read."""

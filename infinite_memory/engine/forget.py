@@ -73,7 +73,7 @@ class Forget:
             agreed.check_scopes(*([removed] if removed is not None else []))
         if removed is not None:
             return await self._forget_whole_scope(sidecar, removed, mode, dry_run=dry_run, agreed=agreed)
-        condition, partial = get_condition(target), None
+        condition, partial = get_condition(target), None if target.memory_id else self._access.behind_note
         if target.query is not None:
             located, condition, partial = await self._targets.find_nearest(sidecar, target, scope)
         else:
@@ -157,7 +157,7 @@ class Forget:
         if target.scope is not None:
             self._access.check_scope(target.scope)
         located: Located = {}
-        condition, partial = get_condition(target), None
+        condition, partial = get_condition(target), None if target.memory_id else self._access.behind_note
         if target.query is not None:
             scopes: Sequence[Scope | None] = (
                 [None] if target.scope is None else await self._access.existing_scopes([target.scope])

@@ -60,9 +60,9 @@ class TargetFinder:
         assert target.memory_id is not None
         memory_id = target.memory_id
         located: Located = dict(await call(sidecar, lambda: sidecar.locate([memory_id])))
-        if mode is ForgetMode.HARD:
-            located = located or await self._store.locate([target.memory_id])
-        elif located.get(target.memory_id) in self._scopes.archived_ids():
+        if not await self._store.fetch(located, deleted=None):  # another daemon may have stored or moved it just now
+            located = await self._store.locate([memory_id])
+        if mode is ForgetMode.SOFT and located.get(memory_id) in self._scopes.archived_ids():
             return {}  # hidden already
         if scope is not None and set(located.values()) - {scope.scope_id}:
             return {}

@@ -58,7 +58,9 @@ class Graph:
         """Return those of the memories that are live and seen."""
         sidecar = await self._index.sidecar()
         if self._access.sees_everything:
-            return set(await call(sidecar, lambda: sidecar.locate(memory_ids)))
+            known = set(await call(sidecar, lambda: sidecar.locate(memory_ids)))
+            unknown = await self._store.locate(set(memory_ids) - known)  # others may have stored them just now
+            return known | (await self._access.fetch(unknown)).keys()
         located: dict[MemoryId, ScopeId] = {}
         for memory_id in memory_ids:
             located |= await self._access.locate(memory_id)

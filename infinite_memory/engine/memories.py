@@ -257,8 +257,7 @@ class Memories:
     ) -> dict[MemoryId, MemoryRecord]:
         """Read those of some memories that are seen, wherever they are; *deleted* as in `Store.fetch`."""
         if deleted is False:
-            sidecar = await self._index.sidecar()
-            return await self._access.fetch(await call(sidecar, lambda: sidecar.locate(memory_ids)))
+            return await self._access.fetch(await self._access.locate_each(memory_ids))
         return await self._access.fetch(await self._store.locate(memory_ids), deleted=deleted)
 
     async def stream(self, scope: Scope) -> AsyncIterator[MemoryRecord]:
@@ -303,7 +302,7 @@ class Memories:
         """
         sidecar = await self._index.sidecar()
         scopes, narrow = await self._access.resolve(where)
-        note = f"{reason}: what was stored since may be missing" if (reason := self._index.why_behind) else ""
+        note = self._access.behind_note or ""
         page = await call(sidecar, lambda: sidecar.list_page(narrow, limit, cursor, newest_first))
         read, looked_at = await self._access.read_page(sidecar, page.memory_ids)
         if looked_at < len(page.memory_ids):

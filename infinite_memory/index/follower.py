@@ -68,6 +68,7 @@ class StoreFollower:
         self._task: asyncio.Task[None] | None = None
         self._pauses, self._closed = 0, False
         self._reopens = False  # the index in use is not on its server any more
+        self._is_doubtful = False  # it was opened again, and may lack what its server had
         self._away: OfflineIndex | None = None  # stands for an index whose server did not answer at the last try
         self.level_clock = LevelClock(store)
         self.words_alone = WordsAlone(store, scopes, words)
@@ -183,10 +184,15 @@ class StoreFollower:
             if self._words.index is None:
                 await self._words.interrupt()  # it reads them from the store alone
             if self._reopens:
-                self._writer.current, self._reopens = sidecar, False
+                self._writer.current, self._reopens, self._is_doubtful = sidecar, False, True
         self.set_archived(sidecar)
         await self._words.open(sidecar, token)
         self.words_alone.end()
+        if (
+            self._is_doubtful
+        ):  # its server may be back with less than it had, or older states: answers say so until this is over
+            checked, self._is_doubtful = await self.compare(sidecar), False
+            log.info("%d memories were not as stored", checked.faults, extra={"event": "index_compared"})
         try:
             await self._follow(sidecar, token)
         except FeedLostError as exc:

@@ -139,6 +139,19 @@ def test_a_server_without_room_answers_with_what_it_has_and_a_note(home: Home) -
     home.wait_level(6)
 
 
+def test_what_a_server_lost_is_entered_again_and_answers_say_so_until_then(home: Home) -> None:
+    """Milvus' embedded form reads its log up to where its disk was full, and forgets what was written after it."""
+    lost = home.store("Gil has mead for breakfast")
+    home.milvus.kill()
+    home.milvus.start()
+    reply = home.client.ask("delete_memory", target={"memory_id": lost})
+    until(lambda: (home.client.ask("health_check"))["checks"]["sidecar"] == "ok", "the server answers again")
+    if reply["status"] == "OK":
+        assert reply["deleted_count"] == 1, reply
+        home.ask("restore_memory", memory_id=lost)
+    home.wait_level(7)
+
+
 def test_a_collection_that_was_dropped_is_built_again(home: Home) -> None:
     connection = Connection(home.milvus.uri, None, 10)
     with connection.call() as (client, _):
@@ -146,14 +159,14 @@ def test_a_collection_that_was_dropped_is_built_again(home: Home) -> None:
             client.drop_collection(name)
     connection.close()
     home.store("Gus has broth for breakfast")
-    home.wait_level(7)
+    home.wait_level(8)
 
 
 def test_what_a_router_would_be_asked_is_told_and_a_set_refuses_it(home: Home) -> None:
-    told = home.installation.command("cluster", "prepare", "--min-memories", "7")
+    told = home.installation.command("cluster", "prepare", "--min-memories", "8")
     assert (told.returncode, told.stdout.count('{"shardCollection": ')) == (0, 1), told
     assert "a replica set: this can be done through a router" in told.stderr
-    refused = home.installation.command("cluster", "prepare", "--min-memories", "7", "--yes")
+    refused = home.installation.command("cluster", "prepare", "--min-memories", "8", "--yes")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "nothing was sharded" in refused.stderr
 

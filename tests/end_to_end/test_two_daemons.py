@@ -55,6 +55,14 @@ def seen(look: Callable[[], Any]) -> float:
     return time.monotonic() - began
 
 
+def test_what_one_stored_is_forgotten_by_the_other_before_its_index_knows_it(pair: tuple[Client, Client]) -> None:
+    here, there = pair
+    for number in range(5):
+        stored = here.ask("store_memory", content=f"The lamp no. {number} is new")["memory_id"]
+        gone = there.ask("delete_memory", target={"memory_id": stored})
+        assert (gone["status"], gone.get("deleted_count")) == ("OK", 1), gone
+
+
 def test_writes_and_deletions_of_one_are_seen_by_the_other(pair: tuple[Client, Client]) -> None:
     here, there = pair
     kept = here.ask("store_memory", content="My favorite color is blue", tags=["colors"], scope="Personal")["memory_id"]
