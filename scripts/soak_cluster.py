@@ -37,6 +37,7 @@ Json = dict[str, Any]
 PAUSE_S = (2.0, 6.0)  # between faults
 LOOK_AGAIN_S = 0.25
 TOGETHER, TOGETHER_SCOPE = 8, "Together"  # memories that all clients change
+RESTS, REST_S = 8, 0.5  # of some thirty steps that a client takes so many are rests, so long on average
 ROWS_AT_ONCE = 1000
 SAMPLED = 5  # memories of each client that each daemon is asked for by id, words and meaning: others at each
 
@@ -67,7 +68,12 @@ class ClusterUser(User):
         return super()._new_client()
 
     def _steps(self) -> list[Callable[[], None]]:
-        return [*super()._steps(), self._change_daemon, self._change_together, self._change_together]
+        own = [self._change_daemon, self._change_together, self._change_together, *[self._rest] * RESTS]
+        return [*super()._steps(), *own]
+
+    def _rest(self) -> None:
+        """Think, as people do: a Milvus written in Python is not to be asked all the time by everybody."""
+        time.sleep(self._dice.uniform(0, 2 * REST_S))
 
     def _ask(self, action: str, allowed: tuple[str, ...] = (), **fields: Any) -> Json:
         began, before, at = time.monotonic(), self.soak.fault, self.installation

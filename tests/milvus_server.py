@@ -25,6 +25,10 @@ SETTINGS = {
 twenty times as seldom, which every test would wait for."""
 
 
+IN_MEMORY_BYTES = 500_000
+"""What the embedded form keeps before it writes a file, 128 MB by default: each query reads those rows one by one, in Python."""
+
+
 class MilvusServer:
     """One server with its data in a folder."""
 
@@ -123,16 +127,21 @@ class LiteServer:
         """Where clients reach it."""
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def data(self) -> Path:
+        """The folder of its data."""
+        return self._folder / "data"
+
     def start(self) -> None:
         """Start it, and return when it takes connections."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / "output").open("ab") as output:
             self._process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "milvus_lite", "server", "--data-dir", self._folder / "data",
+                    sys.executable, "-m", "milvus_lite", "server", "--data-dir", self.data,
                     "--port", str(self.port),
                 ],
-                stdout=output, stderr=output,
+                stdout=output, stderr=output, env=os.environ | {"MILVUS_LITE_MEMTABLE_MEMORY_LIMIT_BYTES": str(IN_MEMORY_BYTES)},
             )  # fmt: skip
         deadline = time.monotonic() + START_S
         while not _takes_connections(self.port):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -139,16 +140,20 @@ def test_a_server_without_room_answers_with_what_it_has_and_a_note(home: Home) -
     home.wait_level(6)
 
 
-def test_what_a_server_lost_is_entered_again_and_answers_say_so_until_then(home: Home) -> None:
-    """Milvus' embedded form reads its log up to where its disk was full, and forgets what was written after it."""
+def test_what_a_server_lost_is_entered_again(home: Home, tmp_path: Path) -> None:
+    """Milvus' embedded form, for one, reads its log up to where its disk was full, and has forgotten what was written after it."""
+    shutil.copytree(home.milvus.data, tmp_path / "older")
     lost = home.store("Gil has mead for breakfast")
+    home.wait_level(7)
     home.milvus.kill()
+    shutil.rmtree(home.milvus.data)
+    shutil.copytree(tmp_path / "older", home.milvus.data)
     home.milvus.start()
     reply = home.client.ask("delete_memory", target={"memory_id": lost})
-    until(lambda: (home.client.ask("health_check"))["checks"]["sidecar"] == "ok", "the server answers again")
-    if reply["status"] == "OK":
-        assert reply["deleted_count"] == 1, reply
-        home.ask("restore_memory", memory_id=lost)
+    assert (reply["status"], reply.get("deleted_count", 1)) in (("OK", 1), ("ERROR", 1)), (
+        reply
+    )  # not that there is none
+    until(lambda: home.client.ask("restore_memory", memory_id=lost)["status"] == "OK", "it is brought back", 120)
     home.wait_level(7)
 
 
