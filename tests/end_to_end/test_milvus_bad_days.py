@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the server is f
 
 TEA, COFFEE = "Ada has green tea for breakfast", "Bert has black coffee for breakfast"
 HIDDEN_WORDS = "what do they drink in the morning?"
+SAVED_S = 4.0
 AWAY, FULL = "Milvus does not answer", "Milvus takes no writes"
 
 
@@ -72,6 +74,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         "INFINITE_MEMORY_INDEX__ENGINE": "milvus",
         "INFINITE_MEMORY_INDEX__URI": milvus.uri,
         "INFINITE_MEMORY_INDEX__TIMEOUT_S": "2",
+        "INFINITE_MEMORY_SIDECAR__SAVE_EVERY_S": "1",
     }
     try:
         with Installation(folder / "home", environ) as installation:
@@ -142,19 +145,24 @@ def test_a_server_without_room_answers_with_what_it_has_and_a_note(home: Home) -
 
 def test_what_a_server_lost_is_entered_again(home: Home, tmp_path: Path) -> None:
     """Milvus' embedded form, for one, reads its log up to where its disk was full, and has forgotten what was written after it."""
-    shutil.copytree(home.milvus.data, tmp_path / "older")
+    count = home.ask("list_memories", scope="ALL")["total"]
+    [rows] = (home.milvus.data / "collections").glob(
+        "infinite_memory_1_*"
+    )  # and not the notes, where it says what it has
+    shutil.copytree(rows, tmp_path / "older")
     lost = home.store("Gil has mead for breakfast")
-    home.wait_level(7)
+    home.wait_level(count + 1)
+    time.sleep(SAVED_S)  # what was told until now is noted, and not told again
     home.milvus.kill()
-    shutil.rmtree(home.milvus.data)
-    shutil.copytree(tmp_path / "older", home.milvus.data)
+    shutil.rmtree(rows)
+    shutil.copytree(tmp_path / "older", rows)
     home.milvus.start()
     reply = home.client.ask("delete_memory", target={"memory_id": lost})
     assert (reply["status"], reply.get("deleted_count", 1)) in (("OK", 1), ("ERROR", 1)), (
         reply
     )  # not that there is none
     until(lambda: home.client.ask("restore_memory", memory_id=lost)["status"] == "OK", "it is brought back", 120)
-    home.wait_level(7)
+    home.wait_level(count + 1)
 
 
 def test_a_collection_that_was_dropped_is_built_again(home: Home) -> None:
