@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from infinite_memory.index.milvus.connection import Connection
+from infinite_memory.index.rechecks import RECHECK_S
 from tests.milvus_server import LiteServer
 from tests.mongo_server import fresh_database, shared_mongo
 from tests.processes import Client, Installation, need_parts, until
@@ -21,7 +22,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the server is f
 
 TEA, COFFEE = "Ada has green tea for breakfast", "Bert has black coffee for breakfast"
 HIDDEN_WORDS = "what do they drink in the morning?"
-SAVED_S = 4.0
 AWAY, FULL = "Milvus does not answer", "Milvus takes no writes"
 
 
@@ -152,16 +152,22 @@ def test_what_a_server_lost_is_entered_again(home: Home, tmp_path: Path) -> None
     shutil.copytree(rows, tmp_path / "older")
     lost = home.store("Gil has mead for breakfast")
     home.wait_level(count + 1)
-    time.sleep(SAVED_S)  # what was told until now is noted, and not told again
+    time.sleep(RECHECK_S + 2)  # by then it is noted that this was entered, and looked at once more
     home.milvus.kill()
     shutil.rmtree(rows)
     shutil.copytree(tmp_path / "older", rows)
     home.milvus.start()
-    reply = home.client.ask("delete_memory", target={"memory_id": lost})
-    assert (reply["status"], reply.get("deleted_count", 1)) in (("OK", 1), ("ERROR", 1)), (
-        reply
-    )  # not that there is none
-    until(lambda: home.client.ask("restore_memory", memory_id=lost)["status"] == "OK", "it is brought back", 120)
+
+    def is_whole() -> bool:
+        reply = home.client.ask("retrieve_memory", query="breakfast", top_k=20)
+        if reply["status"] != "OK" or "note" in reply:
+            return False
+        assert len(reply["results"]) == count + 1, reply  # not without a note
+        return True
+
+    until(is_whole, "all is found again", 120)
+    assert home.ask("delete_memory", target={"memory_id": lost})["deleted_count"] == 1
+    home.ask("restore_memory", memory_id=lost)
     home.wait_level(count + 1)
 
 
