@@ -77,9 +77,10 @@ class ClusterUser(User):
 
     def _ask(self, action: str, allowed: tuple[str, ...] = (), **fields: Any) -> Json:
         began, before, at = time.monotonic(), self.soak.fault, self.installation
+        harmed = self.soak.harmed()
         reply = super()._ask(action, allowed, **fields)
         took_s, fault = time.monotonic() - began, self.soak.fault if before == "none" else before
-        if self.soak.harmed() is not at:
+        if at not in (harmed, self.soak.harmed()):
             longest = self.soak.longest_s.get(fault, (0.0, ""))
             self.soak.longest_s[fault] = max(longest, (round(took_s, 2), f"{action} {reply['status']}"))
         if reply["status"] == "OK" and action in ("store_memory", "store_memories", "update_memory", "restore_memory"):
