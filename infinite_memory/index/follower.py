@@ -188,9 +188,7 @@ class StoreFollower:
         self.set_archived(sidecar)
         await self._words.open(sidecar, token)
         self.words_alone.end()
-        if (
-            self._is_doubtful
-        ):  # its server may be back with less than it had, or older states: answers say so until this is over
+        if self._is_doubtful:  # its server may be back with less than it had; until this is over answers say so
             checked, self._is_doubtful = await self.compare(sidecar), False
             log.info("%d memories were not as stored", checked.faults, extra={"event": "index_compared"})
         try:
