@@ -11,12 +11,19 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from infinite_memory.models import MemoryRecord
 from infinite_memory.text.offload import run_at_once_or_in_thread
 from infinite_memory.text.stemmer import stem_words
 from infinite_memory.text.stopwords import content_words
 from infinite_memory.text.tokenizer import tokenize
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Lengths = TypeVar("Lengths", float, "NDArray[np.float64]")
 
 K1, B = 1.2, 0.75  # the usual constants of BM25, which tantivy has too and does not let anybody change
 TITLE_WEIGHT = 2  # a word of the title counts as often as this many of the text
@@ -28,8 +35,8 @@ def inverse_document_frequency(frequency: int, total: int) -> float:
     return math.log(1 + (max(total, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
-def length_norm(length: float, mean_length: float) -> float:
-    """Return what the count of a word is weighed against in a text of *length* words."""
+def length_norm(length: Lengths, mean_length: float) -> Lengths:
+    """Return what the count of a word is weighed against in a text of *length* words, or in each of many texts."""
     return K1 * (1 - B + B * length / mean_length)
 
 

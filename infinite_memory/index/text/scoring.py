@@ -1,6 +1,6 @@
 """What a memory scores by its words: BM25 of its best passage, evened out for length.
 
-Why the score is not BM25's own (`LengthWeights`). Its discount for length, b = 0.75, is fixed in tantivy, and is too little where
+Why the score is not BM25's own (`Found.even_out`). Its discount for length, b = 0.75, is fixed in tantivy, and is too little where
 all memories are long (a page that says a bit of everything outranks the sentence that says the thing) and far too much
 for the one page among sentences. So a passage counts as one and a half times the mean at most, its score is divided by the
 fifth root of the length beyond 60 words, and again by a root of the number of passages. Measured on two public sets
@@ -10,9 +10,12 @@ root .773 and .533; with passages of 200 words .743 and .533; with all three .78
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
-from infinite_memory.index.base import ParsedTextQuery, TextHit
+import numpy as np
+from numpy.typing import NDArray
+
+from infinite_memory.index.base import ParsedTextQuery
 from infinite_memory.index.text.write_buffer import Passage
 from infinite_memory.models import MemoryId
 from infinite_memory.text.bm25 import K1, length_norm, saturated
@@ -20,14 +23,6 @@ from infinite_memory.text.bm25 import K1, length_norm, saturated
 FLAT_LENGTH, LENGTH_ROOT = 60, 0.2  # words, and the fifth root: see above
 MAX_LENGTH = 1.5  # times the mean: a passage that is longer counts as this long where its words are weighed
 PASSAGES_ROOT = 0.15  # the best of many passages is a luckier draw than one
-
-
-class Scored(NamedTuple):
-    """The BM25 of a memory's best passage, that passage's length in stems, and how many passages the memory has."""
-
-    score: float
-    length: int
-    passages: int
 
 
 def score_passage(query: ParsedTextQuery, passage: Passage, mean: float) -> float:
@@ -40,32 +35,41 @@ def score_passage(query: ParsedTextQuery, passage: Passage, mean: float) -> floa
     )
 
 
-class LengthWeights:
-    """What lengths do to the scores of one search, worked out once for each length."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Evened:
+    """Scores evened out for length and number of passages, and how much of the question was there, 0 to 1."""
 
-    def __init__(self, mean: float) -> None:
-        self._mean = mean
-        self._known: dict[tuple[int, int], tuple[float, float, float]] = {}
+    scores: NDArray[np.float64]
+    coverages: NDArray[np.float64]
 
-    def normalize(self, found: Scored) -> float:
-        """Return the score of a memory, evened out for length and number of passages."""
-        norm, capped, discount = self._known.get(found[1:]) or self._compute(found)
-        return found[0] * norm / capped * discount
 
-    def to_hit(
-        self, memory_id: MemoryId, found: Scored, evened: float, exact_phrase: float, max_score: float
-    ) -> TextHit:
-        """Return a hit of the score that `normalize` gave, with how much of the question was there, as if each word stood there once."""
-        norm = self._known[found[1:]][0]
-        coverage = min(1.0, found.score * norm / (max_score * (K1 + 1))) if max_score else 0.0
-        return TextHit(memory_id, evened, coverage, exact_phrase)
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one search found, a column each: the memories, BM25 of the best passage, its length in stems, and how many passages each has."""
 
-    def _compute(self, found: Scored) -> tuple[float, float, float]:
-        """Return the norm of a length, that of the length as it counts at most, and the discount."""
-        weights = (
-            1 + length_norm(found.length, self._mean),
-            1 + length_norm(min(found.length, MAX_LENGTH * self._mean), self._mean),
-            max(1.0, found.length / FLAT_LENGTH) ** -LENGTH_ROOT * found.passages**-PASSAGES_ROOT,
-        )
-        self._known[found[1:]] = weights
-        return weights
+    ids: list[MemoryId] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    passages: list[int] = field(default_factory=list)
+
+    def add(self, memory_id: MemoryId, score: float, length: int, passages: int) -> None:
+        """Add one memory."""
+        self.ids.append(memory_id)
+        self.scores.append(score)
+        self.lengths.append(length)
+        self.passages.append(passages)
+
+    def even_out(self, mean: float, max_score: float) -> Evened:
+        """Even all scores out at once: one by one that takes as long as the search.
+
+        Args:
+            mean: The mean length of passages.
+            max_score: The score of a text that has each word of the question, of which coverage is the share.
+        """
+        scores, lengths = np.array(self.scores, np.float64), np.array(self.lengths, np.float64)
+        capped = 1 + length_norm(np.minimum(lengths, MAX_LENGTH * mean), mean)
+        whole = scores * (1 + length_norm(lengths, mean))  # as if each word stood there once
+        discounts = np.maximum(1.0, lengths / FLAT_LENGTH) ** -LENGTH_ROOT
+        discounts *= np.array(self.passages, np.float64) ** -PASSAGES_ROOT
+        coverages = np.minimum(1.0, whole / (max_score * (K1 + 1))) if max_score else np.zeros(len(scores))
+        return Evened(whole / capped * discounts, coverages)

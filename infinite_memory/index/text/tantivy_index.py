@@ -28,7 +28,7 @@ from infinite_memory.index.text.documents import ids_at, keys_at, schema, sum_le
 from infinite_memory.index.text.manifest import Manifest, write_manifest
 from infinite_memory.index.text.queries import Clauses, Queries, Tombstones
 from infinite_memory.index.text.query_parser import QueryParser, WordCounts
-from infinite_memory.index.text.scoring import LengthWeights, Scored, score_passage
+from infinite_memory.index.text.scoring import Found, score_passage
 from infinite_memory.index.text.write_buffer import BufferedChanges, BufferedMemory, Passage, WriteBuffer
 from infinite_memory.malloc_tuning import release_freed
 from infinite_memory.models import Filter, MemoryId, ScopeId
@@ -238,43 +238,43 @@ class TantivyText:
         conditions = to_conditions(where, self._archived)
         passes = to_predicate(conditions)
         recent = [made for made in recent if passes(made.row)]
-        scores: dict[MemoryId, Scored] = {}
+        found = Found()
         verbatim: dict[MemoryId, float] = {}
         if committed:
             narrow = self._narrow(conditions, hidden)
-            scores = self._score(searcher, wording, narrow, k)
+            found = self._score(searcher, wording, narrow, k)
             for phrase in wording.phrases:
                 query = _Query.boolean_query([*narrow, (_MUST, self._queries.phrase(phrase))])
                 for memory_id in _best(searcher, query, k, max(k, 1)):
                     verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
         for made in recent:
             memory_id = made.row.memory_id
-            best = max((score_passage(wording, one, mean), one.length) for one in made.passages)
-            if best[0]:
-                scores[memory_id] = Scored(*best, len(made.passages))
+            score, length = max((score_passage(wording, one, mean), one.length) for one in made.passages)
+            if score:
+                found.add(memory_id, score, length, len(made.passages))
             for phrase in wording.phrases:
                 if made.has(phrase):
                     verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
-        weights = LengthWeights(mean)
-        ranked = sorted((-weights.normalize(found), one) for one, found in scores.items())
+        ids, evened = found.ids, found.even_out(mean, wording.max_score)
+        order = np.lexsort((np.array(ids, np.str_), -evened.scores)).tolist()
 
-        def to_hits(best: Iterable[tuple[float, MemoryId]]) -> list[TextHit]:
+        def to_hits(places: Iterable[int]) -> list[TextHit]:
+            scores, coverages = evened.scores, evened.coverages
             return [
-                weights.to_hit(one, scores[one], -lowered, verbatim.get(one, 0.0), wording.max_score)
-                for lowered, one in best
+                TextHit(ids[at], float(scores[at]), float(coverages[at]), verbatim.get(ids[at], 0.0)) for at in places
             ]
 
-        first = to_hits(ranked[:k])
-        inside = {hit.memory_id for hit in first}
-        rest = to_hits(place for place in ranked[k:] if verbatim.get(place[1])) + [
-            TextHit(one, 0.0, 0.0, weight) for one, weight in verbatim.items() if one not in scores
+        first = to_hits(order[:k])
+        if not verbatim:
+            return first
+        inside, scored = {hit.memory_id for hit in first}, set(ids)
+        rest = to_hits(at for at in order[k:] if verbatim.get(ids[at])) + [
+            TextHit(one, 0.0, 0.0, weight) for one, weight in verbatim.items() if one not in scored
         ]
         more = [hit for hit in rest if hit.memory_id not in inside]
         return first + more[: k * len(wording.phrases)]
 
-    def _score(
-        self, searcher: tantivy.Searcher, wording: ParsedTextQuery, narrow: Clauses, k: int
-    ) -> dict[MemoryId, Scored]:
+    def _score(self, searcher: tantivy.Searcher, wording: ParsedTextQuery, narrow: Clauses, k: int) -> Found:
         """Score the memories in the files, at least the best *k*: BM25 by tantivy, with our rarities."""
         shoulds = []
         for term in wording.terms:
@@ -286,15 +286,14 @@ class TantivyText:
                 query = _Query.term_query(self._schema, "stems", term.word, "freq")
                 shoulds.append((_SHOULD, query if math.isclose(boost, 1.0) else _Query.boost_query(query, boost)))
         if not shoulds:
-            return {}
+            return Found()
         query = _Query.boolean_query([*narrow, (_MUST, _Query.boolean_query(shoulds))])
         best = _best(searcher, query, k, max(CANDIDATES, k))
         places = [at for _, at in best.values()]
-        lengths, counts = (searcher.fast_field_values(name, places) for name in ("length", "passages"))
-        return {
-            memory_id: Scored(float(score), int(length or 1), int(count or 1))
-            for (memory_id, (score, _)), length, count in zip(best.items(), lengths, counts, strict=True)
-        }
+        lengths, passages = (
+            [int(one or 1) for one in searcher.fast_field_values(name, places)] for name in ("length", "passages")
+        )
+        return Found(list(best), [score for score, _ in best.values()], lengths, passages)
 
     def _narrow(self, conditions: Iterable[Condition], hidden: Tombstones) -> Clauses:
         return self._queries.narrow(conditions, hidden, self._scope_sizes)

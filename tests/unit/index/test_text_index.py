@@ -15,8 +15,11 @@ from infinite_memory.errors import SidecarDamagedError
 from infinite_memory.index.base import Spelling, TextRow
 from infinite_memory.index.text import tantivy_index as text_module
 from infinite_memory.index.text.files import TantivyTextFiles
+from infinite_memory.index.text.queries import FEW_IDS
+from infinite_memory.index.text.scoring import FLAT_LENGTH, LENGTH_ROOT, MAX_LENGTH, PASSAGES_ROOT, Found
 from infinite_memory.index.text.tantivy_index import TantivyText
 from infinite_memory.models import Filter, IndexRow, MemoryId
+from infinite_memory.text.bm25 import K1, length_norm
 from tests.unit.index.builders import DATABASE, START, memory_id, revisions, scope_id
 
 
@@ -142,3 +145,26 @@ def test_codes_are_asked_for_while_memories_enter(tmp_path: Path) -> None:
         writer.join()
     finally:
         sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("count", [1, 2, FEW_IDS, FEW_IDS + 1])
+def test_named_memories_alone_are_found_whether_few_or_many_are_named(count: int, tmp_path: Path) -> None:
+    index = make_index(tmp_path, [text_row(n, f"tea number {n}") for n in range(FEW_IDS + 10)], flushed=True)
+    named = frozenset(memory_id(n) for n in range(5, 5 + count))
+    whole = {hit.memory_id: hit for hit in index.search(index.read("tea", Spelling.EXACT), FEW_IDS + 10, Filter())}
+    hits = index.search(index.read("tea", Spelling.EXACT), FEW_IDS + 10, Filter(memory_ids=named))
+    assert {hit.memory_id for hit in hits} == named
+    assert all(hit == whole[hit.memory_id] for hit in hits)
+
+
+def test_scores_that_are_evened_out_together_are_those_of_each_alone() -> None:
+    scores, lengths, passages, mean, most = [4.0, 4.0, 3.5, 1.0], [5, 90, 200, 60], [1, 1, 3, 2], 40.0, 6.0
+    evened = Found([memory_id(n) for n in range(4)], scores, lengths, passages).even_out(mean, most)
+    for at, (score, length, count) in enumerate(zip(scores, lengths, passages, strict=True)):
+        whole = score * (1 + length_norm(float(length), mean))
+        capped = 1 + length_norm(min(length, MAX_LENGTH * mean), mean)
+        discount = max(1.0, length / FLAT_LENGTH) ** -LENGTH_ROOT * count**-PASSAGES_ROOT
+        assert evened.scores[at] == pytest.approx(whole / capped * discount, rel=1e-12)
+        assert evened.coverages[at] == pytest.approx(min(1.0, whole / (most * (K1 + 1))), rel=1e-12)
+    assert list(Found().even_out(mean, most).scores) == []
+    assert list(Found([memory_id(1)], [2.0], [5], [1]).even_out(mean, 0.0).coverages) == [0.0]
