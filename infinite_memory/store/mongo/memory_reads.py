@@ -273,6 +273,9 @@ def batches(located: Located) -> Iterator[tuple[ScopeId, list[ObjectId]]]:
 
 async def _gather(ask: Callable[[Any], Coroutine[Any, Any, T]], items: Iterable[Any]) -> list[T]:
     """Ask for every item, a few at a time; answers in the order of items, the first failure ends all."""
+    listed = list(items)
+    if len(listed) == 1:
+        return [await ask(listed[0])]
     gate = asyncio.Semaphore(_PARALLEL)
 
     async def one(item: Any) -> T:
@@ -281,7 +284,7 @@ async def _gather(ask: Callable[[Any], Coroutine[Any, Any, T]], items: Iterable[
 
     # Not in a TaskGroup: where one of its tasks fails, Python 3.11 leaves its caller marked as about to be cancelled, and up to
     # 3.11.2, which Debian 12 has, every time limit in that task then ends as a cancellation.
-    tasks = [asyncio.create_task(one(item)) for item in items]
+    tasks = [asyncio.create_task(one(item)) for item in listed]
     try:
         return await asyncio.gather(*tasks)
     except BaseException:
