@@ -181,6 +181,13 @@ async def write_unless_stopped(sink: ByteSink, data: bytes, stop: asyncio.Event)
         ConnectionError: the client is gone.
     """
     writing = asyncio.ensure_future(sink.write(data))
+    try:
+        await asyncio.sleep(0)
+        if writing.done():  # as nearly all are: nobody waits
+            return writing.result()
+    except BaseException:
+        writing.cancel()
+        raise
     stopping = asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({writing, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -60,10 +60,28 @@ class SocketSink:
 
     async def write(self, data: bytes) -> None:
         """Send *data*; waits while the client does not read. A caller that is cancelled cuts no line: the sending goes on."""
-        task = asyncio.create_task(self._send(data))
+        if not (left := self._send_at_once(data)):
+            return
+        task = asyncio.create_task(self._send(left))
         self._sends.add(task)
         task.add_done_callback(self._sent)
         await asyncio.shield(task)
+
+    def _send_at_once(self, data: bytes) -> bytes:
+        """Send as much as is taken without waiting, unless something waits already; returns what is left.
+
+        Raises:
+            ConnectionError: the other side is gone.
+        """
+        if self._sends or self._is_broken:
+            return data
+        try:
+            return data[self._socket.send(data) :]
+        except BlockingIOError:
+            return data
+        except OSError as exc:
+            self._is_broken = True
+            raise ConnectionResetError(str(exc)) from exc
 
     async def _send(self, data: bytes) -> None:
         async with self._order:

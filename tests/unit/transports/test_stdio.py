@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 
 import pytest
 
-from infinite_memory.transports.stdio import DescriptorSink, DescriptorSource
+from infinite_memory.transports.stdio import DescriptorSink, DescriptorSource, SocketSink
 from tests.mongo_server import run
 
 
@@ -54,3 +55,31 @@ def test_a_read_that_was_given_up_loses_nothing() -> None:
         os.close(reads)
 
     run(scenario())
+
+
+def test_what_a_socket_does_not_take_at_once_is_sent_in_order() -> None:
+    async def scenario() -> None:
+        ours, theirs = socket.socketpair()
+        sink = SocketSink(ours)
+        await sink.write(b"first ")  # taken at once
+        large = os.urandom(4_000_000)
+        writing = [asyncio.create_task(sink.write(one)) for one in (large, b" last")]
+        await asyncio.sleep(0.01)
+        assert not any(one.done() for one in writing)
+        got = await asyncio.to_thread(_read_exactly, theirs, 6 + len(large) + 5)
+        await asyncio.gather(*writing)
+        assert got == b"first " + large + b" last"
+        theirs.close()
+        with pytest.raises(ConnectionError):
+            await sink.write(b"more")
+        await sink.close()
+        ours.close()
+
+    run(scenario())
+
+
+def _read_exactly(connection: socket.socket, count: int) -> bytes:
+    got = bytearray()
+    while len(got) < count:
+        got += connection.recv(1 << 20)
+    return bytes(got)
