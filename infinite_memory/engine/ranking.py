@@ -138,7 +138,9 @@ class Scale:
 
 def discounted(cosine: float, windows: int) -> float:
     """Take off what the best of several windows owes to their number."""
-    return cosine - min(MAX_DISCOUNT, WINDOW_DISCOUNT * math.log(max(1, windows)))
+    if windows <= 1:  # nearly all
+        return cosine
+    return cosine - min(MAX_DISCOUNT, WINDOW_DISCOUNT * math.log(windows))
 
 
 def rank(candidates: Iterable[Candidate], scale: Scale) -> list[tuple[Candidate, float]]:

@@ -224,6 +224,8 @@ class MetadataTable:
 
         Conversations of more than *max_turns* are left out.
         """
+        if not len(self.interned["conversation"]):  # ids need not be looked up where nothing belongs to one
+            return np.empty(0, np.int64), np.empty(0, np.int64)
         slots = np.array(list(self.find_many(memory_ids).values()), np.int64)
         slots = slots[self.column("conversation")[slots] >= 0]
         if not len(slots):
