@@ -184,7 +184,8 @@ async def write_unless_stopped(sink: ByteSink, data: bytes, stop: asyncio.Event)
     try:
         await asyncio.sleep(0)
         if writing.done():  # as nearly all are: nobody waits
-            return writing.result()
+            writing.result()
+            return
     except BaseException:
         writing.cancel()
         raise
