@@ -86,6 +86,7 @@ class Forget:
         """Archive or drop a scope with all that is in it."""
         is_closed = mode is ForgetMode.HARD and (agreed is not None or not dry_run)
         async with self._closed(scope if is_closed else None):
+            partial = self._access.behind_note
             located = await self._targets.find(sidecar, ForgetTarget(scope=scope.name), scope, mode)
             if is_closed:
                 located = await self._with_unseen(scope, located)
@@ -93,7 +94,7 @@ class Forget:
             if dry_run or agreed is not None:
                 texts, located = await self._texts(located)
             if dry_run:
-                return ForgetResult(tuple(located), texts, scope, UNCHANGED)
+                return ForgetResult(tuple(located), texts, scope, _joined(UNCHANGED, partial))
             if agreed is not None:
                 await agreed.check_memories(located, texts)
             with self._quotations.under_way():
