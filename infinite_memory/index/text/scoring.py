@@ -1,6 +1,6 @@
-"""What a memory scores by its words: BM25 of its best passage, evened out for length.
+"""What a memory scores by its words: BM25 of its best passage, normalized for length.
 
-Why the score is not BM25's own (`Found.even_out`). Its discount for length, b = 0.75, is fixed in tantivy, and is too little where
+Why the score is not BM25's own (`Found.normalize`). Its discount for length, b = 0.75, is fixed in tantivy, and is too little where
 all memories are long (a page that says a bit of everything outranks the sentence that says the thing) and far too much
 for the one page among sentences. So a passage counts as one and a half times the mean at most, its score is divided by the
 fifth root of the length beyond 60 words, and again by a root of the number of passages. Measured on two public sets
@@ -36,8 +36,8 @@ def score_passage(query: ParsedTextQuery, passage: Passage, mean: float) -> floa
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evened:
-    """Scores evened out for length and number of passages, and how much of the question was there, 0 to 1."""
+class NormalizedScores:
+    """Scores normalized out for length and number of passages, and how much of the question was there, 0 to 1."""
 
     scores: NDArray[np.float64]
     coverages: NDArray[np.float64]
@@ -59,8 +59,8 @@ class Found:
         self.lengths.append(length)
         self.passages.append(passages)
 
-    def even_out(self, mean: float, max_score: float) -> Evened:
-        """Even all scores out at once: one by one that takes as long as the search.
+    def normalize(self, mean: float, max_score: float) -> NormalizedScores:
+        """Return all scores normalized for length, worked out at once: one by one that takes as long as the search.
 
         Args:
             mean: The mean length of passages.
@@ -72,4 +72,4 @@ class Found:
         discounts = np.maximum(1.0, lengths / FLAT_LENGTH) ** -LENGTH_ROOT
         discounts *= np.array(self.passages, np.float64) ** -PASSAGES_ROOT
         coverages = np.minimum(1.0, whole / (max_score * (K1 + 1))) if max_score else np.zeros(len(scores))
-        return Evened(whole / capped * discounts, coverages)
+        return NormalizedScores(whole / capped * discounts, coverages)

@@ -255,11 +255,11 @@ class TantivyText:
             for phrase in wording.phrases:
                 if made.has(phrase):
                     verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
-        ids, evened = found.ids, found.even_out(mean, wording.max_score)
-        order = np.lexsort((np.array(ids, np.str_), -evened.scores)).tolist()
+        ids, normalized = found.ids, found.normalize(mean, wording.max_score)
+        order = np.lexsort((np.array(ids, np.str_), -normalized.scores)).tolist()
 
         def to_hits(places: Iterable[int]) -> list[TextHit]:
-            scores, coverages = evened.scores, evened.coverages
+            scores, coverages = normalized.scores, normalized.coverages
             return [
                 TextHit(ids[at], float(scores[at]), float(coverages[at]), verbatim.get(ids[at], 0.0)) for at in places
             ]

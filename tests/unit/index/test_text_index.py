@@ -159,12 +159,12 @@ def test_named_memories_alone_are_found_whether_few_or_many_are_named(count: int
 
 def test_scores_that_are_evened_out_together_are_those_of_each_alone() -> None:
     scores, lengths, passages, mean, most = [4.0, 4.0, 3.5, 1.0], [5, 90, 200, 60], [1, 1, 3, 2], 40.0, 6.0
-    evened = Found([memory_id(n) for n in range(4)], scores, lengths, passages).even_out(mean, most)
+    normalized = Found([memory_id(n) for n in range(4)], scores, lengths, passages).normalize(mean, most)
     for at, (score, length, count) in enumerate(zip(scores, lengths, passages, strict=True)):
         whole = score * (1 + length_norm(float(length), mean))
         capped = 1 + length_norm(min(length, MAX_LENGTH * mean), mean)
         discount = max(1.0, length / FLAT_LENGTH) ** -LENGTH_ROOT * count**-PASSAGES_ROOT
-        assert evened.scores[at] == pytest.approx(whole / capped * discount, rel=1e-12)
-        assert evened.coverages[at] == pytest.approx(min(1.0, whole / (most * (K1 + 1))), rel=1e-12)
-    assert list(Found().even_out(mean, most).scores) == []
-    assert list(Found([memory_id(1)], [2.0], [5], [1]).even_out(mean, 0.0).coverages) == [0.0]
+        assert normalized.scores[at] == pytest.approx(whole / capped * discount, rel=1e-12)
+        assert normalized.coverages[at] == pytest.approx(min(1.0, whole / (most * (K1 + 1))), rel=1e-12)
+    assert list(Found().normalize(mean, most).scores) == []
+    assert list(Found([memory_id(1)], [2.0], [5], [1]).normalize(mean, 0.0).coverages) == [0.0]
