@@ -37,7 +37,7 @@ def score_passage(query: ParsedTextQuery, passage: Passage, mean: float) -> floa
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalizedScores:
-    """Scores normalized out for length and number of passages, and how much of the question was there, 0 to 1."""
+    """Scores normalized for length and number of passages, and how much of the question was there, 0 to 1."""
 
     scores: NDArray[np.float64]
     coverages: NDArray[np.float64]
