@@ -144,8 +144,9 @@ def _start(home: Path, greeting: Json, deadline: float) -> None:
             with ipc.locked(ipc.start_lock_path(home), wait=False) as held:
                 # One that is frozen while it holds the lock stops nobody: of two daemons the second goes by itself.
                 if held or time.monotonic() > patient_until:
+                    left_behind = ipc.read_record(home)  # read first: whoever listens by then wrote another
                     if not _listens(home):
-                        _start_alone(home, greeting, deadline)
+                        _start_alone(home, greeting, deadline, left_behind)
                     return
             if _listens(home):
                 return
@@ -158,7 +159,8 @@ def _for_the_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
+def _start_alone(home: Path, greeting: Json, deadline: float, left_behind: Json | None) -> None:
+    """Start the daemon; *left_behind* is the record of the one before."""
     import subprocess  # only who starts a daemon needs it
 
     logs = home / "logs"
@@ -167,7 +169,6 @@ def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
     if output.exists() and (output.stat().st_size or not output.is_file()):  # it may tell why the one before ended
         keeps = not set_file_aside(output, logs / "daemon.out.1")
     settings = ["--config", greeting["config_file"]] if "config_file" in greeting else []
-    left_behind = ipc.read_record(home)
     with open(output, "ab" if keeps else "wb", opener=_for_the_owner) as file:
         process = start_detached(
             [sys.executable, "-P", "-m", "infinite_memory", "daemon", "run", "--flags-on-stdin", *settings],
@@ -188,7 +189,9 @@ def _start_alone(home: Path, greeting: Json, deadline: float) -> None:
             process.terminate()
             return
         if (code := process.poll()) is not None:
-            if code < 0:  # somebody killed it; the next try starts another
+            if code < 0 or _listens(
+                home
+            ):  # somebody killed it, and the next try starts another; or another daemon was faster
                 return
             said = output.read_text("utf-8", "replace").strip().splitlines()[-3:]
             message = "\n".join(said) or f"it ended with exit code {process.returncode}; {_why_silent(home, output)}"

@@ -10,13 +10,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from infinite_memory import __version__
-from infinite_memory.daemon import handover, ipc
+from infinite_memory.daemon import handover, handshake, ipc
 from tests.package_copy import PACKAGE, install
 from tests.processes import PATIENCE_S, ROOT, Installation
 
@@ -121,3 +122,26 @@ def test_a_service_that_is_restarted_meets_its_clients_again_and_takes_over_from
         assert (installation.status()["pid"], installation.status()["service"]) == (unit.pid, True)
         assert installation.command("daemon", "stop").returncode == 0
         assert unit.wait(PATIENCE_S) == 0
+
+
+def test_a_client_that_looked_just_before_the_service_listened_meets_it(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[subprocess.Popen[bytes]] = []
+
+    with install(package, tmp_path / "home") as installation:
+        for name, value in installation.environ.items():
+            monkeypatch.setenv(name, value)
+
+        def look_too_early(home: Path) -> bool:
+            if looked:
+                return listens(home)
+            looked.append(start_unit(installation))
+            return False
+
+        listens = handshake._listens
+        monkeypatch.setattr(handshake, "_listens", look_too_early)
+        handshake._start(installation.home, {"kind": "session"}, time.monotonic() + PATIENCE_S)
+        assert installation.daemon_pid() == looked[0].pid
+        assert installation.command("daemon", "stop").returncode == 0
+        assert looked[0].wait(PATIENCE_S) == 0

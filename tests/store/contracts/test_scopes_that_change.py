@@ -46,6 +46,7 @@ def test_a_memory_that_is_brought_back_into_an_archived_scope_is_said_to_stay_hi
     async def look() -> None:
         async with open_memory() as memory:
             memory_id = await memory.store("The mast is new", "Boat")
+            await memory.ok("delete_memory", target={"memory_id": memory_id})
             assert "note" not in await memory.ok("restore_memory", memory_id=memory_id)
             await memory.ok("delete_memory", target={"memory_id": memory_id})
             await memory.ok("delete_memory", target={"scope": "Boat"})

@@ -68,7 +68,7 @@ def test_one_memory_is_forgotten_in_its_own_scope_only(open_memory: Open) -> Non
                 await memory.engine.forget.one(kept.memory.memory_id, "p")
             with pytest.raises(MemoryNotFoundError):
                 await memory.engine.memories.get(kept.memory.memory_id)
-            assert (await memory.engine.memories.restore(kept.memory.memory_id)).text == "tea"
+            assert (await memory.engine.memories.restore(kept.memory.memory_id)).memory.text == "tea"
 
     run(work())
 
