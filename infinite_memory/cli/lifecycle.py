@@ -145,7 +145,7 @@ def restore(options: argparse.Namespace, ask: Ask, folder: Path) -> int:
     changes = [
         f"{reply[name]:,} {what if reply[name] != 1 or name != 'dropped_scopes' else 'scope removed'}"
         for name, what in (
-            ("skipped_memories", "were there already"),
+            ("skipped_memories", "already there"),
             ("replaced_memories", "of them in the place of what is there now"),
             ("removed_memories", "others removed"),
             ("dropped_scopes", "scopes removed"),
@@ -174,7 +174,7 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
         return daemon_requests.report(reply)
     would = "would be " if options.dry_run else ""
     print(
-        f"{reply['format']}: {reply['added']:,} {would}added, {reply['present']:,} were there, {reply['skipped']:,} skipped"
+        f"{reply['format']}: {reply['added']:,} {would}added, {reply['present']:,} already there, {reply['skipped']:,} skipped"
     )
     if "note" in reply:
         print(f"  {reply['note']}")
