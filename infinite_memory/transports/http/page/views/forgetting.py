@@ -57,8 +57,10 @@ async def show_forget_many(visit: Visit) -> Response:
     if set(target) == {"scope"}:
         visit.problem = InvalidRequestError("scope", "names a whole scope: give a tag or words too, or use Scopes")
     scopes = await visit.queries.scope_names()
-    newest = (await visit.queries.run("list_memories", {"scope": "ALL", "limit": NEWEST}))["results"]
-    tags = dict.fromkeys(tag for one in newest for tag in one["tags"])
+    newest: list[Json] = []
+    if found is None:  # a tag is still to be chosen
+        newest = (await visit.queries.run("list_memories", {"scope": "ALL", "limit": NEWEST}))["results"]
+    tags = dict.fromkeys(tag for memory in newest for tag in memory["tags"])
     asked = {"tag": "", "scope": "", "query": ""} | target
     return visit.render(
         "forget_many.html", scopes=scopes, tags=tags, asked=asked, found=found, status=200 if not visit.form else None
