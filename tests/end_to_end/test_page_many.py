@@ -30,6 +30,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
         assert one.command("daemon", "start").returncode == 0
         listing = {"filter": {"scope": "ALL"}, "limit": 1}
         until(lambda: one.call("list_memories", **listing)["status"] == "OK", "the index is built", PATIENCE_MS / 1000)
+        until(lambda: one.status()["text_index"]["state"] == "ready", "the words are indexed", PATIENCE_MS / 1000)
         yield one
 
 
