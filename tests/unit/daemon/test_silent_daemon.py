@@ -15,7 +15,15 @@ from infinite_memory.daemon.handshake import greet
 from infinite_memory.errors import DaemonError
 
 
-def test_a_daemon_that_does_not_answer_is_named_by_its_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        pytest.param("status", r"process 12345\) does not answer.*kill -9 12345", id="a command of every version"),
+        pytest.param("cluster", f"is version 0.1.0, this program is version {__version__}", id="one it may not know"),
+    ],
+)
+def test_a_daemon_that_does_not_answer_is_named(tmp_path: Path, kind: str, message: str) -> None:
+    """By its process, or by its version where it may not know the command; then it is not said to hang."""
     tmp_path.chmod(0o700)
     listening, address = ipc.listen(tmp_path, "unix")
     ipc.write_record(tmp_path, {"pid": 12345, "version": "0.1.0"} | address)
@@ -26,8 +34,8 @@ def test_a_daemon_that_does_not_answer_is_named_by_its_process(tmp_path: Path) -
 
     thread = threading.Thread(target=hang_up)
     thread.start()
-    with listening, pytest.raises(DaemonError, match=r"process 12345\) does not answer.*kill -9 12345"):
-        greet(tmp_path, {"kind": "status"}, start=False)
+    with listening, pytest.raises(DaemonError, match=message):
+        greet(tmp_path, {"kind": kind}, start=False)
     thread.join()
 
 
@@ -52,19 +60,3 @@ def test_a_service_of_another_version_that_stays_is_asked_after_it_said_so(tmp_p
         thread.join()
     assert heard == ["session", "tokens"]
     assert told["notes"] == ["it stays"]
-
-
-def test_a_daemon_of_another_version_that_does_not_know_a_command_is_not_said_to_hang(tmp_path: Path) -> None:
-    tmp_path.chmod(0o700)
-    listening, address = ipc.listen(tmp_path, "unix")
-    ipc.write_record(tmp_path, {"pid": 12345, "version": "0.1.0"} | address)
-
-    def hang_up() -> None:
-        link: socket.socket = listening.accept()[0]
-        link.close()
-
-    thread = threading.Thread(target=hang_up)
-    thread.start()
-    with listening, pytest.raises(DaemonError, match=f"is version 0.1.0, this program is version {__version__}"):
-        greet(tmp_path, {"kind": "cluster"}, start=False)
-    thread.join()
