@@ -16,8 +16,10 @@ from typing import Any
 from infinite_memory.contracts.base import Command
 from infinite_memory.contracts.field_types import FlagField
 from infinite_memory.contracts.fields import Fields, Json, ValidationContext
+
+# First of all commands' modules: it says in which order they are listed.
+from infinite_memory.contracts.native.contract import NativeContract  # isort: skip
 from infinite_memory.contracts.native.admin import tidy_up
-from infinite_memory.contracts.native.contract import NativeContract
 from infinite_memory.contracts.native.forget import forget
 from infinite_memory.contracts.native.lifecycle import restore, take_in
 from infinite_memory.contracts.native.scopes import merge
