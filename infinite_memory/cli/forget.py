@@ -150,7 +150,7 @@ def _print_preview(options: argparse.Namespace, preview: Preview) -> int:
         return 0
     _show(options, preview.memories)
     scope = _with_scope(preview)
-    tables.note(f"{_count(preview.count)} would go{scope}; {tables.UNCHANGED}")
+    tables.note(f"{format_count(preview.count, 'memory')} would go{scope}; {tables.UNCHANGED}")
     return 0
 
 
@@ -165,7 +165,7 @@ def _confirm(options: argparse.Namespace, preview: Preview) -> int | None:
         print(f"and {more:,} more")
     scope = _with_scope(preview)
     for_good = " for good" if options.for_good else ""
-    return None if tables.confirm(f"forget {_count(preview.count)}{scope}{for_good}?") else UNCONFIRMED
+    return None if tables.confirm(f"forget {format_count(preview.count, 'memory')}{scope}{for_good}?") else UNCONFIRMED
 
 
 def _show(options: argparse.Namespace, memories: list[Json]) -> None:
@@ -192,7 +192,7 @@ def _report(options: argparse.Namespace, preview: Preview, replies: list[Json]) 
         return 0
     scope = _with_scope(preview)
     done = "removed for good" if options.for_good else "forgotten; infinite-memory undo brings back what went"
-    print(f"{_count(count)}{scope} {done}")
+    print(f"{format_count(count, 'memory')}{scope} {done}")
     return 0
 
 
@@ -233,7 +233,7 @@ def undo(options: argparse.Namespace) -> int:
     for note in dict.fromkeys(reply["note"] for reply in restored if "note" in reply):
         tables.note(note)
     scope = f" of the scope {in_one_line(entry['scope'])!r}" if "scope" in entry else ""
-    tables.note(f"{_count(count)}{scope} brought back")
+    tables.note(f"{format_count(count, 'memory')}{scope} brought back")
     return 1 if failed else 0
 
 
@@ -246,17 +246,14 @@ def _list_forgotten(options: argparse.Namespace) -> int:
     tables.print_memories(reply["results"])
     more = reply["total"] - len(reply["results"])
     tables.note(
-        f"{_count(reply['total'])} can be brought back" + (f"; the latest {MAX_SHOWN} are shown" if more > 0 else "")
+        f"{format_count(reply['total'], 'memory')} can be brought back"
+        + (f"; the latest {MAX_SHOWN} are shown" if more > 0 else "")
     )
     return 0
 
 
 def _with_scope(preview: Preview) -> str:
     return "" if preview.scope is None else f" with the scope {in_one_line(preview.scope)!r}"
-
-
-def _count(count: int) -> str:
-    return format_count(count, "memory")
 
 
 COMMANDS = {"forget": forget, "undo": undo}

@@ -119,7 +119,7 @@ def _confirm(options: argparse.Namespace, ask: Ask) -> int | None:
     if reply["status"] != "OK":
         print(f"infinite-memory: {reply['error']}", file=sys.stderr)
         return 1
-    about = f" with {_memories(count)}" if isinstance(count, int) else ""
+    about = f" with {format_count(count, 'memory')}" if isinstance(count, int) else ""
     how = " for good" if _is_hard(options) else ""
     if options.what == "merge":
         how = f" into {in_one_line(options.into)!r}, which only a backup undoes"
@@ -130,20 +130,16 @@ def _confirm(options: argparse.Namespace, ask: Ask) -> int | None:
 def _report(options: argparse.Namespace, reply: Json, done: str) -> str:
     if getattr(options, "dry_run", False):
         count: int = reply["would_delete"] if "would_delete" in reply else reply["would_move"]
-        return f"{in_one_line(options.name)}: {_memories(count)} would be concerned; {tables.UNCHANGED}"
+        return f"{in_one_line(options.name)}: {format_count(count, 'memory')} would be concerned; {tables.UNCHANGED}"
     if options.what in ("archive", "delete") and "scope" not in reply:  # Global always exists
         kept = "removed for good" if _is_hard(options) else "hidden"
-        said = f"{_memories(reply['deleted_count'])} {kept}; the scope itself stays"
+        said = f"{format_count(reply['deleted_count'], 'memory')} {kept}; the scope itself stays"
         return f"{in_one_line(options.name)}: {said if reply['deleted_count'] else reply.get('note', said)}"
     if reply.get("outcome") == "unchanged":
         return f"{in_one_line(options.name)}: {reply.get('note', tables.UNCHANGED)}"
-    moved = f", {_memories(reply['moved'])} from it" if "moved" in reply else ""
+    moved = f", {format_count(reply['moved'], 'memory')} from it" if "moved" in reply else ""
     into = f" into {in_one_line(reply['into'])}" if "moved" in reply else ""
     return f"{in_one_line(options.name)}: {done}{into}{moved}"
-
-
-def _memories(count: int) -> str:
-    return format_count(count, "memory")
 
 
 def _list(options: argparse.Namespace, ask: Ask) -> int:
