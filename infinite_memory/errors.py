@@ -23,6 +23,7 @@
     ├── EmbeddingError               the model cannot be loaded or run
     ├── SidecarError
     │   ├── SidecarDamagedError      a file fails its checks; it is rebuilt, never served
+    │   ├── SidecarUnsavedError      its files cannot be written; names the folder and the cause
     │   ├── SidecarNotReadyError     still loading or rebuilding; says how far it is
     │   └── IndexUnavailableError    the server of the index cannot be reached; says what to do
     ├── BackupError
@@ -40,8 +41,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from infinite_memory.redaction import redacted
+
+if TYPE_CHECKING:
+    from pathlib import PurePath
 
 _SHOWN = 120
 
@@ -82,11 +87,24 @@ def without_surrogates(text: str) -> str:
 
 
 class InfiniteMemoryError(Exception):
-    """Base of the tree; caught where any failure of ours is turned into a reply. Its text never holds a secret setting."""
+    """Base of the tree; caught where any failure of ours is turned into a reply. Its text never holds a secret setting.
+
+    ``folder`` is one whose whole path the message holds: `str` shows its last part alone, for whoever reads it may sit at another
+    machine, and `in_full` all of it.
+    """
 
     code = "internal_error"
 
+    def __init__(self, *args: object, folder: PurePath | None = None) -> None:
+        super().__init__(*args)
+        self._folder = folder
+
     def __str__(self) -> str:
+        full = self.in_full()
+        return full.replace(str(self._folder), self._folder.name) if self._folder and self._folder.name else full
+
+    def in_full(self) -> str:
+        """Return the message with the whole path of its folder, for the user of this machine."""
         return redacted(super().__str__())
 
 
@@ -304,6 +322,19 @@ class SidecarDamagedError(SidecarError):
     def __init__(self, problem: str, *, is_missing: bool = False) -> None:
         super().__init__(problem)
         self.is_missing = is_missing
+
+
+class SidecarUnsavedError(SidecarError):
+    """The files of a sidecar cannot be written (a full disk, a folder that may only be read). What is searched is complete."""
+
+    code = "storage_error"
+
+    def __init__(self, folder: PurePath, problem: object) -> None:
+        super().__init__(
+            f"the index cannot be saved in the folder {folder}: {problem}; no memory is lost by it, what is searched is complete, "
+            "and saving is tried again",
+            folder=folder,
+        )
 
 
 class SidecarNotReadyError(SidecarError):

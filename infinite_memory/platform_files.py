@@ -143,8 +143,11 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def find_shortage(folder: Path, size: int = 0) -> str | None:
+def find_shortage(folder: Path, size: int = 0, *, name: str | None = None) -> str | None:
     """Return why *size* more bytes must not be written into a folder: its disk would be nearly full. None where it has room.
+
+    Args:
+        name: What the folder is called; by default its whole path.
 
     Raises:
         OSError: the folder is not there.
@@ -155,5 +158,5 @@ def find_shortage(folder: Path, size: int = 0) -> str | None:
     reserve = min(RESERVE_BYTES, total // RESERVE_SHARE)
     if free >= reserve + size:
         return None
-    message = f"No space left in the folder {folder.name}: of its disk {free >> 20} MB are free, and {reserve >> 20} MB stay so"
+    message = f"No space left in the folder {name or folder}: of its disk {free >> 20} MB are free, and {reserve >> 20} MB stay so"
     return f"{message}, for a full disk ends the database"

@@ -83,7 +83,7 @@ class _Reserving(io.BufferedRandom):
 def _check_room(folder: Path, size: int = 0) -> None:
     """Refuse to write *size* bytes more into a folder where its disk would be nearly full."""
     if shortage := find_shortage(folder, size):
-        raise BackupError(f"{shortage}; make room, or name a folder on another disk")
+        raise BackupError(f"{shortage}; make room, or name a folder on another disk", folder=folder)
 
 
 class Target:
@@ -156,7 +156,7 @@ def find_newest(folder: Path) -> Path:
     """
     named = [file for file in list_names(folder) if NAME.fullmatch(file.name)]
     if not named:
-        raise BackupNotFoundError(f"there is no backup in the folder {folder.name}")
+        raise BackupNotFoundError(f"there is no backup in the folder {folder}", folder=folder)
     return named[-1]
 
 
@@ -207,9 +207,9 @@ def make_stem(kind: str, instant: dt.datetime) -> str:
 
 def unwritable(folder: Path, problem: OSError) -> BackupError:
     """Return an error for a file that could not be written; it names the folder and not the file inside."""
-    return BackupError(
-        f"the folder {folder.name} cannot be written to: {problem.strerror or problem}; nothing was kept"
-    )
+    folder = folder.absolute()
+    said = f"the folder {folder} cannot be written to: {problem.strerror or problem}; nothing was kept"
+    return BackupError(said, folder=folder)
 
 
 def sync_folder(folder: Path) -> None:

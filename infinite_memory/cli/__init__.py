@@ -69,7 +69,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         print(f"infinite-memory: {exc}", file=sys.stderr)
         return 2
     except InfiniteMemoryError as exc:
-        print(f"infinite-memory: {exc}", file=sys.stderr)
+        print(f"infinite-memory: {exc.in_full()}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

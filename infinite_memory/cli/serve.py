@@ -95,6 +95,7 @@ async def _serve_app(home: Home, config: Config, options: argparse.Namespace, ou
     from infinite_memory.transports.stdio import DescriptorSink, DescriptorSource
 
     session = new_session(config, os.environ)
+    session.is_local = True
     stop = asyncio.Event()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         add_handler(asyncio.get_running_loop(), name, stop.set)

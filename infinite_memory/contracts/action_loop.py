@@ -61,7 +61,7 @@ class ActionLoop(Generic[CallT]):
 
     def refuse(self, exc: InfiniteMemoryError) -> Reply:
         """Return the reply to what failed; also for lines that are no request at all."""
-        return {"status": "ERROR"} | failure(exc)
+        return {"status": "ERROR"} | failure(exc, in_full=self.session.is_local)
 
     def effect(self, request: Json) -> Effect:
         """Return what a request does, for a session that is cut short."""

@@ -26,6 +26,7 @@ from infinite_memory.errors import (
     RateLimitError,
     ScopeArchivedError,
     SidecarError,
+    SidecarUnsavedError,
     StoreError,
     StoreUnavailableError,
 )
@@ -67,7 +68,8 @@ ERRORS: Mapping[type[InfiniteMemoryError], Codes] = {
     RateLimitError:        Codes(None,                None, "RATE_LIMIT_EXCEEDED",   None,    429),
     StoreError:            Codes("CONNECTION_ERROR",  None, "BACKEND_UNAVAILABLE",   None,    503),
     StoreUnavailableError: Codes(None,                None, None,                    _U,      None),
-    SidecarError:          Codes("CONNECTION_ERROR",  None, "BACKEND_UNAVAILABLE",   _U,      503),  # its files cannot be written
+    SidecarError:          Codes("CONNECTION_ERROR",  None, "BACKEND_UNAVAILABLE",   _U,      503),
+    SidecarUnsavedError:   Codes("STORAGE_ERROR",     None, None,                    None,    None),
     EmbeddingError:        Codes("EMBEDDING_ERROR",   None, "BACKEND_UNAVAILABLE",   _U,      503),
     ModelError:            Codes(None,                None, None,                    None,    503),
     BackupError:           Codes("BACKUP_ERROR",      None, None,                    None,    503),
@@ -94,6 +96,6 @@ def get_number(exc: InfiniteMemoryError, column: Column) -> int:
     return number
 
 
-def failure(exc: InfiniteMemoryError) -> dict[str, str]:
-    """Return ``error`` and ``error_code`` of a reply by lines."""
-    return {"error": str(exc), "error_code": get_code(exc, Column.NATIVE)}
+def failure(exc: InfiniteMemoryError, *, in_full: bool = False) -> dict[str, str]:
+    """Return ``error`` and ``error_code`` of a reply by lines; *in_full* with whole paths, to the user of this machine."""
+    return {"error": exc.in_full() if in_full else str(exc), "error_code": get_code(exc, Column.NATIVE)}

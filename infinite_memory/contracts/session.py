@@ -47,6 +47,7 @@ class ClientSession:
     tell: Callable[[dict[str, str]], Awaitable[None]] | None = None
     progress: Progress = no_progress  # where requests bring none of their own
     reads_any_path: bool = False  # set for the command line's own `import` alone, by its greeting; no request can
+    is_local: bool = False  # comes over the daemon's own socket, from the user of this machine: errors name whole paths
     uploads: Path | None = None  # set by the page: its user sent the file to import, which lies there; no request can
     counts_use: bool = True
     """False where what is found is no use of it: shown while a question is typed on the page, or to who may only read."""

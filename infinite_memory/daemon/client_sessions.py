@@ -185,6 +185,7 @@ class ClientSessions:
         session = new_session(requested, environ)
         if scope := greeting.get("active_scope"):
             session.active_scope = str(scope)
+        session.is_local = True
         session.reads_any_path = greeting.get("any_path") is True
         revision = greeting.get("expected_revision")
         session.expected_revision = revision if type(revision) is int else None

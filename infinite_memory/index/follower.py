@@ -260,7 +260,7 @@ class StoreFollower:
         try:
             await self._loader.save(sidecar, token)
         except SidecarError as exc:
-            log.warning("the sidecar was not saved: %s", exc, extra={"event": "sidecar_not_saved"})
+            log.warning("the sidecar was not saved: %s", exc.in_full(), extra={"event": "sidecar_not_saved"})
             self._save_policy.changed()
 
     async def fill(self, index: VectorIndex, progress: Callable[[int, int], None] | None = None) -> None:
@@ -390,7 +390,7 @@ class StoreFollower:
             try:
                 await self.save()
             except SidecarError as exc:
-                log.warning("the sidecar was not saved: %s", exc, extra={"event": "sidecar_not_saved"})
+                log.warning("the sidecar was not saved: %s", exc.in_full(), extra={"event": "sidecar_not_saved"})
                 self._save_policy.postpone()
 
 

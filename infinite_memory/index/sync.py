@@ -86,9 +86,10 @@ class IndexSync:
             try:
                 await self.save()
             except (SidecarError, StoreError) as exc:
-                log.warning("the sidecar was not saved: %s", exc, extra={"event": "sidecar_not_saved"})
+                log.warning("the sidecar was not saved: %s", exc.in_full(), extra={"event": "sidecar_not_saved"})
         await self.second.close()
-        await self._words.close()
+        with contextlib.suppress(SidecarError):  # a full disk: they are marked, and rewritten after the next start
+            await self._words.close()
         if self._writer.current is not None:
             self._writer.current.close()
 

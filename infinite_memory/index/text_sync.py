@@ -322,7 +322,7 @@ class TextSync:
             try:
                 await asyncio.to_thread(lambda: index.flush(token))
             except SidecarError as exc:
-                log.warning("the text index was not saved: %s", exc, extra={"event": "text_not_saved"})
+                log.warning("the text index was not saved: %s", exc.in_full(), extra={"event": "text_not_saved"})
                 self._changed()
 
     async def interrupt(self) -> None:

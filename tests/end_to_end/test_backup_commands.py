@@ -141,6 +141,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
                 refused = home.call(action)
                 assert refused["error_code"] == "BACKUP_ERROR"
                 assert "No space left" in refused["error"]
+                assert f"the folder {disk}" in refused["error"]
                 assert list(disk.iterdir()) == []
             assert home.call("get_memory_stats")["stats"]["last_backup"] is None
         with Installation(tmp_path / "home") as home:  # its backups in the home, where there is room
@@ -148,6 +149,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
             refused = home.command("export", "-o", str(disk / "out.jsonl"))
             assert refused.returncode == 1
             assert "No space left" in refused.stderr
+            assert f"the folder {disk}" in refused.stderr
             assert "Traceback" not in refused.stderr
             assert list(disk.iterdir()) == []
             assert list((home.home / "backups").iterdir()) == [Path(made["path"])]

@@ -234,8 +234,9 @@ def test_a_sidecar_that_cannot_be_saved_on_a_full_disk_is_saved_later(small_disk
         assert client.ask("retrieve_memory", query="which colour do I like")["results"][0]["text"].endswith("blue")
         for action in ("optimize_memory", "reindex"):
             refused = client.ask(action)
-            assert refused["error_code"] == "CONNECTION_ERROR", refused
-            assert "the sidecar cannot be saved: No space left on device" in refused["error"], refused
+            assert refused["error_code"] == "STORAGE_ERROR", refused
+            folder = installation.home / "sidecars"
+            assert f"cannot be saved in the folder {folder}: No space left on device" in refused["error"], refused
         installation.kill_everything()
         ballast.unlink()
         assert client.ask("optimize_memory")["status"] == "OK"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 from infinite_memory import errors
+from infinite_memory.contracts.errors import Column, failure, get_number
 from infinite_memory.errors import (
+    BackupError,
     InfiniteMemoryError,
     InvalidRequestError,
     LimitExceededError,
     MemoryNotFoundError,
     NotFoundError,
     ScopeNotFoundError,
+    SidecarUnsavedError,
     format_count,
     truncated_repr,
 )
@@ -64,3 +68,21 @@ def test_a_count_agrees_with_its_noun() -> None:
         "0 memories", "0 new scopes", "1 memory", "1 new scope",
         "2 memories", "2 new scopes", "1,234 memories", "1,234 new scopes",
     ]  # fmt: skip
+
+
+def test_the_whole_path_of_a_folder_is_told_to_the_user_of_this_machine_alone() -> None:
+    folder = Path("/home/nora/memory/backups")
+    problem = BackupError(f"the folder {folder} cannot be written to", folder=folder)
+    assert str(problem) == "the folder backups cannot be written to"
+    assert problem.in_full() == "the folder /home/nora/memory/backups cannot be written to"
+    assert failure(problem)["error"] == str(problem)
+    assert failure(problem, in_full=True)["error"] == problem.in_full()
+    root = BackupError("the folder / cannot be written to", folder=Path("/"))
+    assert str(root) == root.in_full() == "the folder / cannot be written to"
+
+
+def test_an_index_that_cannot_be_saved_is_no_lost_connection() -> None:
+    problem = SidecarUnsavedError(Path("/home/nora/memory/sidecars"), "Read-only file system")
+    assert failure(problem)["error_code"] == "STORAGE_ERROR"
+    assert "in the folder sidecars: Read-only file system" in str(problem)
+    assert get_number(problem, Column.HTTP) == 503

@@ -13,7 +13,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infinite_memory.errors import SidecarDamagedError, SidecarError
+from infinite_memory.errors import SidecarDamagedError, SidecarUnsavedError
 from infinite_memory.index.generations import Generations
 from infinite_memory.index.text.manifest import MANIFEST, read_manifest
 
@@ -35,14 +35,14 @@ class TantivyTextFiles:
         """Return an empty index in a new generation.
 
         Raises:
-            SidecarError: the folder cannot be made.
+            SidecarUnsavedError: the folder cannot be made.
         """
         from infinite_memory.index.text.tantivy_index import TantivyText  # while MongoDB starts, not before
 
         try:
             return TantivyText(self._generations.create(), database)
         except OSError as exc:
-            raise SidecarError(f"the text index cannot be made: {exc.strerror or exc}") from exc
+            raise SidecarUnsavedError(self._folder, exc.strerror or exc) from exc
 
     def load(self, database: str) -> tuple[TantivyText, bytes]:
         """Load the newest generation that has a manifest, with its token; all others are removed.

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import tantivy
 
-from infinite_memory.errors import SidecarDamagedError, SidecarError, SidecarNotReadyError
+from infinite_memory.errors import SidecarDamagedError, SidecarNotReadyError, SidecarUnsavedError
 from infinite_memory.index.base import ParsedTextQuery, Spelling, TextHit, TextRow
 from infinite_memory.index.filters import Condition, to_conditions, to_predicate
 from infinite_memory.index.id_map import in_id_order, keys_array
@@ -145,7 +145,7 @@ class TantivyText:
                 searcher = index.searcher()
                 write_manifest(self.folder, Manifest(self._database, token, self._count(searcher, [])))
             except (ValueError, OSError) as exc:
-                raise SidecarError(f"the text index cannot be saved: {exc}") from exc
+                raise SidecarUnsavedError(self.folder.parent, getattr(exc, "strerror", None) or exc) from exc
             committed_length = sum_lengths(searcher)
             with self._lock:
                 self._files, self._committed_length = _Files(index, searcher), committed_length

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from infinite_memory.errors import SidecarDamagedError, SidecarError
+from infinite_memory.errors import SidecarDamagedError, SidecarUnsavedError
 from infinite_memory.index.base import VectorIndex
 from infinite_memory.index.generations import Buffer, Generations, Saved, Unchanged, put_file
 from infinite_memory.index.growable_arrays import Interner
@@ -64,7 +64,7 @@ class FaissIndexFiles:
                 takes the token of the last change it applied first and calls this then.
 
         Raises:
-            SidecarError: it cannot be written (a full disk, say); the generation before is still there.
+            SidecarUnsavedError: it cannot be written (a full disk, say); the generation before is still there.
         """
         if not isinstance(sidecar, FaissIndex):
             raise TypeError(f"{type(sidecar).__name__} is not a FaissIndex")
@@ -78,7 +78,7 @@ class FaissIndexFiles:
                     files = {name: put_file(folder / name, content) for name, content in parts.all()}
                     write_header(folder, number, header, files)
             except OSError as exc:
-                raise SidecarError(f"the sidecar cannot be saved: {exc.strerror or exc}") from exc
+                raise SidecarUnsavedError(self._generations.folder, exc.strerror or exc) from exc
             target = self._generations.path(number)
             parts.on_saved({name: replace(saved, path=target / name) for name, saved in files.items()})
 

@@ -38,8 +38,9 @@ def test_a_disk_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Neither where it is nearly full before, nor by what is written; what a user exports elsewhere is their own affair."""
     total, size = 100 << 30, 17 << 20
     monkeypatch.setattr(shutil, "disk_usage", lambda _: (total, 0, RESERVE_BYTES - 1))
-    with pytest.raises(BackupError, match="No space left"):
+    with pytest.raises(BackupError, match=f"No space left in the folder {tmp_path.name}:") as refused:
         write(tmp_path, b"x")
+    assert f"No space left in the folder {tmp_path}:" in refused.value.in_full()
     with atomic_write(tmp_path, "y", ".jsonl", is_ours=False) as target:
         target.file.write(b"x")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: (total, 0, RESERVE_BYTES + size))

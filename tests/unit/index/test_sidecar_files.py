@@ -17,7 +17,7 @@ import faiss
 import numpy as np
 import pytest
 
-from infinite_memory.errors import SidecarDamagedError, SidecarError
+from infinite_memory.errors import SidecarDamagedError, SidecarUnsavedError
 from infinite_memory.index.base import VectorIndexFiles
 from infinite_memory.index.vector import files as saved_module
 from infinite_memory.index.vector import table
@@ -259,10 +259,12 @@ def test_a_save_that_meets_a_limit_leaves_the_generation_before(folder: Path) ->
     for limit in (100, 30_000, 90_000):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
         try:
-            with pytest.raises(SidecarError, match="cannot be saved"):
+            with pytest.raises(SidecarUnsavedError, match="cannot be saved") as refused:
                 files.save(large, DATABASE, b"too large")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert f"in the folder {folder}:" in refused.value.in_full()
+        assert f"in the folder {folder.name}:" in str(refused.value)
         assert generations(folder) == ["generation-00000001"]
         assert load(folder)[1] == TOKEN
     files.save(large, DATABASE, b"there is room")
@@ -279,7 +281,7 @@ def test_a_full_disk_leaves_the_generation_before(folder: Path) -> None:
         files = FaissIndexFiles(folder)
         files.save(make_sidecar([make_row(1)]), DATABASE, TOKEN)
         for _ in range(3):
-            with pytest.raises(SidecarError, match="No space left"):
+            with pytest.raises(SidecarUnsavedError, match="No space left"):
                 files.save(make_sidecar(make_row(number) for number in range(5000)), DATABASE, b"too large")
         assert generations(folder) == ["generation-00000001"]
         assert load(folder)[1] == TOKEN

@@ -119,7 +119,7 @@ async def store_upload(uploads: Path, scope: Scope, receive: Receive) -> Respons
 
 
 async def _write_body(path: Path, receive: Receive) -> None:
-    size, next_look = 0, 0
+    size, next_look, folder = 0, 0, path.parent.parent
     with path.open("xb") as file:
         while True:
             part = await asyncio.wait_for(receive(), CHUNK_S)
@@ -131,7 +131,8 @@ async def _write_body(path: Path, receive: Receive) -> None:
                 raise InvalidRequestError("file", f"is larger than {MAX_BYTES:,} bytes; use `infinite-memory import`")
             if size >= next_look:
                 next_look = size + LOOK_AGAIN_BYTES
-                if shortage := await asyncio.to_thread(find_shortage, path.parent.parent, len(body) + LOOK_AGAIN_BYTES):
+                room = len(body) + LOOK_AGAIN_BYTES
+                if shortage := await asyncio.to_thread(find_shortage, folder, room, name=folder.name):
                     raise InvalidRequestError(
                         "file", f"cannot be kept. {shortage}; make room, or use `infinite-memory import`"
                     )
