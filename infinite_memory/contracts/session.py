@@ -11,7 +11,7 @@ from infinite_memory.clock import Clock, system_clock
 from infinite_memory.contracts.fields import Fields, ValidationContext
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.events import Events
-from infinite_memory.engine.types import Progress
+from infinite_memory.engine.types import MAX_REPORTED_IDS, Progress
 from infinite_memory.jobs.administration import Administration
 from infinite_memory.settings import LimitsSettings, ModelSettings
 
@@ -51,6 +51,7 @@ class ClientSession:
     uploads: Path | None = None  # set by the page: its user sent the file to import, which lies there; no request can
     counts_use: bool = True
     """False where what is found is no use of it: shown while a question is typed on the page, or to who may only read."""
+    most_texts: int = MAX_REPORTED_IDS  # of what would be forgotten; the page shows fewer
     expected_revision: int | None = (
         None  # a change is refused where the memory has another; set by fronts, no request can
     )

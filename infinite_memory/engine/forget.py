@@ -20,7 +20,14 @@ from infinite_memory.engine.doubles import find_doubles
 from infinite_memory.engine.forget_targets import TargetFinder, get_condition
 from infinite_memory.engine.quotations import Quotations
 from infinite_memory.engine.recall import Recall
-from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget, MemoryPage, ScopedFilter
+from infinite_memory.engine.types import (
+    MAX_REPORTED_IDS,
+    ForgetMode,
+    ForgetResult,
+    ForgetTarget,
+    MemoryPage,
+    ScopedFilter,
+)
 from infinite_memory.errors import ChangedSinceAskedError, InfiniteMemoryError, InvalidRequestError, MemoryNotFoundError
 from infinite_memory.index.base import VectorIndex
 from infinite_memory.index.listing import batches
@@ -31,7 +38,6 @@ from infinite_memory.store.conditions import ANY, Condition
 from infinite_memory.store.scope_cache import ScopeCache, check_name, is_global
 
 UNCHANGED = "nothing was changed (dry_run)"
-MAX_REPORTED_IDS = 1000  # a scope of a million is not answered with a million ids, nor read to be counted
 
 
 class Forget:
@@ -48,7 +54,7 @@ class Forget:
     async def matching(
         self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool = False, agreed: Agreement | None = None
     ) -> ForgetResult:
-        """Forget what *target* names; with *dry_run* only say what would go, with the texts of the first `MAX_REPORTED_IDS`.
+        """Forget what *target* names; with *dry_run* only say what would go, with the texts of the first of them.
 
         For who sees less than everything a target of a scope alone is all that they see in it. With *agreed* nothing goes that a
         user was not asked about.
@@ -92,7 +98,7 @@ class Forget:
                 located = await self._with_unseen(scope, located)
             texts: dict[MemoryId, str] = {}
             if dry_run or agreed is not None:
-                texts, located = await self._texts(located)
+                texts, located = await self._texts(located, MAX_REPORTED_IDS)
             if dry_run:
                 return ForgetResult(tuple(located), texts, scope, _joined(UNCHANGED, partial))
             if agreed is not None:
@@ -114,7 +120,7 @@ class Forget:
             located = {**located, **doubles}
         texts: dict[MemoryId, str] = {}
         if dry_run or target.query is not None or agreed is not None:
-            texts, located = await self._texts(located)
+            texts, located = await self._texts(located, target.most_texts if agreed is None else MAX_REPORTED_IDS)
         if dry_run:
             return ForgetResult(tuple(located), texts, None, _joined(UNCHANGED, partial), frozenset(doubles))
         if agreed is not None:
@@ -254,9 +260,9 @@ class Forget:
         self._index.save_soon()
         return gone
 
-    async def _texts(self, located: Located) -> tuple[dict[MemoryId, str], Located]:
-        """Read the texts of the first `MAX_REPORTED_IDS` memories; those of them that are gone meanwhile are left out of *located*."""
-        reported = dict(itertools.islice(located.items(), MAX_REPORTED_IDS))
+    async def _texts(self, located: Located, most: int) -> tuple[dict[MemoryId, str], Located]:
+        """Read the texts of the first *most* memories; those of them that are gone meanwhile are left out of *located*."""
+        reported = dict(itertools.islice(located.items(), most))
         memories = await self._store.fetch(reported, deleted=None)
         remaining = {
             memory_id: scope_id

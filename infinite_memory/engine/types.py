@@ -13,6 +13,7 @@ from infinite_memory.models import Filter, Match, MemoryDetails, MemoryId, Memor
 if TYPE_CHECKING:
     from infinite_memory.engine.explanation import Explanation
 
+MAX_REPORTED_IDS = 1000  # a scope of a million is not answered with a million ids, nor read to be counted
 
 Progress = Callable[[int, int], None]
 """Takes how much of long work is done, of how much; 0 where nobody knows how much there is."""
@@ -119,7 +120,7 @@ class ForgetMode(enum.Enum):
 class ForgetTarget:
     """What is to be forgotten; the parts that are given narrow (AND), at least one is.
 
-    A target of ``scope`` alone is the scope itself.
+    A target of ``scope`` alone is the scope itself. ``most_texts`` is of how many a dry run tells the text.
     """
 
     memory_id: MemoryId | None = None
@@ -128,6 +129,7 @@ class ForgetTarget:
     query: str | None = None
     min_confidence: float = 0.75
     limit: int = 10
+    most_texts: int = MAX_REPORTED_IDS
 
 
 @dataclass(frozen=True, slots=True)

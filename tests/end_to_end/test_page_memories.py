@@ -254,6 +254,31 @@ def test_a_tag_with_ten_memories_is_forgotten_after_a_preview_and_undone(
     assert memory.ask("search_by_tag", tag="errands")["total"] == 10
 
 
+def test_all_that_has_a_tag_of_hundreds_is_forgotten_at_once_and_undone(
+    page: Page, person: Window, store: Store, memory: Client
+) -> None:
+    made = [{"content": f"Scrap number {number} of the drawer", "tags": ["scraps"]} for number in range(205)]
+    for first in range(0, len(made), 100):
+        assert memory.ask("store_memories", memories=made[first : first + 100])["failed"] == 0
+    memory.ask("create_memory_scope", scope_name="Attic")
+    store("One more scrap, in the attic", tags=["scraps"], scope="Attic")
+    person.open("/page/forget?tag=scraps")
+    expect(page.get_by_role("heading", name="206 memories would go")).to_be_visible()
+    expect(page.locator("ul.memories > li")).to_have_count(200)
+    expect(page.get_by_text("The first 200 are shown; all go.")).to_be_visible()
+    store("A scrap that came meanwhile", tags=["scraps"])
+    page.get_by_role("button", name="Forget 206 memories").click()
+    expect(page.get_by_role("alert").filter(has_text="1 more memory would go since this was shown")).to_be_visible()
+    assert memory.ask("search_by_tag", tag="scraps", scope="ALL")["total"] == 207
+    page.get_by_role("button", name="Show what would go").click()
+    page.get_by_role("button", name="Forget 207 memories").click()
+    expect(page.get_by_text("207 memories are forgotten.")).to_be_visible()
+    assert memory.ask("search_by_tag", tag="scraps", scope="ALL")["total"] == 0
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Brought back: 207 memories.")).to_be_visible()
+    assert memory.ask("search_by_tag", tag="scraps", scope="ALL")["total"] == 207
+
+
 def test_removing_for_good_wants_to_be_sure(page: Page, person: Window, store: Store, memory: Client) -> None:
     memory_id = store("The password of the shed is swordfish")
     person.open(f"/page/memories/{memory_id}/forget")

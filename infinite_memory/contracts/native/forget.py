@@ -16,8 +16,7 @@ from infinite_memory.contracts.field_types import (
 )
 from infinite_memory.contracts.native.serializers import serialize_memory
 from infinite_memory.contracts.native.table import TABLE, CommandContext, IdField, memory_id
-from infinite_memory.engine.forget import MAX_REPORTED_IDS
-from infinite_memory.engine.types import ForgetMode, ForgetResult, ForgetTarget
+from infinite_memory.engine.types import MAX_REPORTED_IDS, ForgetMode, ForgetResult, ForgetTarget
 from infinite_memory.errors import InvalidRequestError, truncated_repr
 from infinite_memory.models import MemoryId, fold
 
@@ -82,6 +81,7 @@ async def forget(call: CommandContext) -> ForgetReport:
         query=named.find_text("query"),
         min_confidence=MIN_CONFIDENCE[mode] if least is None else least,
         limit=fields.integer("limit") if "limit" in fields else QUERY_LIMIT,
+        most_texts=call.session.most_texts,
     )
     dry_run = fields.flag("dry_run")
     result = await call.engine.forget.matching(target, mode, dry_run=dry_run, agreed=call.agreed)

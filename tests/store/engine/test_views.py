@@ -11,8 +11,7 @@ import pytest
 from infinite_memory.contracts.agentmem.access import make_source, make_superseded_source
 from infinite_memory.contracts.agentmem.table import SCOPE
 from infinite_memory.engine.engine import Engine
-from infinite_memory.engine.forget import MAX_REPORTED_IDS
-from infinite_memory.engine.types import ForgetMode, ForgetTarget, MemoryUpdate, NewMemory
+from infinite_memory.engine.types import MAX_REPORTED_IDS, ForgetMode, ForgetTarget, MemoryUpdate, NewMemory
 from infinite_memory.models import MemoryId
 from infinite_memory.transports.http.api.metrics import Metrics
 from infinite_memory.transports.http.api.visibility import get_user_visibility

@@ -6,8 +6,9 @@ Who does not see everything gets an engine that is narrowed (`http.api.visibilit
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -20,7 +21,14 @@ from infinite_memory.contracts.timestamps import format_instant, on_clock
 from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.moving import Moved
-from infinite_memory.engine.types import Progress, ScopedFilter
+from infinite_memory.engine.types import (
+    MAX_REPORTED_IDS,
+    ForgetMode,
+    ForgetResult,
+    ForgetTarget,
+    Progress,
+    ScopedFilter,
+)
 from infinite_memory.errors import (
     ChangedSinceAskedError,
     ForbiddenError,
@@ -77,6 +85,7 @@ class Queries:
     async def run(
         self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress, *, counts_use: bool = False,
         expected_revision: int | None = None, uploads: Path | None = None, agreed: Agreement | None = None,
+        most_texts: int = MAX_REPORTED_IDS,
     ) -> Json:  # fmt: skip
         """Return the reply of a command of the native contract.
 
@@ -85,6 +94,7 @@ class Queries:
             expected_revision: A change is refused where the memory has another one by then.
             uploads: Where a file to import lies that whoever asks sent: they may see what it says.
             agreed: What the page showed before; what goes beyond it is refused.
+            most_texts: Of how many memories that would be forgotten the text is shown.
 
         Raises:
             InfiniteMemoryError: it failed, or is not for who does not see everything.
@@ -93,16 +103,15 @@ class Queries:
         request.session.counts_use = self.counts(asked=counts_use)
         request.session.expected_revision = expected_revision
         request.session.uploads = uploads
+        request.session.most_texts = most_texts
         if self.is_narrow and action not in BOUND_COMMANDS:
             raise ForbiddenError("a token that is bound to users or scopes may not do this")
         contract = NativeContract(
             request.engine, request.session, administration=request.open_administration, agreed=agreed
         )
         try:
-            return await contract.run({**fields, "action": action}, request.checking, progress)
-        except ChangedSinceAskedError as exc:
-            message = f"{exc.what} since this was shown; nothing was changed. Look at it as it is now, and go on if it is right"
-            raise InvalidRequestError("", message) from exc
+            with _describing_changes():
+                return await contract.run({**fields, "action": action}, request.checking, progress)
         except ScopeNotFoundError as exc:
             if self.is_narrow and exc.nearest:  # names of scopes that are not seen
                 raise ScopeNotFoundError(exc.name) from exc
@@ -270,6 +279,22 @@ class Queries:
         listed = (await self.run("list_memory_scopes", {}))["scopes"]
         return sorted((str(one["scope_name"]) for one in listed), key=str.casefold)
 
+    async def forget_tagged(self, tag: str, scope: str | None, most: int) -> ForgetResult:
+        """Forget softly all that has a tag, in one scope or everywhere; where that is more than *most*, nothing is done.
+
+        Raises:
+            InvalidRequestError: more would go than was shown.
+        """
+        engine = await self.engine()
+        with _describing_changes():
+            target = ForgetTarget(tag=tag, scope=scope)
+            return await engine.forget.matching(target, ForgetMode.SOFT, agreed=Agreement(most=most))
+
+    async def bring_back(self, hidden_at: dt.datetime) -> int:
+        """Bring back what was forgotten at an instant, in whatever scope, and return how many memories that were."""
+        scopes = (await self.engine()).scopes
+        return sum([(await scopes.restore(name, hidden_at))[1] for name in await self.scope_names()])
+
     async def move(self, memory_id: str, scope: str) -> Moved:
         """Put a memory into another scope; it keeps its id, its history and its links.
 
@@ -287,6 +312,18 @@ class Queries:
         for scope in await (await self.engine()).scopes.find_by_ids([scope_id]):
             return await self.move(memory_id, scope.name)
         raise InvalidRequestError("", "the scope where it was is gone")
+
+
+@contextlib.contextmanager
+def _describing_changes() -> Iterator[None]:
+    """Say in the page's words that something changed since it was shown."""
+    try:
+        yield
+    except ChangedSinceAskedError as exc:
+        message = (
+            f"{exc.what} since this was shown; nothing was changed. Look at it as it is now, and go on if it is right"
+        )
+        raise InvalidRequestError("", message) from exc
 
 
 def _in_scope(scope: str | None) -> ScopedFilter:

@@ -28,7 +28,7 @@ MAX_UNDO = 20
 @dataclass(slots=True)
 class Undo:
     """What one click did and another undoes: memories forgotten, or moved out of ``back_to`` (a scope's id), or a scope archived, or
-    all in a scope forgotten at ``hidden_at``, or one memory changed from ``revision`` on."""
+    all in a scope (or anywhere) forgotten at ``hidden_at``, or one memory changed from ``revision`` on."""
 
     text: str
     memory_ids: tuple[str, ...] = ()

@@ -16,6 +16,8 @@ Json = dict[str, Any]
 
 FORGOTTEN = "/page/forgotten"
 NEWEST = 50  # memories whose tags are offered
+SHOWN = 200  # memories whose texts are shown before they are forgotten
+MAX_DIGITS = 12  # of the number that was counted
 STEP = 50  # forgotten memories of a page
 
 
@@ -51,7 +53,8 @@ async def show_forget_many(visit: Visit) -> Response:
     found: Json | None = None
     if visit.problem is None and target and set(target) != {"scope"}:
         try:
-            found = await visit.queries.run("delete_memory", {"target": target, "dry_run": True})
+            wanted = {"target": target, "dry_run": True}
+            found = await visit.queries.run("delete_memory", wanted, most_texts=SHOWN)
         except InfiniteMemoryError as exc:
             visit.problem = exc
     if set(target) == {"scope"}:
@@ -72,11 +75,23 @@ page("GET", "/page/forget", whose=Whose.ANY, writes=True)(show_forget_many)
 
 @page("POST", "/page/forget", whose=Whose.ANY, again=show_forget_many)
 async def forget_many(visit: Visit) -> Response:
-    """Forget softly the very memories that were shown.
+    """Forget softly the very memories that were shown, or all of a tag that were counted.
 
     Raises:
-        InvalidRequestError: none is named.
+        InvalidRequestError: none is named, or more would go than were counted.
     """
+    tag, counted = visit.text("tag"), visit.text("counted")
+    if (
+        tag
+        and counted.isdecimal()
+        and len(counted) < MAX_DIGITS
+        and not visit.text("query")
+        and not visit.queries.is_narrow
+    ):
+        result = await visit.queries.forget_tagged(tag, visit.text("scope") or None, int(counted))
+        count = format_count(len(result.memory_ids), "memory")
+        visit.session.offer_undo(Undo(count, hidden_at=result.hidden_at))
+        return visit.go("/", f"{count} are forgotten.")
     named = [line for line in visit.form.get("memory_id", "").split("\n") if line]
     if not named:
         raise InvalidRequestError("tag", "nothing matches; nothing was changed")
@@ -105,6 +120,9 @@ async def undo(visit: Visit) -> Response:
         await visit.queries.run("restore_memory", {"scope": entry.scope})
         return visit.go("/page/scopes", f"The scope {entry.scope} is back.")
     try:
+        if entry.hidden_at is not None:
+            count = await visit.queries.bring_back(entry.hidden_at)
+            return visit.go("/", f"Brought back: {format_count(count, 'memory')}.")
         for memory_id in entry.memory_ids:
             if entry.revision is not None:
                 await restore_version(visit, memory_id, str(entry.revision), last=True)
