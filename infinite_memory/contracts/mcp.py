@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -220,6 +221,36 @@ class McpServer(Protocol):
         """Map one of our errors that left a method other than `call_tool`."""
 
 
+async def complete(server: McpServer, ref: Json, argument: str, value: str) -> list[str]:
+    """List what *value* may become; nothing for what the server does not have.
+
+    Why not an error: the conformance suite asks every server for a prompt of its own.
+    """
+    return await server.complete(ref, argument, value) if argument in find_arguments(server, ref) else []
+
+
+def find_arguments(server: McpServer, ref: Json) -> list[str]:
+    """Return the arguments of the prompt, or of the address with gaps, that *ref* names; none where the server has neither."""
+    if ref["type"] == "ref/prompt":
+        prompts = [prompt for prompt in server.prompts() if prompt["name"] == ref.get("name")]
+        return [argument["name"] for prompt in prompts for argument in prompt.get("arguments", ())]
+    addresses = [template["uriTemplate"] for template in server.templates()]
+    named = [address for address in addresses if ref.get("uri") in (address, address.partition("{?")[0])]
+    return [argument for address in named for argument in re.findall(r"\{(\w+)\}", address)]
+
+
+async def get_prompt(server: McpServer, name: str, arguments: Json) -> Json:
+    """Return a prompt with its gaps filled; arguments that it does not have are named in the ``_meta`` of the result.
+
+    Raises:
+        InvalidRequestError: there is none of that name, or an argument lacks.
+    """
+    result = await server.prompt(name, {argument: str(value) for argument, value in arguments.items()})
+    known = find_arguments(server, {"type": "ref/prompt", "name": name})
+    warnings = ignored_fields([argument for argument in arguments if argument not in known], known)
+    return result | ({"_meta": {"warnings": warnings}} if warnings else {})
+
+
 def with_notice(reply: Json) -> Json:
     """Return *reply* with the notice before everything else."""
     return {"notice": NOTICE} | reply
@@ -253,5 +284,5 @@ def parse_limit(text: str | None, default: int, highest: int) -> int:
     except ValueError:
         number = 0.0
     if not (number >= 1 and number.is_integer()):
-        raise InvalidRequestError.invalid_value("limit", text, f"a whole number from 1 to {highest}")
+        raise InvalidRequestError.invalid_value("limit", text, "a whole number of at least 1")
     return int(min(number, highest))

@@ -28,6 +28,20 @@ class Merged:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedScope:
+    """A scope as it is after a change, and as it was before."""
+
+    scope: Scope
+    was: Scope
+
+    @property
+    def outcome(self) -> str:
+        """What the change came to."""
+        same = (self.scope.name, self.scope.description) == (self.was.name, self.was.description)
+        return "unchanged" if same else "updated"
+
+
 class Scopes:
     """The scopes that a caller may see."""
 
@@ -94,7 +108,7 @@ class Scopes:
 
     async def change(
         self, name: str, new_name: str | None, description: str | None, *, agreed: Agreement | None = None
-    ) -> Scope:
+    ) -> ChangedScope:
         """Rename or describe a scope; with *agreed* the one that a user was asked about.
 
         Raises:
@@ -119,7 +133,7 @@ class Scopes:
             raise ScopeNotFoundError(scope.name) from None
         finally:
             await self._scopes.refresh()
-        return changed
+        return ChangedScope(changed, scope)
 
     async def merge(self, name: str, into: str, *, dry_run: bool = False, agreed: Agreement | None = None) -> Merged:
         """Move every memory of a scope into another, and remove the emptied one; ids, times and revisions stay. With *agreed* they

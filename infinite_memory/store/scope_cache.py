@@ -165,7 +165,7 @@ def check_name(name: str, field: str = "scope") -> None:
         InvalidRequestError: *name* is one of them.
     """
     if fold(name) in RESERVED:
-        raise InvalidRequestError(field, f"{name!r} is reserved and cannot name a scope")
+        raise InvalidRequestError(field, f"{name!r} is reserved and cannot be a name")
 
 
 def is_all(name: str) -> bool:

@@ -25,7 +25,9 @@ from infinite_memory.contracts.mcp import (
     Json,
     McpServer,
     RpcError,
-)
+    complete,
+    get_prompt,
+)  # fmt: skip
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, ModelRefusedError, NotFoundError
 from infinite_memory.transports.jsonrpc import RpcCall, RpcSession
 from infinite_memory.transports.subscriptions import PendingNotifications, Subscriptions, check_number
@@ -238,10 +240,7 @@ class McpSession:
             case "prompts/list":
                 return {"prompts": _only_page(params, server.prompts())}
             case "prompts/get":
-                arguments = _object(params, "arguments")
-                return await server.prompt(
-                    _text(params, "name"), {name: str(value) for name, value in arguments.items()}
-                )
+                return await get_prompt(server, _text(params, "name"), _object(params, "arguments"))
             case "completion/complete":
                 return await self._complete(params)
             case "logging/setLevel":
@@ -263,7 +262,8 @@ class McpSession:
         ref = _object(params, "ref")
         if ref.get("type") not in ("ref/prompt", "ref/resource"):
             raise RpcError(INVALID_PARAMS, "ref.type: ref/prompt or ref/resource was expected")
-        completion = await self._server.complete(ref, _text(argument, "name"), str(argument.get("value") or ""))
+        value = str(argument.get("value") or "")
+        completion = await complete(self._server, ref, _text(argument, "name"), value)
         more = len(completion) > COMPLETIONS
         return {"completion": {"values": completion[:COMPLETIONS], "total": len(completion), "hasMore": more}}
 

@@ -114,6 +114,8 @@ def test_the_schemas_need_a_palace_only_without_a_default(shared: Installation) 
         ("memory_recall", {"palace": "nowhere", "query": "x"}, "memory_recall: there is no palace 'nowhere'"),
         ("palace_info", {"palace": "nowhere"}, "palace_info: there is no palace 'nowhere'"),
         ("kg_query", {"palace": "nowhere", "subject": "x"}, "kg_query: there is no palace 'nowhere'"),
+        ("memory_remember", {"palace": "ALL", "text": "x"}, "memory_remember: palace: 'ALL' is reserved and cannot be a name"),
+        ("palace_create", {"name": "all"}, "palace_create: name: 'all' is reserved and cannot be a name"),
         ("palace_create", {"name": "Errors"}, "palace_create: a palace named 'Errors' exists already"),
         ("memory_forget", {"palace": "errors", "drawer_id": "a3f1c2d4-1234-5678-9abc-def012345678"},
          "memory_forget: drawer a3f1c2d4-1234-5678-9abc-def012345678 not found in palace errors"),

@@ -59,12 +59,29 @@ _RESULTS: dict[str, Json] = {
     "restore_memory": {"memory_id": _TEXT, "scope": _TEXT, "outcome": _TEXT},
     "create_memory_scope": {"scope_id": _TEXT, "scope_name": _TEXT, "outcome": _TEXT},
     "list_memory_scopes": {"scopes": _OBJECTS},
+    "change_memory_scope": {"scope_id": _TEXT, "scope_name": _TEXT, "description": _TEXT, "outcome": _TEXT},
+    "merge_memory_scopes": {
+        "scope": _TEXT,
+        "into": _TEXT,
+        "moved": _COUNT,
+        "dry_run": _FLAG,
+        "would_move": _COUNT,
+    },
     "set_active_scope": {"scope": _TEXT, "outcome": _TEXT},
     "get_memory_stats": {"stats": _OBJECT},
     "optimize_memory": {"operations": _TEXTS, "counts": _OBJECT, "dry_run": _FLAG},
     "backup_memory": _BACKUP,
     "list_backups": {"backups": _OBJECTS, "folder": _TEXT},
     "verify_backup": {"whole": _FLAG, **_BACKUP},
+    "restore_backup": {
+        "backup_file": _TEXT,
+        "mode": _TEXT,
+        "restored_memories": _COUNT,
+        "restored_scopes": _COUNT,
+        "skipped_memories": _COUNT,
+        "saved_before": _TEXT,
+        "dry_run": _FLAG,
+    },
     "export_memory": {"export_file": _TEXT, "path": _TEXT},
     "import_memory": {"format": _TEXT, "added": _COUNT, "present": _COUNT, "skipped": _COUNT, "note": _TEXT},
     "reindex": {"count": _COUNT},
@@ -76,5 +93,5 @@ _RESULTS: dict[str, Json] = {
 
 def result_schema(name: str) -> Json:
     """Return the schema of the reply to a command."""
-    properties = {"status": {"enum": ["OK", "ERROR"]}, **_RESULTS.get(name, {})}
+    properties = {"status": {"enum": ["OK", "ERROR"]}, **_RESULTS[name]}
     return {"type": "object", "properties": properties, "required": ["status"]}

@@ -25,9 +25,9 @@ async def change_memory_scope(call: CommandContext) -> Reply:
         raise InvalidRequestError("new_name", "nothing is to change: give new_name or description")
     old = fields.text("scope")
     new_name, description = fields.find_text("new_name"), fields.find_text("description")
-    scope = await call.engine.scopes.change(old, new_name, description, agreed=call.agreed)
-    await _follow(call, old, scope.name)
-    return serialize_scope(scope)
+    changed = await call.engine.scopes.change(old, new_name, description, agreed=call.agreed)
+    await _follow(call, old, changed.scope.name)
+    return serialize_scope(changed.scope) | {"outcome": changed.outcome}
 
 
 @TABLE.command(

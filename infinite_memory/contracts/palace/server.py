@@ -130,6 +130,8 @@ def _format_error(exc: InfiniteMemoryError) -> str:
     text = str(exc)
     if isinstance(exc, ScopeNotFoundError | ScopeExistsError | ScopeArchivedError):
         return text.replace("scope", "palace", 1)
+    if isinstance(exc, InvalidRequestError) and exc.field == "scope":
+        return text.replace("scope", "palace", 1)
     return text
 
 

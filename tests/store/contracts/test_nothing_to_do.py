@@ -35,6 +35,23 @@ def test_what_was_not_forgotten_is_not_said_to_be_restored(open_memory: Open) ->
     run(look())
 
 
+def test_a_scope_that_is_changed_says_what_came_of_it(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            await memory.ok("create_memory_scope", scope_name="Boat", description="All at sea")
+            for fields, outcome in (
+                ({"description": "Ashore"}, "updated"),
+                ({"description": "Ashore"}, "unchanged"),
+                ({"new_name": "Boat", "description": "Ashore"}, "unchanged"),
+                ({"new_name": "boat"}, "updated"),
+            ):
+                reply = await memory.ok("change_memory_scope", scope="Boat", **fields)
+                assert (reply["outcome"], reply["description"]) == (outcome, "Ashore")
+            assert reply["scope_name"] == "boat"
+
+    run(look())
+
+
 def test_a_change_that_changes_nothing_makes_no_version(open_memory: Open) -> None:
     async def look() -> None:
         async with open_memory() as memory:

@@ -179,6 +179,37 @@ def test_an_address_that_is_none_of_ours_is_not_found(uri: str) -> None:
     assert talk(request(1, "resources/read", uri=uri, _meta=ENVELOPE))[1]["error"]["code"] == -32602
 
 
+@pytest.mark.parametrize(
+    "ref",
+    [{"type": "ref/prompt", "name": "nope"}, {"type": "ref/prompt"}, {"type": "ref/resource", "uri": "memory://nope/{scope}"},
+     {"type": "ref/resource", "uri": "memory://tag/{tag}"}, {"type": "ref/prompt", "name": "recall", "uri": "memory://scope/{scope}"}],
+)  # fmt: skip
+def test_what_is_not_ours_has_no_completions(ref: Json) -> None:
+    """Of an unknown prompt the scopes were completed; the engine of these tests never comes, so what asks for them does not end."""
+    name = "topic" if ref.get("name") == "recall" else "scope"
+    reply = talk(begin(), request(1, "completion/complete", ref=ref, argument={"name": name, "value": ""}))[1]
+    assert reply["result"]["completion"] == {"values": [], "total": 0, "hasMore": False}
+
+
+def test_an_argument_that_a_prompt_does_not_have_is_named() -> None:
+    given = {"topic": "tea", "scop": "Work"}
+    told = talk(begin(), request(1, "prompts/get", name="recall", arguments=given))[1]["result"]
+    assert told["_meta"] == {"warnings": ["scop is not known and was ignored; did you mean scope?"]}
+    known = talk(begin(), request(1, "prompts/get", name="recall", arguments={"topic": "tea"}))[1]["result"]
+    assert "_meta" not in known
+
+
+def test_a_limit_that_is_wrong_is_told_what_is_right() -> None:
+    """A larger one is lowered, so the error names no highest."""
+    reply = talk(begin(), request(1, "resources/read", uri="memory://recent?limit=0"))[1]
+    assert reply["error"]["message"] == "limit: '0' is not a whole number of at least 1"
+
+
+def test_every_tool_says_what_its_result_holds() -> None:
+    named = {tool["name"]: tool["outputSchema"]["properties"].keys() for tool in make_server().tools()}
+    assert [name for name, fields in named.items() if fields == {"status"}] == []
+
+
 def test_encoded_and_plain_addresses_mean_the_same() -> None:
     """FC-040."""
     assert parse_address("memory://tag/project:alpha") == parse_address("memory://tag/project%3Aalpha")
