@@ -171,7 +171,9 @@ class IndexSettings:
         secret=True,
     )  # fmt: skip
     token: str | None = _setting(None, "Token, or name:password, for Milvus", secret=True)
-    timeout_s: float = _setting(5.0, "How long a request waits for a Milvus that does not answer, in seconds", low=0.1)
+    timeout_s: float = _setting(
+        5.0, "How long a call of Milvus may take, in seconds; one that is silent is noticed after 2", low=0.1
+    )
 
 
 @dataclass(frozen=True, slots=True)

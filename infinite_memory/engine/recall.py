@@ -30,7 +30,7 @@ from infinite_memory.engine.explanation import (
 from infinite_memory.engine.search import Ranked, Search, Searcher, get_meaning_share, get_note
 from infinite_memory.engine.types import Mode, RecallResult, ScopedFilter
 from infinite_memory.engine.usage import UsageCounter
-from infinite_memory.errors import EmbeddingError, InvalidRequestError
+from infinite_memory.errors import EmbeddingError, IndexUnavailableError, InvalidRequestError
 from infinite_memory.index.base import Spelling, call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Match, MemoryId, MemoryRecord, Scope, ScopeId
@@ -94,8 +94,15 @@ class Recall:
             SidecarNotReadyError: *mode* needs the text index and it is still being built.
             ScopeNotFoundError: a scope of *where* does not exist.
         """
-        scopes, search = await self._searcher.prepare(query, where, mode)
-        matches, ranked = await self._searcher.find_answers(query, search, k)
+        try:
+            scopes, search = await self._searcher.prepare(query, where, mode)
+            matches, ranked = await self._searcher.find_answers(query, search, k)
+        except IndexUnavailableError:
+            if mode is Mode.SEMANTIC:
+                raise
+            # Its server went away in the midst of the search, which is known by now: the words answer.
+            scopes, search = await self._searcher.prepare(query, where, mode)
+            matches, ranked = await self._searcher.find_answers(query, search, k)
         good = [match for match in matches if match.confidence >= min_confidence]
         return await self._make_result(
             query, scopes, search, ranked, good, explain=explain, by_word=by_word, counts_use=counts_use

@@ -23,12 +23,12 @@ BYTES_AT_ONCE = 8_000_000  # but fewer where they have very many tags: a server 
 
 def list_collections(connection: Connection) -> list[str]:
     """Return the names of all collections."""
-    with connection.call() as (client, timeout_s):
-        return [str(name) for name in client.list_collections(timeout=timeout_s)]
+    names = connection.ask(lambda client, timeout_s: client.list_collections(timeout=timeout_s))
+    return [str(name) for name in names]
 
 
 class Collection:
-    """A collection that is loaded. Methods may be called from several threads; all raise what `Connection.call` does.
+    """A collection that is loaded. Methods may be called from several threads; all raise what `Connection.ask` does.
 
     Raises:
         SidecarNotReadyError: it was closed.
@@ -41,31 +41,37 @@ class Collection:
     @classmethod
     def create(cls, connection: Connection, name: str, design: Design) -> Collection:
         """Make a collection and load it."""
-        with connection.call(LOAD_TIMEOUT_S) as (client, timeout_s):
+
+        def create(client: MilvusClient, timeout_s: float) -> None:
             schema, params = design(client)
             client.create_collection(
                 name, schema=schema, index_params=params, consistency_level="Session", timeout=timeout_s
             )
+
+        connection.ask(create, LOAD_TIMEOUT_S)
         return cls(connection, name)
 
     def load(self) -> None:
         """Have the server load it, and wait until all that was written before this moment can be read."""
-        with self._connection.call(LOAD_TIMEOUT_S) as (client, timeout_s):
+
+        def load(client: MilvusClient, timeout_s: float) -> None:
             client.load_collection(self.name, timeout=timeout_s)
             client.query(
                 self.name, filter="", output_fields=["count(*)"], consistency_level="Strong", timeout=timeout_s
             )
 
+        self._connection.ask(load, LOAD_TIMEOUT_S)
+
     def dim(self) -> int | None:
         """Return how many dimensions its vectors have; None where it has none."""
-        with self._connection.call() as (client, timeout_s):
-            fields = client.describe_collection(self.name, timeout=timeout_s)["fields"]
+        fields = self._connection.ask(
+            lambda client, timeout_s: client.describe_collection(self.name, timeout=timeout_s)["fields"]
+        )
         return next((int(field["params"]["dim"]) for field in fields if "dim" in field["params"]), None)
 
     def drop(self) -> None:
         """Remove it with all its rows."""
-        with self._connection.call() as (client, timeout_s):
-            client.drop_collection(self.name, timeout=timeout_s)
+        self._connection.ask(lambda client, timeout_s: client.drop_collection(self.name, timeout=timeout_s))
 
     def close(self) -> None:
         """Answer nothing any more; the rows stay on the server."""
