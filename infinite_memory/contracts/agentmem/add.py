@@ -72,7 +72,7 @@ _SCALE = 10  # the engine's importance is 0 to 10
     "agentmem_add_memory",
     TextField(name="content", about="The memory content to store", required=True, limit="text_bytes"),
     USER,
-    agent_id("Agent that it belongs to"),
+    agent_id("Agent that it belongs to", new=True),
     NameField(name="run_id", about="Run that it belongs to", max_chars=ID_CHARS),
     NameField(name="session_id", about="Session that it belongs to", max_chars=ID_CHARS),
     NameField(name="org_id", about="Organization that it belongs to", max_chars=ID_CHARS, new=True),

@@ -56,10 +56,11 @@ GROWTH_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A hit, with its score from 0 to 1, falling with rank."""
+    """A hit, with its score from 0 to 1, falling with rank. ``count`` is how often its text was stored."""
 
     memory: MemoryRecord
     score: float
+    count: int = 1
 
 
 @TABLE.command(
@@ -110,7 +111,7 @@ async def find_memories(call: AgentMemCall) -> FoundMemories:
     found, note = await search(call.engine, fields.text("query"), visibility, depth, how, kind)
     passing = [hit for hit in found if hit.score >= least]
     if counts_hits:
-        total = len(passing)
+        total = sum(hit.count for hit in passing)
         if len(found) == depth:
             note = "; ".join(filter(None, [note, f"total counts among the best {depth:,}"]))
     else:
@@ -158,7 +159,7 @@ def fused(lists: Sequence[Sequence[Scored]]) -> list[Scored]:
     lowest, made = 1.0, []
     for key in order:
         lowest = min(lowest, best[key].score)
-        made.append(Scored(best[key].memory, lowest))
+        made.append(dataclasses.replace(best[key], score=lowest))
     return made
 
 
@@ -170,7 +171,11 @@ async def _one_engine(
     where = await _visible(engine, visibility, kind)
     while True:
         found = await engine.recall.search(query, where, wanted, mode=_MODES[how], counts_use=False)
-        hits = [Scored(match.memory, match.confidence) for match in found.matches if visibility.allows(match.memory)]
+        hits = [
+            Scored(match.memory, match.confidence, 1 + len(match.repeated_at))
+            for match in found.matches
+            if visibility.allows(match.memory)
+        ]
         if how is SearchType.FULLTEXT:
             matches = await match_words(query, [hit.memory for hit in hits])
             whole = {match.memory.memory_id for match in matches if match.has_all}

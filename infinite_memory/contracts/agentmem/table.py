@@ -131,9 +131,9 @@ TABLE: Table[AgentMemCall] = Table()
 USER = NameField(name="user_id", about="Whose memories", required=True, max_chars=ID_CHARS)
 
 
-def agent_id(about: str) -> Field:
-    """The agent a memory or a request belongs to."""
-    return NameField(name="agent_id", about=about, max_chars=ID_CHARS)
+def agent_id(about: str, *, new: bool = False) -> Field:
+    """The agent a memory or a request belongs to; *new* where the request may make it."""
+    return NameField(name="agent_id", about=about, max_chars=ID_CHARS, new=new)
 
 
 def memory_type(about: str, default: MemoryType | None = None) -> Field:

@@ -322,6 +322,35 @@ def test_total_counts_all_that_match_and_not_what_is_returned(open_memory: Open)
     run(look())
 
 
+@pytest.mark.parametrize("how", ["vector", "bm25", "fulltext", "fuzzy", "hybrid"])
+def test_equal_texts_are_one_result_and_count_as_often_as_they_were_stored(open_memory: Open, how: str) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            for agent in ("sea", "land", None):
+                await add(memory, "The ferry leaves at nine", agent_id=agent)
+            await add(memory, "A ferry has a bar")
+            for least in (None, 0.01):
+                found = await use(
+                    memory, "agentmem", "agentmem_search_memories", query="ferry", user_id="ada", search_type=how, min_score=least
+                )  # fmt: skip
+                assert (found["total"], len(found["results"])) == (4, 2)
+
+    run(look())
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31m", "a\u0085b"])
+def test_a_memory_makes_no_agent_whose_name_a_terminal_would_obey(open_memory: Open, name: str) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            server = server_of(memory, "agentmem")
+            arguments = {"content": "tea", "user_id": "ada", "agent_id": name}
+            refused = value_of(await server.call_tool("agentmem_add_memory", arguments, McpClient()))
+            assert refused["error"]["details"] == {"field": "agent_id"}
+            assert (await use(memory, "agentmem", "agentmem_list_agents"))["agents"] == []
+
+    run(look())
+
+
 @pytest.mark.parametrize("wrong", ["proxy", "certificates", "form", "page"])
 def test_whatever_goes_wrong_with_a_model_never_fails_a_store(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch, wrong: str
