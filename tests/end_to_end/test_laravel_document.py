@@ -125,8 +125,12 @@ def test_the_prompts_say_what_the_document_says(client: Client, block: Json) -> 
 
 
 def test_the_server_is_named_as_in_its_manifest(shared: Installation) -> None:
-    about = shared.serve("--contract", "laravel").initialize()["result"]["serverInfo"]
-    assert (about["name"], about["version"]) == ("Memory MCP Server", "1.0.0")
+    begun = shared.serve("--contract", "laravel").initialize()["result"]
+    assert (begun["serverInfo"]["name"], begun["serverInfo"]["version"]) == ("Memory MCP Server", "1.0.0")
+    assert begun["instructions"].startswith(
+        "Manages structured memories (facts, preferences, rules) for the application."
+    )
+    assert "hierarchical searching and versioning" in begun["instructions"]
 
 
 @pytest.mark.parametrize(
