@@ -394,6 +394,20 @@ def test_a_misspelt_field_is_warned_of(api: Api) -> None:
     assert "did you mean tags" in told[0]
 
 
+def test_a_field_of_the_other_kind_of_memory_is_said_to_be_one(api: Api) -> None:
+    told = api.post("memories", content="x", scope="Warned", agent_id="cook", timestamp="2025-01-01", run_id=None)
+    assert told["warnings"] == [f"{name} was ignored: it goes only with user_id" for name in ("agent_id", "timestamp")]
+    told = api.post("memories", content="x", user_id="wendy", scope="Warned")
+    assert told["warnings"] == ["scope was ignored: it goes only without user_id"]
+
+
+def test_a_byte_order_mark_before_a_body_is_no_part_of_it(api: Api) -> None:
+    headers = {"Authorization": f"Bearer {api.token}", "Content-Type": "application/json"}
+    body = json.dumps({"content": "marked", "scope": "Marked"}).encode("utf-8-sig")
+    reply = api.web.post("/api/v1/memories", content=body, headers=headers)
+    assert (reply.status_code, reply.json()["content"]) == (201, "marked")
+
+
 # tokens
 
 

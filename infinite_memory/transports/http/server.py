@@ -34,7 +34,7 @@ from infinite_memory.errors import (
     StoreUnavailableError,
 )
 from infinite_memory.settings import HttpSettings
-from infinite_memory.transports.http.api.errors import error_form, failure
+from infinite_memory.transports.http.api.errors import SLOW_BODY, error_form, failure, slow_body_form
 from infinite_memory.transports.http.api.services import PageServices, RestParts
 from infinite_memory.transports.http.api.tokens import OWNER, TokenPermissions
 from infinite_memory.transports.http.asgi import (
@@ -223,7 +223,7 @@ class HttpServer:
             else:
                 await self._rest(scope, receive, send)
         except SlowBodyError:
-            await answer(send, 408, error_form("REQUEST_TIMEOUT", "the body took too long to arrive"), CLOSE)
+            await answer(send, SLOW_BODY, slow_body_form(), CLOSE)
 
     async def _to_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the page, which is imported now where nobody asked for it before."""

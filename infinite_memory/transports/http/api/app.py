@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from infinite_memory.contracts.field_types import FlagField
+from infinite_memory.contracts.field_types import FlagField, TagsField
 from infinite_memory.contracts.fields import Json
 from infinite_memory.engine.engine import Engine
 from infinite_memory.errors import AuthenticationError, ForbiddenError, InfiniteMemoryError, InvalidRequestError
@@ -22,7 +22,7 @@ from infinite_memory.transports.finishing import Finishing
 from infinite_memory.transports.http.api.auth import LARGE_REPLY, Authenticator
 from infinite_memory.transports.http.api.backend import Backend
 from infinite_memory.transports.http.api.dispatch import Answer, answer, failed
-from infinite_memory.transports.http.api.errors import INTERNAL, error_form, internal_form
+from infinite_memory.transports.http.api.errors import INTERNAL, SLOW_BODY, error_form, internal_form, slow_body_form
 from infinite_memory.transports.http.api.metrics import CONTENT_TYPE, Metrics
 from infinite_memory.transports.http.api.openapi import HEADERS, PAGE, TOKEN, completed, operation, responses
 from infinite_memory.transports.http.api.routes import ROUTES, Route, methods_at
@@ -33,6 +33,7 @@ from infinite_memory.transports.http.asgi import (
     Receive,
     Scope,
     Send,
+    SlowBodyError,
     again,
     get_headers,
     in_pieces,
@@ -40,7 +41,7 @@ from infinite_memory.transports.http.asgi import (
 )
 from infinite_memory.transports.http.asgi import answer as send_json
 from infinite_memory.transports.http.connections import mark_admitted
-from infinite_memory.transports.lines import format_reply, read_line
+from infinite_memory.transports.lines import BOM, format_reply, read_line
 from infinite_memory.transports.strict_json import parse_object
 
 log = logging.getLogger(__name__)
@@ -94,6 +95,8 @@ class RestApp:
         except InfiniteMemoryError as exc:
             reply = failed(exc)
             await send_json(watch, reply.status, reply.body, reply.headers)
+        except SlowBodyError:
+            await send_json(watch, SLOW_BODY, slow_body_form(), {"connection": "close"})
         except Exception:
             log.exception("a request failed", extra={"event": "request_failed"})
             if not status:
@@ -244,8 +247,13 @@ async def _fields(route: Route, request: Request) -> Json:
 
 def _query(route: Route, request: Request) -> Json:
     flags = {field.name for field in route.query if isinstance(field, FlagField)}
+    lists = {field.name for field in route.query if isinstance(field, TagsField)}
     fields: Json = {}
     for name, value in request.query_params.multi_items():
+        if name in fields and name in lists:  # as the OpenAPI document describes lists: an entry each
+            before = fields[name]
+            fields[name] = [*(before if isinstance(before, list) else [before]), value]
+            continue
         if name in fields:
             raise InvalidRequestError(name, "stands twice; give it once")
         fields[name] = {"true": True, "false": False}.get(value, value) if name in flags else value
@@ -256,7 +264,7 @@ async def _body(request: Request) -> Json:
     body = await request.body()
     if not body:
         return {}
-    return await read_line(body, parse_object)
+    return await read_line(body.removeprefix(BOM), parse_object)
 
 
 class _Health:

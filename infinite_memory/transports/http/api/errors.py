@@ -17,6 +17,7 @@ from infinite_memory.errors import (
 )
 
 INTERNAL = 500
+SLOW_BODY = 408
 
 
 def get_status(exc: InfiniteMemoryError) -> int:
@@ -44,6 +45,11 @@ def failure(exc: InfiniteMemoryError) -> tuple[int, Json, dict[str, str]]:
         return status, internal_form(), headers
     field = exc.field or None if isinstance(exc, InvalidRequestError) else None
     return status, error_form(exc.code.upper(), str(exc), field, details), headers
+
+
+def slow_body_form() -> Json:
+    """Write the body of the reply to a request whose body does not come to its end in time."""
+    return error_form("REQUEST_TIMEOUT", "the body took too long to arrive")
 
 
 def internal_form() -> Json:

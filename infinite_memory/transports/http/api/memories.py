@@ -3,8 +3,11 @@ stored; what is done and found is the engine's, and written in this API's own fo
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from infinite_memory.contracts.agentmem import add as agentmem_add
 from infinite_memory.contracts.agentmem.table import SCOPE
+from infinite_memory.contracts.agentmem.table import TABLE as AGENTMEM
 from infinite_memory.contracts.field_types import NameField
 from infinite_memory.contracts.fields import Json, parse_fields
 from infinite_memory.contracts.native import forget as native_forget
@@ -21,6 +24,11 @@ from infinite_memory.transports.http.api.serializers import earlier_form, plain_
 EVERYWHERE = "ALL"
 FILTERS = frozenset(one.name for one in FILTER_FIELDS)
 _ID = IdField(name="memory_id", about="Id of the memory", required=True)
+_ADD = AGENTMEM.find("agentmem_add_memory")
+assert _ADD is not None
+_OF_SCOPES = frozenset(field.name for field in native_store.STORE_FIELDS)
+_OF_USERS = frozenset(field.name for field in _ADD.fields)
+"""Fields of a memory that is stored for a scope, and of a user's."""
 _FINDINGS = ("facts", "superseded", "superseded_by", "generated", "model_error")
 SCOPE_FIELD = NameField(name="scope", about="The scope that it goes to", required=True)
 
@@ -29,7 +37,8 @@ async def store(request: ApiRequest) -> tuple[int, Json]:
     """Store a memory; one that the user has already is met and not stored twice."""
     if request.user_id is not None:
         return await _store_of_user(request)
-    result = await native_store.store(await request.native("store_memory", request.fields))
+    fields = _without_others(request, _OF_SCOPES, "with user_id")
+    result = await native_store.store(await request.native("store_memory", fields))
     memory = await _read(request, result.memory.memory_id)
     return 201, memory | {"outcome": "stored"} | _pending_form(result)
 
@@ -139,7 +148,8 @@ async def move(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def _store_of_user(request: ApiRequest) -> tuple[int, Json]:
-    added = await agentmem_add.add(await request.agentmem("agentmem_add_memory", request.fields))
+    fields = _without_others(request, _OF_USERS, "without user_id")
+    added = await agentmem_add.add(await request.agentmem("agentmem_add_memory", fields))
     form = await _read(request, added.memory.memory_id) | {"outcome": added.outcome}
     if added.pending_note is not None:
         form["note"] = added.pending_note
@@ -148,6 +158,16 @@ async def _store_of_user(request: ApiRequest) -> tuple[int, Json]:
         form |= {name: findings[name] for name in _FINDINGS if name in findings}
     form["importance_score"] = added.importance
     return 200 if added.outcome == "duplicate" else 201, form
+
+
+def _without_others(request: ApiRequest, taken: Collection[str], when: str) -> Json:
+    """Return the fields that are *taken*, and warn of those that this route takes only *when* it stores the other kind of memory."""
+    request.checking.warnings += [
+        f"{name} was ignored: it goes only {when}"
+        for name, value in request.fields.items()
+        if name not in taken and value not in (None, "")
+    ]
+    return {name: value for name, value in request.fields.items() if name in taken}
 
 
 def _pending_form(result: StoreResult) -> Json:

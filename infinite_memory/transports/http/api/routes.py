@@ -91,7 +91,24 @@ def _united(*fields: tuple[Field, ...]) -> tuple[Field, ...]:
     return tuple(united.values())
 
 
-_FORGET_SCOPE = "Where tag and query look; alone only with user_id, for that user's memories in it"
+def _of_either(scopes: tuple[Field, ...], users: tuple[Field, ...]) -> tuple[Field, ...]:
+    """Unite the fields of a memory of a scope and those of a user's; each that only one of them has is described so."""
+
+    def marked(fields: tuple[Field, ...], others: tuple[Field, ...], when: str) -> tuple[Field, ...]:
+        known = {field.name for field in others}
+        return tuple(
+            field if field.name in known else replace(field, about=f"{field.about} ({when} user_id)")
+            for field in fields
+        )
+
+    united = _united(marked(scopes, users, "without"), marked(users, scopes, "with"))
+    return tuple(replace(field, about=_METADATA) if field.name == "metadata" else field for field in united)
+
+
+_METADATA = (
+    "What is known about it; other keys are kept. With user_id all are, and timestamp and importance (0 to 1) count"
+)
+_FORGET_SCOPE = "Where tag and query look; alone only with user_id or a token bound to scopes, for what those see of it"
 
 
 def _target() -> tuple[Field, ...]:
@@ -116,7 +133,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "POST", f"{API}/memories", "store_memory", "Store a memory. With user_id it is that user's, else it belongs to a scope.",
         memories.store, {201: "StoredMemory", 200: "StoredMemory"}, writes=True,
-        body=(USER, *_united(_native("store_memory"), _agentmem("agentmem_add_memory"))),
+        body=(USER, *_of_either(_native("store_memory"), _agentmem("agentmem_add_memory"))),
     ),
     Route(
         "GET", f"{API}/memories", "list_memories", "List memories, newest first, page by page, with any filter.",

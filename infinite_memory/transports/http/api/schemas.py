@@ -113,6 +113,7 @@ ERRORS: dict[int, str] = {
     403: "The token may not do this, or a foreign web page asks",
     404: "There is none, or none that the token may see",
     405: "There is no such method here",
+    408: "The body took too long to arrive",
     409: "It is there already, or its scope is archived",
     413: "The body is too large",
     415: "The body is no JSON",

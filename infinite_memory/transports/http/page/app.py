@@ -34,7 +34,15 @@ from infinite_memory.transports.http.api.errors import get_status
 from infinite_memory.transports.http.api.routes import Whose
 from infinite_memory.transports.http.api.services import PageServices, RestParts
 from infinite_memory.transports.http.api.tokens import TokenPermissions
-from infinite_memory.transports.http.asgi import ClientGoneError, Receive, Scope, Send, get_headers, read_body
+from infinite_memory.transports.http.asgi import (
+    ClientGoneError,
+    Receive,
+    Scope,
+    Send,
+    SlowBodyError,
+    get_headers,
+    read_body,
+)
 from infinite_memory.transports.http.connections import mark_admitted
 from infinite_memory.transports.http.owner_token import OwnerToken
 from infinite_memory.transports.http.page import views  # enters its pages into the table
@@ -113,6 +121,8 @@ class PageApp:
             response = await self._answer(scope, receive, send)
         except InfiniteMemoryError as exc:
             response = self._failed(exc)
+        except SlowBodyError:
+            raise  # the server answers it
         except Exception:
             log.exception("a request of the page failed", extra={"event": "request_failed"})
             response = self._failed(InfiniteMemoryError("internal error; the log has the details"))

@@ -9,25 +9,36 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
+from starlette.requests import Request
 
 from infinite_memory.contracts.session import ClientSession
-from infinite_memory.errors import InfiniteMemoryError
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
 from infinite_memory.settings import LimitsSettings
-from infinite_memory.transports.http.api.app import RestApp, _endpoint
+from infinite_memory.transports.http import asgi
+from infinite_memory.transports.http.api.app import RestApp, _endpoint, _query
 from infinite_memory.transports.http.api.auth import LARGE_REPLIES, LARGE_REPLY, Authenticator
 from infinite_memory.transports.http.api.backend import Backend
 from infinite_memory.transports.http.api.dispatch import failed
-from infinite_memory.transports.http.api.routes import Route
+from infinite_memory.transports.http.api.routes import ROUTES, Route
 from infinite_memory.transports.http.asgi import PIECE
+from infinite_memory.transports.http.page.app import PageApp
 
 TOKEN = "the-owners-token"
 
 
-async def ask(app: RestApp, path: str, reads: asyncio.Event | None = None) -> tuple[int, bytes]:
-    """Send a GET with the owner's token; give status and body, which the client takes once *reads* is set."""
+async def ask(
+    app: RestApp, path: str, reads: asyncio.Event | None = None, *, is_whole: bool = True
+) -> tuple[int, bytes]:
+    """Send a GET with the owner's token; give status and body, which the client takes once *reads* is set.
+
+    The end of its own body never comes unless it *is_whole*.
+    """
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
+        if not is_whole:
+            await asyncio.sleep(0.02)
+            return {"type": "http.request", "body": b"", "more_body": True}
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: dict[str, Any]) -> None:
@@ -77,6 +88,54 @@ def test_a_fault_beside_the_table_has_the_form_of_every_error_and_is_counted(cap
     with caplog.at_level(logging.ERROR, "infinite_memory"):
         asyncio.run(scenario())
     assert "secret" in caplog.text
+
+
+def test_a_body_that_does_not_come_to_its_end_is_answered_with_408_and_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(asgi, "BODY_GRACE_S", 0.05)
+
+    async def scenario() -> None:
+        app = app_that_fails(RuntimeError("not reached"))
+        status, body = await ask(app, "/api/v1/memories", is_whole=False)
+        assert (status, json.loads(body)["error"]["code"]) == (408, "REQUEST_TIMEOUT")
+        counted = (await ask(app, "/metrics"))[1].decode()
+        assert 'infinite_memory_http_requests_total{method="none",route="none",status="408"} 1.0' in counted
+
+    with caplog.at_level(logging.ERROR, "infinite_memory"):
+        asyncio.run(scenario())
+    assert not caplog.records, "a fault of the client's is none of ours"
+
+
+def test_the_page_leaves_a_body_that_comes_too_slowly_to_the_server() -> None:
+    class Slow(PageApp):
+        def __init__(self) -> None:
+            pass
+
+        async def _answer(self, *_: Any) -> None:
+            raise asgi.SlowBodyError
+
+    with pytest.raises(asgi.SlowBodyError):
+        asyncio.run(Slow()(cast("Any", {}), cast("Any", None), cast("Any", None)))
+
+
+@pytest.mark.parametrize(
+    ("query", "fields"),
+    [
+        ("tags=a", {"tags": "a"}),
+        ("tags=a&tags=b,c&tags=d", {"tags": ["a", "b,c", "d"]}),
+        ("tags=a&limit=5&tags=b", {"tags": ["a", "b"], "limit": "5"}),
+    ],
+)
+def test_a_list_stands_in_a_query_string_as_the_openapi_document_describes_it(query: str, fields: Any) -> None:
+    [route] = [route for route in ROUTES if route.name == "list_memories"]
+    assert _query(route, Request({"type": "http", "query_string": query.encode()})) == fields
+
+
+def test_any_other_parameter_stands_once() -> None:
+    [route] = [route for route in ROUTES if route.name == "list_memories"]
+    with pytest.raises(InvalidRequestError, match="stands twice"):
+        _query(route, Request({"type": "http", "query_string": b"limit=5&tags=a&limit=6"}))
 
 
 def test_a_fault_of_ours_that_has_no_status_is_logged(caplog: pytest.LogCaptureFixture) -> None:
