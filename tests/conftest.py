@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("busy")
 
 
-ORDER = ("unit", "unit/index/conformance", "end_to_end", "store")
-"""Folders in the order of their tests: those that take a moment, then files that take minutes, then many of some seconds each, with which
-processes that share the work come to an end at the same time."""
+ORDER = ("unit", "integration", "end_to_end", "store")
+"""Folders in the order of their tests: those that take a moment, those with a real model or a program of others, then files that take
+minutes, then many of some seconds each, with which processes that share the work come to an end at the same time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,9 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
 
     def rank(item: pytest.Item) -> int:
-        folder = item.path.parent.relative_to(here)
-        above: Sequence[str] = [folder.as_posix(), *(parent.as_posix() for parent in folder.parents)]
-        return next((ORDER.index(name) for name in above if name in ORDER), 0)
+        folder = item.path.relative_to(here).parts[0]
+        return ORDER.index(folder) if folder in ORDER else 0
 
     items.sort(key=rank)
 
@@ -50,10 +49,10 @@ def pytest_collection() -> Generator[None, object, object]:
 WITH_TORCH = {
     f"tests/{name}.py"
     for name in (
-        "unit/embedding/test_sentence_transformers",
-        "unit/embedding/test_embedding_export",
-        "unit/embedding/test_embedding_hub",
-        "unit/embedding/test_bert_graph",
+        "integration/embedding/test_sentence_transformers",
+        "integration/embedding/test_embedding_export",
+        "integration/embedding/test_embedding_hub",
+        "integration/embedding/test_bert_graph",
         "store/engine/test_reranking",
         "store/engine/test_explaining",
     )

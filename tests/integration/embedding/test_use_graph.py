@@ -14,7 +14,7 @@ from infinite_memory.embedding.manifest import SECOND_MODEL, get_folder, is_expo
 from infinite_memory.embedding.onnx import OnnxEmbedder
 from infinite_memory.embedding.verification import check_fidelity
 from infinite_memory.errors import EmbeddingError
-from tests.unit.embedding.conftest import missing
+from tests.integration.embedding.conftest import missing
 
 
 @pytest.fixture(scope="module")
