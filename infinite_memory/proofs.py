@@ -12,7 +12,7 @@ import os
 import re
 
 NONCE_BYTES = 32
-_NONCE = re.compile(r"[0-9a-f]{64}")
+_NONCE = re.compile(r"[0-9a-fA-F]{64}")
 
 BY_DAEMON, BY_CLIENT, BY_HTTP = "daemon", "client", "http"
 """The purposes."""

@@ -121,12 +121,14 @@ def _target() -> tuple[Field, ...]:
     )
 
 
+_LIMIT = "Most results; default: 5 for a question, 100 for a stretch of time; 10, and 100 at most, in AgentMem's search"
 _OPTIONAL_QUERY = tuple(
     field for field in _native("retrieve_memory") if field.name not in ("query", "top_k", *search.EXPLAINING)
 )
-_SEARCH = _united(
-    _native("recall_memory_by_time"), _OPTIONAL_QUERY, _agentmem("agentmem_search_memories")
-)  # fmt: skip
+_SEARCH = tuple(
+    replace(field, about=_LIMIT, default=None) if field.name == "limit" else field
+    for field in _united(_native("recall_memory_by_time"), _OPTIONAL_QUERY, _agentmem("agentmem_search_memories"))
+)
 _LISTED = tuple(field for field in FILTER_FIELDS if field.name != "time_range")
 
 ROUTES: tuple[Route, ...] = (

@@ -175,6 +175,7 @@ def test_a_proof_is_given_for_a_nonce_and_binds_the_address(tmp_path: Path) -> N
         reply = await ask(f"nonce={nonce}&token_id=owner")
         assert right.encode() in reply
         assert token.encode() not in reply
+        assert b'"proof"' in await ask(f"nonce={nonce.upper()}"), "capitals are hexadecimal digits too"
         unknown = await ask(f"nonce={nonce}&token_id=0123456789ab")
         assert unknown.startswith(b"HTTP/1.1 200 ")
         assert len(unknown) == len(reply)

@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from infinite_memory.contracts.agentmem.table import TABLE as AGENTMEM
+from infinite_memory.contracts.native.table import TABLE as NATIVE
 from infinite_memory.errors import ForbiddenError, InvalidRequestError
 from infinite_memory.transports.http.api.app import OPEN, make_api
 from infinite_memory.transports.http.api.dispatch import check_may, known_fields
@@ -43,6 +45,21 @@ def test_every_field_of_a_route_stands_in_the_document(document: dict[str, Any],
         schema = shown["requestBody"]["content"]["application/json"]["schema"]
         assert set(schema["properties"]) == {one.name for one in route.body}
     assert operation(route)["security"]
+
+
+def test_a_default_that_depends_on_the_search_is_told_in_words(document: dict[str, Any]) -> None:
+    body = document["paths"]["/api/v1/search"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    limit = body["properties"]["limit"]
+    assert "default" not in limit
+    found = {"retrieve_memory": NATIVE, "recall_memory_by_time": NATIVE, "agentmem_search_memories": AGENTMEM}
+    for name, table in found.items():
+        [field] = [one for one in cast("Any", table.find(name)).fields if one.name in ("limit", "top_k")]
+        assert str(field.default) in limit["description"].replace(";", ",").replace(",", " ").split()
+
+
+def test_what_needs_no_token_never_answers_that_one_lacks(document: dict[str, Any]) -> None:
+    assert "401" not in document["paths"]["/healthz"]["get"]["responses"]
+    assert {"401", "408"} <= document["paths"]["/metrics"]["get"]["responses"].keys()
 
 
 def test_no_route_of_the_table_is_open(document: dict[str, Any]) -> None:
