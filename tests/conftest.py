@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import itertools
 from collections.abc import Generator
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from infinite_memory import redaction
 from tests.mongo_server import drop_databases
+from tests.work_units import get_work_unit
 
 # No test here may fail because the machine is busy.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,12 +27,13 @@ minutes, then many of some seconds each, with which processes that share the wor
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests into the order of their folders; within one they stay as they are."""
+    """Put the tests into the order of their folders, and there the files with most tests first; within a file they stay as they are."""
     here = Path(__file__).parent
+    count = collections.Counter(item.path for item in items)
 
-    def rank(item: pytest.Item) -> int:
+    def rank(item: pytest.Item) -> tuple[int, int, Path]:
         folder = item.path.relative_to(here).parts[0]
-        return ORDER.index(folder) if folder in ORDER else 0
+        return ORDER.index(folder) if folder in ORDER else 0, -count[item.path], item.path
 
     items.sort(key=rank)
 
@@ -46,34 +49,19 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-WITH_TORCH = {
-    f"tests/{name}.py"
-    for name in (
-        "integration/embedding/test_sentence_transformers",
-        "integration/embedding/test_embedding_export",
-        "integration/embedding/test_embedding_hub",
-        "integration/embedding/test_bert_graph",
-        "store/engine/test_reranking",
-        "store/engine/test_explaining",
-    )
-}
-"""Files that load PyTorch and sentence-transformers, which costs a process half a minute in a busy run."""
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
-    """Give whole files to the processes that share the work, and those of `WITH_TORCH` all to one."""
+    """Hand the tests to the processes that share the work as `tests.work_units` says."""
     from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
     if config.getvalue("dist") != "loadfile":
         return None
 
-    class OneForTorch(LoadFileScheduling):  # type: ignore[misc]
+    class WorkUnits(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            file: str = super()._split_scope(nodeid)
-            return "torch" if file in WITH_TORCH else file
+            return get_work_unit(nodeid)
 
-    return OneForTorch(config, log)
+    return WorkUnits(config, log)
 
 
 @pytest.fixture(autouse=True)
