@@ -51,9 +51,13 @@ def test_a_default_that_depends_on_the_search_is_told_in_words(document: dict[st
     body = document["paths"]["/api/v1/search"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     limit = body["properties"]["limit"]
     assert "default" not in limit
-    found = {"retrieve_memory": NATIVE, "recall_memory_by_time": NATIVE, "agentmem_search_memories": AGENTMEM}
-    for name, table in found.items():
-        [field] = [one for one in cast("Any", table.find(name)).fields if one.name in ("limit", "top_k")]
+    tables: dict[str, Any] = {
+        "retrieve_memory": NATIVE,
+        "recall_memory_by_time": NATIVE,
+        "agentmem_search_memories": AGENTMEM,
+    }
+    for name, table in tables.items():
+        [field] = [one for one in table.find(name).fields if one.name in ("limit", "top_k")]
         assert str(field.default) in limit["description"].replace(";", ",").replace(",", " ").split()
 
 
