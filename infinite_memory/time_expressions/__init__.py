@@ -71,4 +71,11 @@ def find_time(
     return FoundTime(result.span, result.words, result.rest, anchor, result.unread)
 
 
-__all__ = ["EXAMPLES", "Anchor", "FoundTime", "find_time", "parse_day_or_instant", "parse_instant"]
+def find_unsettled(text: str, zone: ZoneInfo) -> tuple[str, ...]:
+    """Return the holidays in *text* that are other days from place to place, as "the bank holiday": `find_time` reads none of them."""
+    from infinite_memory.time_expressions import search
+
+    return search.find_unsettled(text, zone)
+
+
+__all__ = ["EXAMPLES", "Anchor", "FoundTime", "find_time", "find_unsettled", "parse_day_or_instant", "parse_instant"]

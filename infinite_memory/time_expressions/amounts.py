@@ -95,11 +95,13 @@ def _part(reader: Reader, position: int) -> tuple[Duration, int] | None:
         return None  # "5月" is May
     if reader.has(many.after, Tag.YEAR_MARK, Tag.FISCAL_YEAR) and reader.language.scriptless and whole >= 1000:
         return None  # "2000年" is a year
-    parts = in_units(many.value, unit, vague=many.vague)
-    if not parts or many.value != whole:
-        return (parts, many.after + 1) if parts else None
-    behind = fraction_behind(reader, unit, many.after + 1)
-    return ([*parts, behind[0]], behind[1]) if behind else (parts, many.after + 1)
+    after = many.after + 1
+    is_vague = reader.has(after, Tag.OR_SO)  # "ten days or so"
+    parts = in_units(many.value, unit, vague=many.vague or is_vague)
+    if not parts or many.value != whole or is_vague:
+        return (parts, after + is_vague) if parts else None
+    behind = fraction_behind(reader, unit, after)
+    return ([*parts, behind[0]], behind[1]) if behind else (parts, after)
 
 
 def in_units(value: Fraction, unit: Unit, *, vague: bool = False) -> Duration | None:
@@ -141,6 +143,8 @@ def amount(reader: Reader, position: int) -> Amount | None:
     if count is None:
         return None
     value, after, vague = count
+    if reader.has(after, Tag.OR_SO) and reader.has(after + 1, Tag.UNIT):
+        return Amount(Fraction(value), after + 1, vague=True)  # "ten or so days"
     if fraction := _glyph(reader, after) or _slashed(reader, after):
         return Amount(value + fraction[0], fraction[1])
     if reader.language.scriptless:

@@ -19,11 +19,19 @@ _ZONES = {
     "IE": "Europe/Dublin Eire",
     "BE": "Europe/Brussels",
     "CH": "Europe/Zurich",
+    "ES": "Europe/Madrid Africa/Ceuta Atlantic/Canary",
+    "MX": "America/Mexico_City America/Cancun America/Merida America/Monterrey America/Matamoros America/Chihuahua"
+    " America/Ciudad_Juarez America/Ojinaga America/Mazatlan America/Bahia_Banderas America/Hermosillo America/Tijuana"
+    " America/Ensenada America/Santa_Isabel",
+    "AR": "America/Buenos_Aires America/Cordoba America/Rosario America/Mendoza America/Catamarca America/Jujuy",
+    "CO": "America/Bogota",
+    "CL": "America/Santiago America/Punta_Arenas",
+    "PE": "America/Lima",
     "NZ": "Pacific/Auckland Pacific/Chatham NZ",
 }
 _FAMILIES = {
     "Canada/": "CA", "US/": "US", "America/Kentucky/": "US", "America/Indiana/": "US", "America/North_Dakota/": "US",
-    "Australia/": "AU",
+    "Australia/": "AU", "America/Argentina/": "AR", "Mexico/": "MX", "Chile/": "CL",
 }  # fmt: skip
 _COUNTRY_OF = {zone: country for country, zones in _ZONES.items() for zone in zones.split()}
 
@@ -34,6 +42,12 @@ LOCAL_HOLIDAYS = {
     ("thanksgiving", "CA"): "thanksgiving_canada",
     ("mothers_day", "GB"): "mothering_sunday",
     ("mothers_day", "IE"): "mothering_sunday",
+    ("mothers_day_hispanic", "ES"): "mothers_day_spain",
+    ("mothers_day_hispanic", "MX"): "mothers_day_mexico",
+    ("mothers_day_hispanic", "AR"): "mothers_day_argentina",
+    **{("mothers_day_hispanic", country): "mothers_day" for country in ("CO", "CL", "PE", "US")},
+    ("fathers_day_hispanic", "ES"): "saint_joseph",
+    **{("fathers_day_hispanic", country): "fathers_day" for country in ("MX", "AR", "CO", "CL", "PE", "US")},
     ("mothers_day_france", "CA"): "mothers_day",
     ("mothers_day_france", "BE"): "mothers_day",
     ("mothers_day_france", "CH"): "mothers_day",

@@ -64,6 +64,8 @@ def ago(reader: Reader, position: int) -> Found | None:
     parts, after = read
     if reader.language.scriptless:
         after = reader.skip(after, Tag.ROUGHLY, limit=1)  # "2週間ほど前"
+    elif opened:
+        after = reader.skip(after, Tag.ROUGHLY_CLOSES, limit=1)  # "il y a dix jours environ"
     closed = reader.has(after, Tag.AGO)
     if not opened and not closed:
         return None
@@ -128,12 +130,29 @@ def _either_ago(reader: Reader, position: int, *, opened: bool) -> Found | None:
     if either := approximate(reader, index):
         return _between_ago(reader, Fraction(either[0]), Amount(Fraction(either[1]), either[2]), opened=opened)
     first = amount(reader, index)
+    behind = reader.at(first.after + 1) if first and reader.has(first.after, Tag.UNIT) else None
+    if first and behind and behind.has(Tag.OR) and not behind.has(Tag.AND):
+        return _or_more_ago(reader, first, opened=opened)
     if first is None or not (reader.has(first.after, Tag.AND, Tag.OR, Tag.TO) or reader.is_dash(first.after)):
         return None
     second = amount(reader, first.after + 1)
     if second is None or not reader.has(second.after, Tag.UNIT) or (first.value >= 1 and second.value < 1):
         return None  # "two and a half days"
     return _between_ago(reader, first.value, second, opened=opened)
+
+
+def _or_more_ago(reader: Reader, first: Amount, *, opened: bool) -> Found | None:
+    """Read "a week or two ago", "hace una semana o dos", where the unit stands once."""
+    unit: Unit = reader.at(first.after).get(Tag.UNIT)
+    second = reader.number(first.after + 2)
+    if second is None or second.ordinal or second.digits > 2 or not first.value < second.value:
+        return None
+    closed = reader.has(second.after, Tag.AGO)
+    if not closed and (not opened or reader.at(second.after).folded.isalnum()):
+        return None  # "vor einer Woche oder zwei Tagen"
+    early, late = (ago_span(reader.now, reader.instant, in_units(Fraction(many), unit) or [])
+                   for many in (second.value, first.value))  # fmt: skip
+    return Found(Span(early.start, late.end, unit), second.after + closed) if early and late else None
 
 
 def _between_ago(reader: Reader, first: Fraction, second: Amount, *, opened: bool) -> Found | None:
@@ -173,8 +192,6 @@ def _is_numbered(reader: Reader, position: int) -> bool:
         word = reader.at(position - back)
         if word.digits or word.has(*_QUANTITY):
             return True
-        if word.folded in ("or", "so"):
-            continue  # "ten or so days ago"
         if word.meanings or not (word.folded.isalpha() or word.folded == "-"):
             return False
     return False

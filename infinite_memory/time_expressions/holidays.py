@@ -2,12 +2,18 @@
 
 Fixed days, "nth weekday of a month" and days counted from Easter (Gregorian, by the anonymous algorithm) are computed. Feasts
 of the lunar calendar are in a table of published dates, and are not guessed outside it.
+
+A table may name what each country, state or school has on other days (a bank holiday, spring break) with the key `UNSETTLED`: it falls
+on no day, and so is told as not read.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from functools import lru_cache
+
+UNSETTLED = "unsettled"
+_BY_COUNTRY = "_hispanic"  # how keys end whose day only a country tells (`countries`)
 
 _FIXED: dict[str, tuple[int, int]] = {
     "new_year": (1, 1),
@@ -22,6 +28,7 @@ _FIXED: dict[str, tuple[int, int]] = {
     "arbor_day": (3, 12),
     "white_day": (3, 14),
     "patrick": (3, 17),
+    "saint_joseph": (3, 19),
     "april_fools": (4, 1),
     "earth_day": (4, 22),
     "tiradentes": (4, 21),
@@ -35,6 +42,7 @@ _FIXED: dict[str, tuple[int, int]] = {
     "star_wars": (5, 4),
     "youth_day": (5, 4),
     "cinco_de_mayo": (5, 5),
+    "mothers_day_mexico": (5, 10),
     "childrens_day_japan": (5, 5),
     "childrens_day": (6, 1),
     "juneteenth": (6, 19),
@@ -77,6 +85,9 @@ _NTH_WEEKDAY: dict[str, tuple[int, int, int]] = {
     "coming_of_age": (1, 0, 2),
     "presidents": (2, 0, 3),
     "mothers_day": (5, 6, 2),
+    "mothers_day_spain": (5, 6, 1),
+    "mothers_day_argentina": (10, 6, 3),
+    "fathers_day_brazil": (8, 6, 2),
     "memorial_day": (5, 0, -1),
     "marine_day": (7, 0, 3),
     "respect_for_the_aged": (9, 0, 3),
@@ -119,6 +130,7 @@ _AFTER: dict[str, tuple[str, int]] = {
     "mid_autumn_days": ("mid_autumn", -2),
     "new_year_days": ("new_year", -2),
     "new_year_days_japan": ("new_year", -3),
+    "silver_week": ("respect_for_the_aged", -2),
 }
 
 # How many days they have that have more than one. Which three days the Chinese ones of a single day have is settled each year anew: they
@@ -147,6 +159,7 @@ _BY_THE_SUN: dict[str, tuple[int, float]] = {
     "tomb_sweeping": (4, 4.8438),
     "autumnal_equinox": (9, 23.2488),
 }
+_SUNDAY = 6
 _YEAR_OF_SUN = 0.242194  # days above 365
 
 _LUNAR: dict[str, tuple[int, str]] = {
@@ -194,8 +207,17 @@ def easter(year: int) -> dt.date:
     return dt.date(year, month, day + 1)
 
 
-def count_days(key: str) -> int:
-    """Return how many days the holiday *key* has."""
+def is_unsettled(key: str) -> bool:
+    """True if the holiday *key* is another day from place to place, and no place is told."""
+    return key == UNSETTLED or key.endswith(_BY_COUNTRY)
+
+
+def count_days(key: str, year: int) -> int:
+    """Return how many days the holiday *key* has that begins in *year*."""
+    first = holiday(key, year) if key == "silver_week" else None
+    last = holiday("autumnal_equinox", year)
+    if first and last:  # to the last day off: a holiday on a Sunday is made up for on Monday
+        return (last - first).days + (2 if last.weekday() == _SUNDAY else 1)
     return _LENGTHS.get(key, 1)
 
 

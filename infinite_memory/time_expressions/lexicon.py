@@ -72,6 +72,11 @@ class Tag(enum.Enum):
     ON = enum.auto()
     AT = enum.auto()  # before a clock time
     ROUGHLY = enum.auto()  # before a count
+    ROUGHLY_CLOSES = enum.auto()  # behind what was counted
+    OR_SO = enum.auto()  # behind a count or its unit: it may be one more or less
+    SOME_MORE = enum.auto()  # "and a bit": behind a count or its unit
+    JUST_OVER = enum.auto()  # before a count
+    THING = enum.auto()  # beside it a weak word is a thing and no time
     NOW = enum.auto()
     PART = enum.auto()  # name of a part of the day
     DAY_PART = enum.auto()  # (days from today, name of a part): "tonight"

@@ -103,6 +103,13 @@ def season(reader: Reader, position: int) -> Found | None:
     return Found(span, after) if span else None
 
 
+def _is_when(reader: Reader, position: int) -> bool:
+    """True if a particle of time follows, and no word of the text is about a thing: "お盆に帰省した", not "お盆に載せた"."""
+    if not reader.language.scriptless or not reader.has(position, Tag.IN, Tag.ON, Tag.BETWEEN_CLOSES):
+        return False
+    return not any(reader.has(index, Tag.THING) for index in range(position, len(reader.lexemes)))
+
+
 def holiday_date(reader: Reader, position: int) -> Found | None:
     """Read "christmas", "thanksgiving 2016", "last easter", "new year eve", "halloween weekend 2021"."""
     index = reader.skip(position, Tag.THE, Tag.RELATIVE, limit=2)
@@ -130,7 +137,7 @@ def holiday_date(reader: Reader, position: int) -> Found | None:
         date, after = replace(date, year=year[0]), year[1]
     elif results := relative_year(reader, behind):
         date, after = replace(date, year=results[0]), results[1]
-    strong = not name.has(Tag.WEAK) or date.year is not None or index > position
+    strong = not name.has(Tag.WEAK) or date.year is not None or index > position or _is_when(reader, after)
     if not weekend:
         return Found(date, after, strong)
     span = settle(date, reader.now)

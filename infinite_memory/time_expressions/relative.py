@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from infinite_memory.time_expressions.amounts import MAX_COUNT, Duration, Part, duration, fraction_behind
+from infinite_memory.time_expressions.approximations import some_more_ago
 from infinite_memory.time_expressions.cjk_dates import half_behind_year, marked_date
 from infinite_memory.time_expressions.dates import day_and_month, longest, month_and_day
 from infinite_memory.time_expressions.durations import ago, before_day, since
@@ -339,6 +340,7 @@ RELATIVE_RULES = (
     year_word,
     unit_to_date,
     named_day,
+    some_more_ago,
     ago,
     before_day,
     relative_unit,

@@ -12,8 +12,9 @@ from zoneinfo import ZoneInfo
 from infinite_memory.models import TimeRange
 from infinite_memory.normalization import normalize
 from infinite_memory.time_expressions.clock_zones import written_zone
-from infinite_memory.time_expressions.countries import get_country
+from infinite_memory.time_expressions.countries import get_country, get_local_holiday
 from infinite_memory.time_expressions.grammar import Grammar
+from infinite_memory.time_expressions.holidays import is_unsettled
 from infinite_memory.time_expressions.languages import CODES, lexicon
 from infinite_memory.time_expressions.lexemes import Lexeme, read_lexemes
 from infinite_memory.time_expressions.lexicon import Tag, Unit
@@ -162,6 +163,22 @@ def _located(
         return None
     rest = _tidy(text[: hit.start], text[hit.end :])
     return Result(span, text[hit.start : hit.end], rest, False, hit.unread + written_zone(text, hit.end))
+
+
+def find_unsettled(text: str, zone: ZoneInfo) -> tuple[str, ...]:
+    """Return the holidays that *text* names whose day is not known, for it is another from place to place."""
+    text = text if text.isascii() else normalize("NFC", text)
+    tokens = tokenize(text)
+    country = get_country(zone.key)
+    for code in likely_languages(tokens, zone) if tokens else ():
+        named = [lexeme for lexeme in read_lexemes(tokens, lexicon(code)) if lexeme.has(Tag.HOLIDAY)]
+        if names := [
+            text[lexeme.start : lexeme.end]
+            for lexeme in named
+            if is_unsettled(get_local_holiday(lexeme.get(Tag.HOLIDAY), country))
+        ]:
+            return tuple(dict.fromkeys(names))
+    return ()
 
 
 def likely_languages(tokens: list[Token], zone: ZoneInfo | None = None) -> list[str]:

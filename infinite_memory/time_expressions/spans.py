@@ -168,7 +168,7 @@ def _start_in(date: Date, year: int) -> dt.datetime | None:
 
 def _width_end(date: Date, start: dt.datetime) -> dt.datetime:
     if date.grain is Unit.DAY:
-        return start + dt.timedelta(days=count_days(date.holiday) if date.holiday and not date.shift else 1)
+        return start + dt.timedelta(days=count_days(date.holiday, start.year) if date.holiday and not date.shift else 1)
     if date.grain is Unit.WEEK:
         return start + dt.timedelta(days=7)
     return add_months(start, 12 if date.grain is Unit.YEAR else date.months)

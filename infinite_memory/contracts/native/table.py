@@ -38,7 +38,7 @@ from infinite_memory.models import (
     tag_key,
 )
 from infinite_memory.store.scope_cache import GLOBAL, is_all
-from infinite_memory.time_expressions import EXAMPLES, Anchor, FoundTime, find_time
+from infinite_memory.time_expressions import EXAMPLES, Anchor, FoundTime, find_time, find_unsettled
 
 MAX_TIME_CHARS = 1000  # of words about a time; reading a thousand takes a core 50 ms at worst
 MAX_QUESTION_CHARS = 200  # of a question that is looked at for words of time while it is typed
@@ -246,8 +246,12 @@ async def span_of_words(call: CommandContext, words: str, field: str) -> FoundTi
     found = await in_thread(lambda: find_time(words, call.now(), call.session.zone, whole=True))
     if found is None:
         examples = ", ".join(f'"{example}"' for example in EXAMPLES)
+        unsettled = await in_thread(lambda: find_unsettled(words, call.session.zone))
+        why = (
+            f" ({truncated_repr(unsettled[0])} is another day from place to place: name its date)" if unsettled else ""
+        )
         raise InvalidRequestError(
-            field, f"there is no time in {truncated_repr(words)}; try for example {examples}, or a range"
+            field, f"there is no time in {truncated_repr(words)}{why}; try for example {examples}, or a range"
         )
     return found
 

@@ -1,5 +1,6 @@
 """German words of time."""
 
+from infinite_memory.time_expressions.holidays import UNSETTLED
 from infinite_memory.time_expressions.lexicon import Language, Tag, Unit
 
 TABLE = Language(
@@ -140,7 +141,12 @@ TABLE = Language(
         Tag.IN: "im|in|im laufe|im laufe der|im laufe des|im verlauf|während|in den|in der|innerhalb|über",
         Tag.ON: "am|an|um|zu|für",
         Tag.AT: "um|gegen",
-        Tag.ROUGHLY: "etwa|ungefähr|circa|ca|rund|fast|gut|knapp|kaum|nur|erst|schon|bereits|genau|gerade einmal|gerade mal",
+        Tag.ROUGHLY: "so|etwa|ungefähr|circa|ca|rund|fast|gut|knapp|kaum|nur|erst|schon|bereits|genau|gerade einmal|gerade mal",
+        Tag.OR_SO: "oder so|oder so ähnlich|oder so was",
+        Tag.SOME_MORE: "und ein bisschen|und ein wenig|und etwas|und ein paar zerquetschte",
+        Tag.JUST_OVER: "etwas über|etwas mehr als|etwas länger als"
+        "|ein bisschen über|ein bisschen mehr als|ein bisschen länger als|ein wenig über|ein wenig mehr als|knapp über|kaum mehr als",
+        Tag.ROUGHLY_CLOSES: "ungefähr|etwa|circa|ca",
         Tag.NOW: "jetzt|heute|dato",
         Tag.HOUR_MARK: "uhr",
         Tag.PAST_HOUR: "nach",
@@ -189,6 +195,8 @@ TABLE = Language(
         12: "winter|winters",
     },
     holidays={
+        UNSETTLED: "feiertag|brückentag|schulferien|herbstferien|osterferien|pfingstferien|sommerferien"
+        "|winterferien|faschingsferien|semesterferien",
         "new_year": "neujahr|neujahrstag",
         "epiphany": "dreikönig|dreikönigstag|heilige drei könige",
         "valentine": "valentinstag",

@@ -1,5 +1,6 @@
 """English words of time."""
 
+from infinite_memory.time_expressions.holidays import UNSETTLED
 from infinite_memory.time_expressions.lexicon import Language, Tag, Unit
 
 TABLE = Language(
@@ -137,6 +138,10 @@ TABLE = Language(
         Tag.THE: "the",
         Tag.IN: "in|during|within|over|throughout|for",
         Tag.ON: "on|at",
+        Tag.OR_SO: "or so|or thereabouts|give or take",
+        Tag.SOME_MORE: "and a bit|and a little|and a little bit|and change|and something|odd|-odd",
+        Tag.JUST_OVER: "just over|a bit over|a little over|a little bit over|slightly over"
+        "|a bit more than|a little more than|slightly more than|just more than|a bit longer than|a little longer than",
         Tag.NOW: "now|date|today|present|current date|the present",
         Tag.HOUR_MARK: "o'clock|oclock",
         Tag.PAST_HOUR: "past|after",
@@ -185,6 +190,10 @@ TABLE = Language(
     },
     seasons={3: "spring|springtime", 6: "summer|summertime", 9: "autumn|fall", 12: "winter|wintertime"},
     holidays={
+        UNSETTLED: "bank holiday|bank holidays|bank holiday weekend|bank holiday monday|spring bank holiday"
+        "|summer bank holiday|public holiday|public holidays|school holidays|spring break|fall break"
+        "|autumn break|half-term|half term|half-term break|half-term holidays|reading week"
+        "|midterm break|mid-term break",
         "new_year": "new year|new years|new year's|new years day|new year day|new year's day",
         "epiphany": "epiphany",
         "holy_week": "holy week",

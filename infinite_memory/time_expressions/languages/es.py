@@ -1,5 +1,6 @@
 """Spanish words of time."""
 
+from infinite_memory.time_expressions.holidays import UNSETTLED
 from infinite_memory.time_expressions.lexicon import Language, Tag, Unit
 
 TABLE = Language(
@@ -122,7 +123,7 @@ TABLE = Language(
         1: "próximo|próxima|próximos|próximas|siguiente|que viene",
     },
     words={
-        Tag.AGO_OPENS: "hace|hace ya|hará|hace cosa de",
+        Tag.AGO_OPENS: "hace poco más de|hace|hace ya|hará|hace cosa de",
         Tag.AGO: "atrás",
         Tag.OLDER: "más antiguo que|más antigua que|más antiguos que|más antiguas que|más de|al menos|por lo menos|como mínimo"
         "|no menos de",
@@ -146,7 +147,12 @@ TABLE = Language(
         Tag.IN: "en|durante|por|dentro de",
         Tag.ON: "el|en|al|para|a",
         Tag.AT: "a las|a la|a eso de|hacia las",
-        Tag.ROUGHLY: "cerca de|unos|unas|casi|aproximadamente|alrededor de|más o menos|solo|tan solo|apenas|exactamente|ya",
+        Tag.ROUGHLY: "como|como unos|como unas|cerca de|unos|unas|casi|aproximadamente|alrededor de|más o menos"
+        "|solo|tan solo|apenas|exactamente|ya",
+        Tag.OR_SO: "o así|o algo así|o por ahí|o cosa así",
+        Tag.ROUGHLY_CLOSES: "más o menos|aproximadamente",
+        Tag.SOME_MORE: "y pico|y algo|y un poco|y poco|y tantos|y tantas",
+        Tag.JUST_OVER: "un poco más de|algo más de|poco más de|hace poco más de",
         Tag.NOW: "ahora|hoy|la fecha|el presente",
         Tag.HOUR_MARK: "horas|h|en punto",
         Tag.TO_HOUR: "menos",
@@ -184,6 +190,9 @@ TABLE = Language(
     which_parts={1: "inicial", 0: "central|medio|media", -1: "final"},
     seasons={3: "primavera", 6: "verano", 9: "otoño", 12: "invierno"},
     holidays={
+        "fathers_day_hispanic": "día del padre|día del papá",
+        "mothers_day_hispanic": "día de la madre|día de las madres|día de la mamá",
+        UNSETTLED: "día festivo|día feriado|feriado|vacaciones escolares",
         "new_year": "año nuevo|día de año nuevo",
         "epiphany": "reyes|día de reyes|reyes magos|epifanía",
         "holy_week": "semana santa",

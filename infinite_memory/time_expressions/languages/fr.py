@@ -1,5 +1,6 @@
 """French words of time."""
 
+from infinite_memory.time_expressions.holidays import UNSETTLED
 from infinite_memory.time_expressions.lexicon import Language, Tag, Unit
 
 TABLE = Language(
@@ -134,6 +135,10 @@ TABLE = Language(
         Tag.ON: "le|sur|à|pour",
         Tag.AT: "à|vers|a",
         Tag.ROUGHLY: "à peu près|environ|presque|près de|autour de|à peine|seulement|juste|déjà|exactement",
+        Tag.OR_SO: "ou presque|ou à peu près",
+        Tag.SOME_MORE: "et quelques|et des poussières|et un peu|et un peu plus",
+        Tag.JUST_OVER: "un peu plus de|un peu plus d'|à peine plus de|à peine plus d'",
+        Tag.ROUGHLY_CLOSES: "environ|à peu près",
         Tag.NOW: "maintenant|aujourd'hui|présent|ce jour",
         Tag.HOUR_MARK: "h|heures|heure",
         Tag.TO_HOUR: "moins",
@@ -172,6 +177,8 @@ TABLE = Language(
     which_parts={1: "initial|initiale", 0: "central|centrale|médian|médiane", -1: "final|finale"},
     seasons={3: "printemps", 6: "été", 9: "automne", 12: "hiver"},
     holidays={
+        UNSETTLED: "jour férié|jours fériés|vacances scolaires|vacances de la toussaint|vacances d'hiver"
+        "|vacances de printemps|vacances de février|vacances de pâques|grandes vacances",
         "new_year": "nouvel an|jour de l'an|premier de l'an",
         "epiphany": "épiphanie",
         "holy_week": "semaine sainte",

@@ -1,5 +1,6 @@
 """Japanese words of time."""
 
+from infinite_memory.time_expressions.holidays import UNSETTLED
 from infinite_memory.time_expressions.lexicon import Language, Tag, Unit
 
 TABLE = Language(
@@ -50,7 +51,7 @@ TABLE = Language(
     years={-2: "一昨年|おととし|一昨年度"},
     words={
         Tag.COUNTER: "回目の|回の|度の",
-        Tag.AGO: "前|以前|まえ|前の",
+        Tag.AGO: "ちょっと前|少し前|とちょっと前|と少し前|前|以前|まえ|前の",
         Tag.OLDER: "少なくとも|以上",
         Tag.YOUNGER: "せいぜい|多くても|長くても|最大|最大で|最長|最長で|以内|未満|足らず",
         Tag.BEFORE_CLOSES: "前|以前|より前|よりも前|の前|の前に",
@@ -65,6 +66,9 @@ TABLE = Language(
         Tag.IN: "に|は|中|中に|で|ごろ|頃|のごろ|のころ",
         Tag.ON: "に|は",
         Tag.ROUGHLY: "ほど|余り|あまり|くらい|ぐらい|ばかり|約|およそ|だいたい",
+        Tag.OR_SO: "かそこら|かそこいら",
+        Tag.SOME_MORE: "ちょっと|少し|とちょっと|と少し|ちょっと前|少し前|とちょっと前|と少し前",
+        Tag.THING: "載|乗|置|盛|拭|洗|運|持|割|のせ|のっ|並べ|こぼ",
         Tag.NOW: "今|現在|いま|今日",
         Tag.HOUR_MARK: "時|じ",
         Tag.HALF: "半",
@@ -103,6 +107,8 @@ TABLE = Language(
     which_parts={1: "最初|初めの|始めの", 0: "真ん中|中間|中央", -1: "最後"},
     seasons={3: "春", 6: "夏", 9: "秋", 12: "冬"},
     holidays={
+        "silver_week": "シルバーウィーク|シルバーウイーク",
+        UNSETTLED: "連休|三連休|祝日",
         "new_year": "元日|元旦|お正月|正月",
         "new_year_days_japan": "正月休み|お正月休み",
         "new_year_three_days": "三が日|正月三が日",

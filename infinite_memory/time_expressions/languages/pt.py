@@ -1,5 +1,6 @@
 """Portuguese words of time."""
 
+from infinite_memory.time_expressions.holidays import UNSETTLED
 from infinite_memory.time_expressions.lexicon import Language, Tag, Unit
 
 TABLE = Language(
@@ -111,7 +112,7 @@ TABLE = Language(
         1: "próximo|próxima|próximos|próximas|seguinte|que vem",
     },
     words={
-        Tag.AGO_OPENS: "há|há coisa de|faz|fazem",
+        Tag.AGO_OPENS: "há pouco mais de|faz pouco mais de|há|há coisa de|faz|fazem",
         Tag.AGO: "atrás",
         Tag.OLDER: "mais antigo que|mais antiga que|mais antigos que|mais antigas que|mais de|mais do que|pelo menos|ao menos"
         "|no mínimo|não menos de",
@@ -137,6 +138,10 @@ TABLE = Language(
         Tag.ON: "em|no|na|à|ao|para|a",
         Tag.AT: "às|as|à|por volta das|pelas",
         Tag.ROUGHLY: "cerca de|quase|aproximadamente|mais ou menos|uns|umas|apenas|só|somente|exatamente|já",
+        Tag.OR_SO: "ou algo assim|ou assim|ou coisa assim|ou por aí",
+        Tag.ROUGHLY_CLOSES: "mais ou menos|aproximadamente",
+        Tag.SOME_MORE: "e pouco|e pouca|e tal|e algo|e um pouco|e picos|e tantos|e tantas",
+        Tag.JUST_OVER: "um pouco mais de|pouco mais de|há pouco mais de|faz pouco mais de",
         Tag.NOW: "agora|hoje|presente|a data",
         Tag.HOUR_MARK: "horas|h|hora|em ponto",
         Tag.TO_HOUR: "menos|para as|para a|para o",
@@ -174,6 +179,10 @@ TABLE = Language(
     which_parts={1: "inicial", 0: "central|médio|média|do meio", -1: "final"},
     seasons={3: "primavera", 6: "verão", 9: "outono", 12: "inverno"},
     holidays={
+        "saint_joseph": "dia do pai",
+        "mothers_day_spain": "dia da mãe",
+        "fathers_day_brazil": "dia dos pais",
+        UNSETTLED: "feriado|feriadão|férias escolares",
         "new_year": "ano novo|dia de ano novo|réveillon",
         "epiphany": "dia de reis",
         "holy_week": "semana santa",

@@ -1,5 +1,6 @@
 """Chinese words of time, simplified and traditional."""
 
+from infinite_memory.time_expressions.holidays import UNSETTLED
 from infinite_memory.time_expressions.lexicon import Language, Tag, Unit
 
 TABLE = Language(
@@ -65,7 +66,7 @@ TABLE = Language(
         Tag.UNTIL: "直到|截至|截止",
         Tag.BETWEEN: "在",
         Tag.BETWEEN_CLOSES: "间|間|之间|之間|期间|期間|为止|為止",
-        Tag.AND: "和|与|與|及|跟",
+        Tag.AND: "零|又|和|与|與|及|跟",
         Tag.REST: "剩下的时间|剩余的时间|剩余时间|余下的时间|剩下的日子|剩下|剩余|余下|剩下的時間|剩餘的時間|剩餘時間|剩餘|餘下",
         Tag.OF: "的",
         Tag.IN: "在|于|於|里|裡|中|内|內",
@@ -120,6 +121,7 @@ TABLE = Language(
     },
     seasons={3: "春天|春季|春", 6: "夏天|夏季|夏", 9: "秋天|秋季|秋", 12: "冬天|冬季|冬"},
     holidays={
+        UNSETTLED: "暑假|寒假|法定假日|学校假期",
         "new_year": "元旦|元旦节|新年",
         "valentine": "情人节|情人節",
         "girls_day": "女生节|女生節",

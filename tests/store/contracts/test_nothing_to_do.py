@@ -52,6 +52,20 @@ def test_a_scope_that_is_changed_says_what_came_of_it(open_memory: Open) -> None
     run(look())
 
 
+def test_a_holiday_that_is_not_the_same_everywhere_is_named_in_the_error(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            reply = await memory.ask("recall_memory_by_time", time_query="what did we do on the bank holiday")
+            assert reply["error_code"] == "INVALID_REQUEST"
+            assert "'bank holiday' is another day from place to place: name its date" in reply["error"]
+            beside = await memory.ok("recall_memory_by_time", time_query="what did we do on the bank holiday last week")
+            assert beside["time_frame"]["words"] == "last week"
+            assert "on the bank holiday" in beside["note"]
+            assert "place" not in (await memory.ask("recall_memory_by_time", time_query="what we said"))["error"]
+
+    run(look())
+
+
 def test_a_change_that_changes_nothing_makes_no_version(open_memory: Open) -> None:
     async def look() -> None:
         async with open_memory() as memory:
