@@ -74,6 +74,7 @@ class Cluster:
             self._start(
                 data / "output", find_binary(), "--replSet", SET, "--port", port, "--bind_ip", "127.0.0.1", "--dbpath", data,
                 "--nounixsocket", "--oplogSize", 64, "--wiredTigerCacheSizeGB", 0.25, "--quiet",
+                "--setParameter", "oplogNetworkTimeoutBufferSeconds=1",
             )  # fmt: skip
         for port in ports:
             _until(lambda port=port: _ask(port, {"ping": 1}), f"MongoDB answers at port {port}")  # type: ignore[misc]

@@ -65,6 +65,7 @@ class ReplicaSet:
             str(find_binary()), "--replSet", NAME, "--port", str(port), "--bind_ip", "127.0.0.1", "--dbpath", str(data),
             "--nounixsocket", "--oplogSize", "64", "--wiredTigerCacheSizeGB", "0.25", "--logpath", str(data / "log"),
             "--logappend", "--quiet", "--setParameter", "diagnosticDataCollectionEnabled=false",
+            "--setParameter", "oplogNetworkTimeoutBufferSeconds=1",
         ]  # fmt: skip
         if sys.platform == "linux":
             command = [sys.executable, "-I", "-S", "-c", _WITH_PARENT, *command]

@@ -101,6 +101,18 @@ def test_a_primary_that_froze_and_comes_back_takes_nothing_with_it(
     all_found(over_three, load.kept, CLIENTS)
 
 
+def test_what_waits_for_a_silent_primary_is_done_by_the_next(over_three: Installation, replica_set: ReplicaSet) -> None:
+    client = over_three.serve()
+    until(lambda: client.ask("store_memory", content="tea")["status"] == "OK", "the set takes writes")
+    for action, fields in (("store_memory", {"content": "coffee"}), ("retrieve_memory", {"query": "tea"})):
+        primary = replica_set.primary()
+        assert primary is not None
+        with replica_set.frozen(primary):
+            reply = client.ask(action, **fields)
+            assert reply["status"] == "OK", reply
+        until(lambda: client.ask("store_memory", content="tea")["status"] == "OK", "the set takes writes")
+
+
 @pytest.mark.parametrize("driver", ["pymongo", "motor"])
 def test_who_asks_for_the_latest_waits_until_a_majority_has_it(replica_set: ReplicaSet, driver: str) -> None:
     """As at a primary that was just elected: it has what was acknowledged, and does not know yet that a majority has it too."""

@@ -36,6 +36,10 @@ _OWN_HINT = "it is started again by itself; send the request again in a moment, 
 _LOOK_AGAIN_MS = 2_000
 """How often the driver looks whether a silent server is back."""
 
+_MEMBER_HEARTBEAT_MS, _MEMBER_TIMEOUT_MS = 1_000, 2_000
+"""How often a member of a set tells that it is there, and how long after that it is taken for silent. What waits for it is then asked of
+the next primary, in the time that is left; by the driver's own default only operations that begin afterwards would be."""
+
 _inside: contextvars.ContextVar[int] = contextvars.ContextVar("inside an operation", default=0)
 """How deep this task, and those that it started, stand in operations; who is inside already is never held up."""
 
@@ -177,7 +181,7 @@ class Connection:
             uri = await self._ask_uri(patient=patient)
             if self._client is None or self._is_stale or (uri, self._process()) != (self._uri, self._pid):
                 with translated(self.hint):
-                    client = make_client(self._driver, uri, self._options())
+                    client = make_client(self._driver, uri, self._options(uri))
                 if self._client is not None:
                     self._retired.append(self._client)  # operations under way end on it
                 self._client, self._uri, self._pid, self._is_stale = client, uri, self._process(), False
@@ -210,9 +214,12 @@ class Connection:
         except TimeoutError as exc:
             raise StoreUnavailableError(f"MongoDB is still starting; {self.hint}") from exc
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, uri: str) -> dict[str, Any]:
         """What the store needs of a client, whatever the URI says: durable writes, reads of what is durable, no endless waits."""
         limit_ms = int(self.timeout_s * 1000)
+        heartbeat_ms, connect_ms = _LOOK_AGAIN_MS, limit_ms
+        if names_members(uri):
+            heartbeat_ms, connect_ms = _MEMBER_HEARTBEAT_MS, min(_MEMBER_TIMEOUT_MS, limit_ms)
         return {
             "w": "majority",
             "journal": True,
@@ -222,7 +229,13 @@ class Connection:
             "appname": APP_NAME,
             "maxPoolSize": _POOL,
             "serverSelectionTimeoutMS": limit_ms,
-            "connectTimeoutMS": limit_ms,
+            "connectTimeoutMS": connect_ms,
             "socketTimeoutMS": limit_ms + 10_000,
-            "heartbeatFrequencyMS": _LOOK_AGAIN_MS,
+            "heartbeatFrequencyMS": heartbeat_ms,
         }
+
+
+def names_members(uri: str) -> bool:
+    """True if a URI is of a set of several members, one of which takes over for another."""
+    scheme, _, rest = uri.partition("://")
+    return scheme == "mongodb+srv" or "," in rest.partition("/")[0]
