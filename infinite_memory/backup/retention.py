@@ -1,5 +1,9 @@
 """Which scheduled backups are kept: the newest of each of the last days, and of each of the last weeks.
 
+What is too old goes once a new backup is there. It goes before as well, where settings were changed or a file could not be removed;
+and where there is no room for the new one, which would take the place of the oldest, that one goes first. The newest whole one
+always stays.
+
 Only what this memory wrote by schedule is ever removed: a file that bears our name, whose head says "scheduled" and names this
 database. Backups that somebody asked for, or that were made before a restore, stay until somebody removes them.
 """
@@ -10,6 +14,7 @@ import datetime as dt
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -20,11 +25,12 @@ from infinite_memory.backup.service import Backup, Backups, Checks, verify_file
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import BackupError
 from infinite_memory.file_work import in_file_thread
-from infinite_memory.platform_files import open_regular
+from infinite_memory.platform_files import find_shortage, open_regular
 
 log = logging.getLogger(__name__)
 
 SCHEDULED = "scheduled"
+EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +44,25 @@ class Scheduled:
 async def scheduled_backup(
     backups: Backups, zone: ZoneInfo, progress: Progress | None = None
 ) -> tuple[Backup, list[Path]]:
-    """Make a backup that counts as scheduled, then remove those that are too old; returns both.
+    """Make a backup that counts as scheduled, and remove those that are too old; returns both.
 
     Raises:
-        BackupError: it could not be made; nothing was removed.
+        BackupError: it could not be made; what is left of the others holds as many as are to be kept, but for the one that it
+            would have replaced, where there was no room.
     """
-    made = await backups.create(SCHEDULED, progress)
-    settings = backups.settings
-    removed = await rotate(
-        backups.folder, backups.database, settings.keep_daily, settings.keep_weekly, zone, backups.secret, made.file
+    settings, now = backups.settings, backups.now()
+    rotated = partial(
+        rotate, backups.folder, backups.database, settings.keep_daily, settings.keep_weekly, zone, backups.secret
     )
-    return made, removed
+    removed = await rotated(until=now)
+    try:
+        made = await backups.create(SCHEDULED, progress)
+    except BackupError:
+        if not (replaced := await rotated(until=now, makes_room=True)):
+            raise
+        removed += replaced
+        made = await backups.create(SCHEDULED, progress)
+    return made, [*removed, *await rotated(made.file)]
 
 
 async def rotate(
@@ -59,6 +73,9 @@ async def rotate(
     zone: ZoneInfo,
     secret: Secret | None,
     fresh: Path | None = None,
+    *,
+    until: dt.datetime | None = None,
+    makes_room: bool = False,
 ) -> list[Path]:
     """Remove scheduled backups that are not kept; returns them.
 
@@ -67,23 +84,37 @@ async def rotate(
     Args:
         fresh: The backup that was written and read back a moment ago. What says that it is newer was not written by this memory,
             or by a wrong clock: it counts for nothing, so that it neither stops the rotation nor is kept in the place of others.
+        until: Now, where no backup was made yet; what says that it is newer counts for nothing, likewise.
+        makes_room: Whether what the backup of *until* will replace goes before it is made, where there is no room for both and is
+            then for one.
     """
-    return await in_file_thread(lambda: _rotate(folder, database, keep_daily, keep_weekly, zone, secret, fresh))
-
-
-def _rotate(
-    folder: Path,
-    database: str,
-    keep_daily: int,
-    keep_weekly: int,
-    zone: ZoneInfo,
-    secret: Secret | None,
-    fresh: Path | None,
-) -> list[Path]:
-    found = scheduled_backups(folder, database)
+    found = await in_file_thread(lambda: scheduled_backups(folder, database))
     if fresh is not None:
-        found = _not_after(found, fresh)
+        until = next((backup.created_at for backup in found if backup.file == fresh), EARLIEST)
+    if until is not None:
+        found = _not_after(found, until)
     kept = choose_kept(found, keep_daily, keep_weekly, zone)
+    if makes_room and until is not None and found:
+        upcoming = Scheduled(folder, until)
+        kept = choose_kept([*found, upcoming], keep_daily, keep_weekly, zone) - {upcoming} | {found[-1]}
+        if not await in_file_thread(lambda: _makes_room(folder, found, kept)):
+            return []
+    return await in_file_thread(lambda: _remove_surplus(found, kept, secret, fresh))
+
+
+def _makes_room(folder: Path, found: Sequence[Scheduled], kept: set[Scheduled]) -> bool:
+    """True if there is no room for a backup as large as the last, and is without what is not kept."""
+    try:
+        size = found[-1].file.stat().st_size
+        freed = sum(backup.file.stat().st_size for backup in found if backup not in kept)
+        return find_shortage(folder, size) is not None and find_shortage(folder, size - freed) is None
+    except OSError:
+        return False
+
+
+def _remove_surplus(
+    found: Sequence[Scheduled], kept: set[Scheduled], secret: Secret | None, fresh: Path | None
+) -> list[Path]:
     surplus = [backup for backup in found if backup not in kept]
     if not surplus:
         return []
@@ -125,19 +156,16 @@ def scheduled_backups(folder: Path, database: str) -> list[Scheduled]:
     return sorted(found, key=lambda one: one.created_at)
 
 
-def _not_after(found: Sequence[Scheduled], fresh: Path) -> list[Scheduled]:
-    """Leave out what says that it is newer than the backup that was just made; without that one, nothing is left."""
-    made_at = next((backup.created_at for backup in found if backup.file == fresh), None)
-    if made_at is None:
-        return []
+def _not_after(found: Sequence[Scheduled], instant: dt.datetime) -> list[Scheduled]:
+    """Leave out what says that it is newer than a backup that was just made, or is to be made."""
     for backup in found:
-        if backup.created_at > made_at:
+        if backup.created_at > instant:
             log.warning(
-                "%s says that it is newer than the backup just made, and does not count for rotation",
+                "%s says that it is newer than the backup of this run, and does not count for rotation",
                 display_name(backup.file),
                 extra={"event": "rotation_skipped"},
             )
-    return [backup for backup in found if backup.created_at <= made_at]
+    return [backup for backup in found if backup.created_at <= instant]
 
 
 def choose_kept(found: Sequence[Scheduled], keep_daily: int, keep_weekly: int, zone: ZoneInfo) -> set[Scheduled]:

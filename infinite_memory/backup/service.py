@@ -103,6 +103,10 @@ class Backups:
         """The identity of the database that is backed up."""
         return self._store.identity
 
+    def now(self) -> dt.datetime:
+        """Return the instant of a backup that is made now."""
+        return self._clock()
+
     @property
     def secret(self) -> Secret | None:
         """What the backups are locked with, if they are."""

@@ -194,7 +194,9 @@ class Jobs:
         except (StoreUnavailableError, SidecarNotReadyError):
             raise  # it is put off, until the parts are there
         except InfiniteMemoryError as exc:
-            log.warning("the job %s failed: %s", job.name, exc, extra={"event": "job_failed", "job": job.name})
+            log.warning(
+                "the job %s failed: %s", job.name, exc.in_full(), extra={"event": "job_failed", "job": job.name}
+            )
             state = state.failed(self._clock(), str(exc))
         except Exception:
             log.exception("the job %s failed", job.name, extra={"event": "job_failed", "job": job.name})

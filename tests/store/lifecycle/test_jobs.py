@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infinite_memory.jobs.runner import Jobs
+from infinite_memory.platform_files import RESERVE_BYTES
 from infinite_memory.transports.http.api.metrics import Metrics
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Memory, Open
@@ -112,6 +114,45 @@ def test_a_lease_has_one_holder_until_it_is_given_back(open_memory: Open) -> Non
             assert await copies.take_lease("x", "one", minute)
 
     run(work())
+
+
+def test_a_scheduled_backup_without_room_leaves_no_more_than_are_kept_and_is_told(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, room = Clock("2026-11-25T02:50:00Z"), [100 << 30]
+
+    async def work() -> None:
+        async with open_memory(
+            flags=BACKUPS | {"backup.keep_daily": "2", "backup.keep_weekly": "0"}, clock=clock
+        ) as memory:
+            await memory.store("kept")
+            await settled(memory)
+            for day in (25, 26):
+                clock.set(f"2026-11-{day}T05:00:00Z")
+                await jobs_of(memory).run_due()
+            assert len(await backups(memory)) == 2
+            folder = Path((await memory.ok("list_backups"))["folder"])
+            room[0] = RESERVE_BYTES + max(file.stat().st_size for file in folder.iterdir()) - 1
+            clock.set("2026-11-27T05:00:00Z")
+            monkeypatch.setattr(shutil, "disk_usage", lambda _: (100 << 30, 0, room[0] - held(folder)))
+            room[0] += held(folder)
+            await jobs_of(memory).run_due()
+            names = ["backup_2026-11-26T05-00-00Z.dump", "backup_2026-11-27T05-00-00Z.dump"]
+            assert await backups(memory) == names  # the first one made room
+            room[0] = 0
+            clock.set("2026-11-28T05:00:00Z")
+            await jobs_of(memory).run_due()
+            assert await backups(memory) == names
+            [failing] = (await memory.ok("get_memory_stats"))["stats"]["failing_jobs"]
+            assert failing["failure"].startswith("No space left in the folder backups")
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: (100 << 30, 0, room[0]))
+    run(work())
+
+
+def held(folder: Path) -> int:
+    """Sum up the files in a folder."""
+    return sum(file.stat().st_size for file in folder.iterdir())
 
 
 def test_a_failing_job_is_told_and_stops_no_other(open_memory: Open) -> None:

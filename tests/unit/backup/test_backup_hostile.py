@@ -139,7 +139,7 @@ def test_rotation_goes_on_beside_forged_and_damaged_files(tmp_path: Path, caplog
         removed = run(rotate(tmp_path, "mine", 3, 0, ZoneInfo("Pacific/Kiritimati"), None, mine[-1]))
     assert removed == mine[:7]
     assert all(file.exists() for file in (*mine[7:], *future))
-    assert "newer than the backup just made" in caplog.text
+    assert "newer than the backup of this run" in caplog.text
 
 
 def test_pipes_devices_links_and_folders_stop_nothing(tmp_path: Path) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from infinite_memory.backup.archive import BackupWriter
 from infinite_memory.backup.retention import Scheduled, choose_kept, rotate, scheduled_backups
+from infinite_memory.platform_files import RESERVE_BYTES
 from tests.mongo_server import run
 
 UTC = ZoneInfo("UTC")
@@ -62,3 +66,31 @@ def test_nothing_goes_when_the_newest_is_damaged(tmp_path: Path) -> None:
     assert len(scheduled_backups(tmp_path, "mine")) == 10
     assert run(rotate(tmp_path, "mine", 3, 0, UTC, None)) == []
     assert all(file.exists() for file in mine)
+
+
+def test_before_a_backup_is_made_only_what_is_too_many_goes(tmp_path: Path) -> None:
+    mine = [write_backup(tmp_path, night) for night in range(10)]
+    ahead = write_backup(tmp_path, 400)
+    now = START + dt.timedelta(days=10)
+    assert run(rotate(tmp_path, "mine", 7, 0, UTC, None, until=now)) == mine[:3]
+    assert run(rotate(tmp_path, "mine", 7, 0, UTC, None, until=now)) == []
+    assert sorted(tmp_path.iterdir()) == [*mine[3:], ahead]
+
+
+def test_only_where_there_is_no_room_goes_what_a_backup_will_replace_before_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = [write_backup(tmp_path, night) for night in range(3)]
+    size, now = mine[0].stat().st_size, START + dt.timedelta(days=3)
+
+    def make_room(keep_daily: int, free: int) -> list[Path]:
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: (100 << 30, 0, RESERVE_BYTES + free))
+        return run(rotate(tmp_path, "mine", keep_daily, 0, UTC, None, until=now, makes_room=True))
+
+    assert make_room(3, size) == []  # there is room
+    assert make_room(3, -1) == []  # it would not be enough
+    assert make_room(3, size - 1) == mine[:1]
+    assert make_room(3, size - 1) == []  # once alone, however often there is no room
+    assert make_room(1, size - 1) == mine[1:2]
+    assert make_room(1, size - 1) == []  # the last one stays
+    assert list(tmp_path.iterdir()) == mine[2:]
