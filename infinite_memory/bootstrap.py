@@ -268,6 +268,7 @@ class Application(AbstractAsyncContextManager["Application"]):
             log_dir=self.home.logs,
             binary=Path(settings.binary).expanduser() if settings.binary else None,
             cache_mb=settings.cache_mb,
+            find_obstacle=descriptors.too_few_to_start,
         )
 
 

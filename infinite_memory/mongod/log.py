@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 from infinite_memory.platform_files import free_bytes
 
@@ -22,8 +24,18 @@ _TAIL_BYTES = 32 * 1024
 _LOG_OPENED = 20698
 """The line "***** SERVER RESTARTED *****", which opens every start in the log."""
 
-_ABORTS = (23091, 23092)
-"""The lines "Fatal assertion" and "aborting after fassert() failure": what was wrong stands in the one before."""
+_ABORTS = (23089, 23090, 23091, 23092, 6384300, 31430)
+"""The lines "Fatal assertion", "aborting after fassert() failure", "Writing fatal message" and those of the stack trace: what was wrong
+stands in the one before."""
+
+_STACK_TRACE = 31430
+
+_MORE_FILES = (
+    "raise the hard limit of open files (ulimit -n, LimitNOFILE in a systemd unit, SoftResourceLimits in a launchd one)"
+)
+
+_PANIC = -31804
+"""WiredTiger's "the process must exit and restart", likewise."""
 
 
 class MongodLog:
@@ -57,9 +69,8 @@ class MongodLog:
         for line in reversed(_tail(self.file)):
             with contextlib.suppress(ValueError, AttributeError):
                 entry = json.loads(line)
-                detail = (entry.get("attr") or {}).get("error", "")
-                if entry.get("s") in ("F", "E") and (detail or entry.get("id") not in _ABORTS):
-                    return f"{entry.get('msg')} {detail}".strip()[:500]
+                if entry.get("s") in ("F", "E") and (said := _cause(entry)):
+                    return said[:500]
                 if entry.get("id") == _LOG_OPENED:
                     break
         said = [line for line in _tail(self.printed) if line.strip() and not _is_routine(line)]
@@ -69,6 +80,17 @@ class MongodLog:
 def has_space(data: Path) -> bool:
     """True if there is some space left on the disk of a data folder."""
     return free_bytes(data) >= _LITTLE_BYTES
+
+
+def _cause(entry: dict[str, Any]) -> str | None:
+    """Return what an entry says is wrong; None for those that only tell that the server ends."""
+    attributes = entry.get("attr") or {}
+    if isinstance(told := attributes.get("message"), dict) and "error_str" in told:  # WiredTiger's own words
+        if told.get("error_code") == errno.EMFILE:
+            return f"{told['error_str']}; {_MORE_FILES}"
+        return None if told.get("error_code") == _PANIC else f"{told.get('msg')}: {told['error_str']}"
+    detail = attributes.get("error", "") if entry.get("id") != _STACK_TRACE else ""
+    return f"{entry.get('msg')} {detail}".strip() if detail or entry.get("id") not in _ABORTS else None
 
 
 def _is_routine(line: str) -> bool:

@@ -24,6 +24,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -75,17 +76,20 @@ class LocalMongo:
         oplog_mb: Size of the operation log, on a new home only. mongod takes any size at the first start (its minimum of 990
             is for resizing); what a change stream may look back to depends on it.
         log_dir: Where mongod's log goes.
+        find_obstacle: Returns why it is of no use to start a server here, if so.
     """
 
     def __init__(
-        self, home: Path, *, log_dir: Path, binary: Path | None = None, cache_mb: int = 256, oplog_mb: int = 256
-    ) -> None:
+        self, home: Path, *, log_dir: Path, binary: Path | None = None, cache_mb: int = 256, oplog_mb: int = 256,
+        find_obstacle: Callable[[], str | None] = lambda: None,
+    ) -> None:  # fmt: skip
         self._home = home.absolute()
         self._data = self._home / "mongodb"
         self._log = MongodLog(log_dir.absolute())
         self._binary = binary
         self._cache_mb = cache_mb
         self._oplog_mb = oplog_mb
+        self._find_obstacle = find_obstacle
         self._process: subprocess.Popen[bytes] | None = None
         self._owner_fd: int | None = None
         self._supervisor: asyncio.Task[None] | None = None
@@ -198,6 +202,8 @@ class LocalMongo:
         await self._rest()
         if self._is_stopping:
             raise StoreUnavailableError("MongoDB is being stopped")
+        if (obstacle := self._find_obstacle()) is not None:
+            raise StoreUnavailableError(f"MongoDB is not started: {obstacle}")
         self._first_start.begin()
         self._run()
         if self._supervisor is None or self._supervisor.done():

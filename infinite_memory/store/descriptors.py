@@ -9,13 +9,18 @@ from __future__ import annotations
 import contextlib
 import sys
 
+from infinite_memory.errors import format_count
+
 if sys.platform != "win32":
     import resource
 
 FILES_OF_SCOPE = 4  # a collection and its three indexes
 FILES_BESIDE = 200  # shared collections, journal, connections, what MongoDB opens for itself
 _STEPS = (1 << 20, 1 << 16, 10_240, 4_096)  # macOS says "unlimited" and refuses more than it can give
-_WHERE = "ulimit -n, LimitNOFILE in a systemd unit, SoftResourceLimits in a launchd one"
+_RAISE = (
+    "raise its hard limit (ulimit -n, LimitNOFILE in a systemd unit, SoftResourceLimits in a launchd one) "
+    "and restart the daemon"
+)
 
 
 def raise_limit() -> int | None:
@@ -46,12 +51,21 @@ def max_scopes() -> int | None:
     return None if files is None else max(1, (files - FILES_BESIDE) // FILES_OF_SCOPE)
 
 
+def too_few_to_start() -> str | None:
+    """Return what is wrong where the limit is too low for MongoDB with one scope; None where it is high enough."""
+    files, needed = limit(), FILES_BESIDE + FILES_OF_SCOPE
+    if files is None or files >= needed:
+        return None
+    return f"it needs at least {needed:,} open files, and the limit of open files is {files:,}; {_RAISE}"
+
+
 def too_few(scopes: int) -> str | None:
     """Return what is wrong where the limit is too low for so many scopes; None where it is high enough."""
     most = max_scopes()
     if most is None or scopes <= most:
         return None
+    needed = FILES_BESIDE + scopes * FILES_OF_SCOPE
     return (
-        f"{scopes:,} scopes need about {FILES_BESIDE + scopes * FILES_OF_SCOPE:,} open files, and the limit of open files is {limit():,} "
-        f"(enough for {most:,} scopes); raise its hard limit ({_WHERE}) and restart the daemon"
+        f"{format_count(scopes, 'scope')} need about {needed:,} open files, and the limit of open files is {limit():,} "
+        f"(enough for {format_count(most, 'scope')}); {_RAISE}"
     )

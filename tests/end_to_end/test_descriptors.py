@@ -41,6 +41,15 @@ def test_a_soft_limit_is_raised_for_daemon_and_mongodb(installation: Installatio
         assert "Max open files            20000" in Path(f"/proc/{pid}/limits").read_text()
 
 
+def test_a_start_with_too_few_says_how_many_are_needed(installation: Installation) -> None:
+    done = limited(installation, 64, "call", "list_memories")
+    assert done.returncode == 1
+    said = json.loads(done.stdout)["error"]
+    assert f"needs at least {FILES_BESIDE + FILES_OF_SCOPE} open files, and the limit of open files is 64" in said
+    assert "ulimit -n" in said
+    assert installation.mongod_pid() is None
+
+
 def test_a_scope_too_many_is_refused_before_mongodb_dies(installation: Installation) -> None:
     assert limited(installation, HARD, "call", "get_memory_stats").returncode == 0
     pid = installation.mongod_pid()
