@@ -46,7 +46,7 @@ from infinite_memory.backup.archive_format import (
     to_json,
 )
 from infinite_memory.backup.encryption import Cipher, Secret
-from infinite_memory.errors import BackupError
+from infinite_memory.errors import BackupError, format_count
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -221,7 +221,7 @@ class BackupReader:
         if trailer != TRAILER.pack(offset, END_MAGIC):
             raise self._damaged(self._at - TRAILER.size, "its last bytes are others than were written")
         if self._at != self._size:
-            raise self._damaged(self._at, f"{self._size - self._at:,} bytes follow its end")
+            raise self._damaged(self._at, f"{format_count(self._size - self._at, 'byte')} after its end")
         if tail.get("counts") != dict(counts) or tail.get("parts") != number:
             raise self._damaged(offset, "its parts are not those that were written")
         details = tail.get("details")
@@ -294,7 +294,7 @@ class BackupReader:
         except ValueError as exc:
             raise self._damaged(offset, str(exc)) from exc
         if found != count:
-            raise self._damaged(offset, f"a part holds {found:,} documents instead of {count:,}")
+            raise self._damaged(offset, f"a part holds {format_count(found, 'document')} instead of {count:,}")
         return Part(name, count, documents)
 
     def _read(self, length: int, what: str) -> bytes:

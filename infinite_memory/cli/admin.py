@@ -13,7 +13,7 @@ from typing import Any
 
 from infinite_memory.cli.daemon_requests import ask, ask_daemon, home_and_config, report
 from infinite_memory.cli.progress import add_option, asking
-from infinite_memory.cli.service_checks import FREE_BYTES, check_backups, check_http, describe_database
+from infinite_memory.cli.service_checks import check_backups, check_http, describe_database, find_shortages
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import EmbeddingError, InfiniteMemoryError, format_count
 from infinite_memory.paths import CHECKOUT_CONFIG_FILE, Home
@@ -176,9 +176,8 @@ def doctor(options: argparse.Namespace) -> int:
         found("home", f"{home.path} cannot be used: {problem}", "")
     else:
         found("home", _permissions(home.path), f"{home.path}, for its owner alone")
-        free = shutil.disk_usage(home.path).free
-        short = f"only {free / 2**20:,.0f} MiB are free" if free < FREE_BYTES else None
-        found("disk", short, f"{free / 2**30:,.1f} GiB are free")
+        free, short = shutil.disk_usage(home.path).free, " and ".join(find_shortages(home.path))
+        found("disk", f"only {short} are free" if short else None, f"{free / 2**30:,.1f} GiB are free")
         status, stats = _check_parts(options, settings, home, found)
         is_preparing = _is_preparing(stats)
         check_backups(settings, home, stats, status, found)
@@ -258,7 +257,7 @@ def _check_files(status: Json, scopes: int, found: Any) -> None:
     if (most := files.get("max_scopes")) is None:
         found("files", None, "no limit of open files")
         return
-    said = f"{files['limit']:,} open files are enough for {most:,} scopes; there are {scopes:,}"
+    said = f"{files['limit']:,} open files are enough for {format_count(most, 'scope')}; there are {scopes:,}"
     found("files", f"{said}; raise the hard limit of open files" if scopes >= most else None, said)
 
 

@@ -16,7 +16,7 @@ from infinite_memory.cli import daemon_requests, tables
 from infinite_memory.cli.connect import replace_text
 from infinite_memory.cli.daemon import ask_to_go, wait_until_gone
 from infinite_memory.cli.progress import add_option, show_progress
-from infinite_memory.errors import ConfigError, DaemonError
+from infinite_memory.errors import ConfigError, DaemonError, format_count
 from infinite_memory.paths import find_home
 
 Json = dict[str, Any]
@@ -127,7 +127,7 @@ def _print(reply: Json, engine: str, *, switches: bool) -> None:
         "revisions": f"{reply['faults']:,} differ" if reply["faults"] else "all the same",
         "answers": "not compared: the index in use cannot be asked"
         if reply["agreement"] is None
-        else f"{reply['agreement']:.1%} of the hits of {reply['sampled']} questions are the same",
+        else f"{reply['agreement']:.1%} of the hits of {format_count(reply['sampled'], 'question')} are the same",
     }
     tables.print_fields(fields)
     if switches:

@@ -143,12 +143,12 @@ def restore(options: argparse.Namespace, ask: Ask, folder: Path) -> int:
         return daemon_requests.report(reply)
     would = "would restore" if options.dry_run else "restored"
     changes = [
-        f"{reply[name]:,} {what if reply[name] != 1 or name != 'dropped_scopes' else 'scope removed'}"
-        for name, what in (
-            ("skipped_memories", "already there"),
-            ("replaced_memories", "of them in the place of what is there now"),
-            ("removed_memories", "others removed"),
-            ("dropped_scopes", "scopes removed"),
+        f"{format_count(reply[name], noun) if noun else format(reply[name], ',')} {what}"
+        for name, noun, what in (
+            ("skipped_memories", None, "already there"),
+            ("replaced_memories", None, "of them in the place of what is there now"),
+            ("removed_memories", "other", "removed"),
+            ("dropped_scopes", "scope", "removed"),
         )
         if reply.get(name)
     ]

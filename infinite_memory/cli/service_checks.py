@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infinite_memory.errors import BackupError
+from infinite_memory.errors import BackupError, format_count
 from infinite_memory.paths import Home
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ Json = dict[str, Any]
 MAX_AGE = dt.timedelta(days=2)  # of the last backup, where the daemon has run for that long
 BACKUP = "backup"
 FREE_BYTES = 500 * 1024 * 1024  # below this a doctor worries
+FREE_INODES = 1000  # likewise: a save of the index makes some 25 files, and a scope has four of MongoDB's
 
 
 def check_backups(settings: Config, home: Home, stats: Json, status: Json, found: Found) -> None:
@@ -98,8 +99,25 @@ def _find_folder_faults(folder: Path, home: Path) -> list[str]:
         return [f"{folder} cannot be written to"]
     if existing.stat().st_dev == home.stat().st_dev:
         return []  # `disk` tells of that one
-    free = shutil.disk_usage(existing).free
-    return [f"only {free / 2**20:,.0f} MiB are free for {folder}"] if free < FREE_BYTES else []
+    return [f"only {short} are free for {folder}" for short in find_shortages(existing)]
+
+
+def find_shortages(folder: Path) -> list[str]:
+    """Return what the disk of a folder has too little of: room, or inodes, without which no file can be made however much room there is."""
+    short = []
+    if (free := shutil.disk_usage(folder).free) < FREE_BYTES:
+        short.append(f"{free / 2**20:,.0f} MiB")
+    if (inodes := count_free_inodes(folder)) is not None and inodes < FREE_INODES:
+        short.append(format_count(inodes, "inode"))
+    return short
+
+
+def count_free_inodes(folder: Path) -> int | None:
+    """Return how many files can still be made on the disk of a folder; None where its file system has no such limit."""
+    if os.name != "posix":
+        return None
+    status = os.statvfs(folder)
+    return status.f_favail if status.f_files else None
 
 
 def _find_age_faults(settings: Config, stats: Json, status: Json) -> list[str]:

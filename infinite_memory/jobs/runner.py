@@ -29,7 +29,7 @@ from infinite_memory.clock import Clock, ClockWatch
 from infinite_memory.config import Config
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.maintenance import Operation
-from infinite_memory.errors import InfiniteMemoryError, SidecarNotReadyError, StoreUnavailableError
+from infinite_memory.errors import InfiniteMemoryError, SidecarNotReadyError, StoreUnavailableError, format_count
 from infinite_memory.jobs.administration import Administration
 from infinite_memory.jobs.consolidation import Tidying
 from infinite_memory.jobs.purge_guard import PurgeGuard
@@ -243,7 +243,7 @@ class Jobs:
 
     async def _backup(self) -> str:
         made, removed = await scheduled_backup(self._administration.open_backups(), self._zone)
-        return f"{made.file.name}, {made.memories} memories; {len(removed)} older removed"
+        return f"{made.file.name}, {format_count(made.memories, 'memory')}; {len(removed)} older removed"
 
     def _retention_operations(self) -> list[Tidying]:
         """Return what the settings ask for; each can be undone, and the backup of the same night holds what was before."""

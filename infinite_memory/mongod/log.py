@@ -69,8 +69,8 @@ class MongodLog:
         for line in reversed(_tail(self.file)):
             with contextlib.suppress(ValueError, AttributeError):
                 entry = json.loads(line)
-                if entry.get("s") in ("F", "E") and (said := _cause(entry)):
-                    return said[:500]
+                if entry.get("s") in ("F", "E") and (cause := _cause(entry)):
+                    return cause[:500]
                 if entry.get("id") == _LOG_OPENED:
                     break
         said = [line for line in _tail(self.printed) if line.strip() and not _is_routine(line)]

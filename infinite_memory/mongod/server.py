@@ -28,7 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from infinite_memory.errors import StoreUnavailableError
+from infinite_memory.errors import StoreUnavailableError, format_count
 from infinite_memory.mongod import wire
 from infinite_memory.mongod.binary import find_binary
 from infinite_memory.mongod.first_start import FirstStart
@@ -232,7 +232,7 @@ class LocalMongo:
             self._pauses = RestartPauses()  # somebody made room
         if self._pauses.remaining_s > _PATIENCE_S:
             raise StoreUnavailableError(
-                f"MongoDB died {self._pauses.short_runs} times in a row and is started again in "
+                f"MongoDB died {format_count(self._pauses.short_runs, 'time')} in a row and is started again in "
                 f"{self._pauses.remaining_s:.0f} s: {self._log.last_words(self._data)}"
             )
         while self._pauses.remaining_s and not self._is_stopping:

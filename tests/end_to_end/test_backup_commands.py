@@ -83,7 +83,7 @@ def test_a_backup_is_its_owners_alone_and_a_dry_run_restores_nothing(home: Insta
     told = home.command("restore", "--replace", "--dry-run", made["backup_file"])
     assert told.returncode == 0
     assert told.stdout.startswith("would restore 2 memories")
-    assert "1 others removed" in told.stdout
+    assert ", 1 other removed" in told.stdout
     assert home.call("get_memory_stats")["stats"]["total_memories"] == 3
 
 

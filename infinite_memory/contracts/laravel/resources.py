@@ -24,7 +24,7 @@ from infinite_memory.contracts.session import ClientSession
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.visibility import Visibility
-from infinite_memory.errors import NotFoundError, truncated_repr
+from infinite_memory.errors import NotFoundError, format_count, truncated_repr
 from infinite_memory.models import MemoryRecord
 
 INDEX = "memory://index"
@@ -89,7 +89,7 @@ async def read_resource(engine: Engine, session: ClientSession, uri: str) -> lis
         history = await engine.memories.history(memory.memory_id)
         # some of it may have been said while the memory was somebody's own
         visible = [revision for revision in history.revisions if view.allows(revision)]
-        older = (f"the first {history.older:,} versions are not shown",) if history.older else ()
+        older = (f"{format_count(history.older, 'older version')} not shown",) if history.older else ()
         return _contents(uri, serialize_versions(memory, visible, history.older), older + warnings)
     return _contents(uri, serialize_memory(memory, links=await _links(engine, memory, view)), warnings)
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from infinite_memory.errors import format_count
 from infinite_memory.models import DETAILS, FieldType, MemoryField
 from infinite_memory.transfer.formats.caps import MAX_ROW_BYTES
 from infinite_memory.transfer.formats.json_stream import Json
@@ -66,7 +67,9 @@ def read_export(reading: Reading) -> Iterator[Entry]:
         else:
             unknown["others"] += 1
     for count in unknown.values():
-        yield reading.refused(f"{count} lines of one kind", "are of a kind that is not known to this version", count)
+        yield reading.refused(
+            f"{format_count(count, 'line')} of one kind", "are of a kind that is not known to this version", count
+        )
 
 
 def _scope(reading: Reading, record: Json, place: str) -> Entry:

@@ -96,7 +96,7 @@ def test_any_truncation_is_noticed_and_says_where() -> None:
 
 
 def test_bytes_after_the_end_are_refused() -> None:
-    with pytest.raises(BackupError, match="follow its end"):
+    with pytest.raises(BackupError, match="after its end"):
         read(written(*SAMPLE) + b"\0")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from infinite_memory.cli.service_checks import check_backups, check_http, describe_database
+from infinite_memory.cli.service_checks import check_backups, check_http, describe_database, find_shortages
 from infinite_memory.config import load_config
 from infinite_memory.paths import Home
 
@@ -97,3 +98,15 @@ def test_the_database_is_described_and_what_is_not_used_any_more(tmp_path: Path)
     said = describe_database(settings, Home(tmp_path, explicit=True), stats)
     assert said.startswith("works: version 8.0.4, replica set; ")
     assert said.endswith("mongodb holds what was stored before mongodb.uri was set, and is not used")
+
+
+@pytest.mark.parametrize(
+    ("inodes", "left", "short"),
+    [(400, 12, ["12 inodes"]), (400, 1, ["1 inode"]), (10_000, 5_000, []), (0, 0, [])],  # 0 of 0: there is no limit
+)
+def test_a_disk_without_inodes_is_told_though_it_has_room(
+    inodes: int, left: int, short: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 40))
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_files=inodes, f_favail=left))
+    assert find_shortages(tmp_path) == short

@@ -103,7 +103,7 @@ def _check_figures(stats: Json, status: Json) -> list[Json]:
     files = status.get("open_files") or {}
     if (most := files.get("max_scopes")) is not None and status.get("mongod_pid") is not None:
         count = len(stats["scopes"]) + len(stats["archived_scopes"])
-        says = f"{files['limit']:,} open files are enough for {most:,} scopes; there are {count:,}"
+        says = f"{files['limit']:,} open files are enough for {format_count(most, 'scope')}; there are {count:,}"
         checks.append(_check("files", says if count >= most else None, says))
     return checks
 
