@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from infinite_memory.cli import main
-from infinite_memory.contracts.fields import ValidationContext
+from infinite_memory.contracts.fields import ValidationContext, parse_fields
 from infinite_memory.errors import InvalidRequestError
 from infinite_memory.settings import LimitsSettings
 from infinite_memory.transports.http.api.tokens import ExpiryField
@@ -30,5 +30,7 @@ def test_a_wrong_expiry_is_told_every_form() -> None:
     checking = ValidationContext(LimitsSettings(), ZoneInfo("UTC"))
     field = ExpiryField(name="expires", about="When it stops to work", now=NOW)
     assert field.parse("12h", "expires", checking) == NOW + dt.timedelta(hours=12)
-    with pytest.raises(InvalidRequestError, match=r"^expires: .*'5m'.*12h, 30d, 4w$"):
-        field.parse("5m", "expires", checking)
+    for wrong in ("5m", ""):
+        with pytest.raises(InvalidRequestError, match=rf"^expires: .*'{wrong}'.*12h, 30d, 4w$"):
+            parse_fields((field,), {"expires": wrong}, "", checking)
+    assert parse_fields((field,), {"expires": None}, "", checking).find_instant("expires") is None

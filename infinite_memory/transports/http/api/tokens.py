@@ -87,6 +87,10 @@ class ExpiryField(InstantField):
 
     now: dt.datetime
 
+    def is_empty(self, value: Any, checking: ValidationContext) -> bool:
+        """Nothing that is there: an empty one would make a token for ever, which nobody asked for."""
+        return False
+
     def parse(self, value: Any, path: str, checking: ValidationContext) -> dt.datetime:
         match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
         if match is not None:
