@@ -13,6 +13,9 @@ import pytest
 from infinite_memory.hooks import transcript
 from infinite_memory.hooks.transcript import read_chunk
 from tests.hook_sessions import HookSession
+from tests.processes import LONG
+
+HOSTILE_LENGTH = 1_500_000 if LONG else 500_000
 
 
 @pytest.fixture
@@ -281,6 +284,6 @@ def test_a_copy_has_the_key_of_what_it_is_a_copy_of(session: HookSession, tmp_pa
 @pytest.mark.parametrize("piece", ["<system-reminder ", "<private> ", "#remember ", "<infinite-memory>", "<ide_selection>", "<a-b></a-b>",
                                    "</a-b>", "<a-" + "b-" * 500, "-----BEGIN A PRIVATE KEY-----"])  # fmt: skip
 def test_a_hostile_text_is_read_in_time_that_grows_with_its_length(session: HookSession, piece: str) -> None:
-    session.say(piece * (1_500_000 // len(piece)), piece * (1_500_000 // len(piece)))
+    session.say(*[piece * (HOSTILE_LENGTH // len(piece))] * 2)
     session.say("What is known?", "Nothing.")
     assert said(session)[-2:] == [("user", "What is known?"), ("assistant", "Nothing.")]
