@@ -354,11 +354,10 @@ class StoreFollower:
         if hidden - self._scopes.hidden_ids():
             await self.compare(sidecar)
 
-    async def compare(self, sidecar: VectorIndex) -> Checked:
-        """Compare every memory's revision with the store and mend what differs in *sidecar*."""
-        return await compare(
-            self._store, sidecar, partial(self._writer.reload, sidecar), partial(self._writer.remove, sidecar)
-        )
+    async def compare(self, sidecar: VectorIndex, settle_s: float = 0.0) -> Checked:
+        """Compare every memory's revision with the store and mend what differs in *sidecar*; *settle_s* as in `reconcile`."""
+        reload, remove = partial(self._writer.reload, sidecar), partial(self._writer.remove, sidecar)
+        return await compare(self._store, sidecar, reload, remove, settle_s)
 
     # saving
 

@@ -4,13 +4,19 @@ trusted."""
 from __future__ import annotations
 
 import asyncio
+import sys
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from infinite_memory.index.base import TextIndex, VectorIndex, call
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.base import UNKNOWN_REVISION, Located, Store
 
+SETTLE_S = 2.0  # a batch of vectors takes a part of a second from the store to the index, and the change feed some milliseconds
+SETTLE_AGAIN_S = 0.1
+_NEVER = sys.maxsize  # of a memory whose revision cannot be read: it is read again
 BATCH = 500  # memories fetched at a time: small enough to keep the loop responsive
 
 
@@ -33,10 +39,13 @@ async def compare(
     sidecar: VectorIndex,
     take_over: Callable[[Located], Awaitable[None]],
     remove: Callable[[Iterable[MemoryId]], Awaitable[None]],
+    settle_s: float = 0.0,
 ) -> Checked:
     """Compare every memory's revision with the store, and mend what differs.
 
     Args:
+        settle_s: How long to wait for what differs to become level by itself, where writes and the change feed go on meanwhile: a
+            memory that is being stored, embedded or removed is no fault.
         take_over: Reads memories from the store into the sidecar.
         remove: Takes memories out of the sidecar.
 
@@ -50,16 +59,14 @@ async def compare(
     async for version in store.versions():
         revision = known.pop(version.memory_id, None)
         if revision is None:
-            missing[version.memory_id], asked[version.memory_id] = version.scope_id, version.revision
-        elif revision is not None and (revision < version.revision or version.revision == UNKNOWN_REVISION):
-            stale[version.memory_id] = version.scope_id
-    if missing:  # but what was entered since
-        revisions = await call(sidecar, lambda: sidecar.get_revisions(missing))
-        missing = {
-            memory_id: scope
-            for memory_id, scope in missing.items()
-            if revisions.get(memory_id, 0) < max(asked[memory_id], 1)
-        }
+            missing[version.memory_id], asked[version.memory_id] = version.scope_id, max(version.revision, 1)
+        elif version.revision == UNKNOWN_REVISION:
+            stale[version.memory_id], asked[version.memory_id] = version.scope_id, _NEVER
+        elif revision < version.revision:
+            stale[version.memory_id], asked[version.memory_id] = version.scope_id, version.revision
+    behind = await _settle(sidecar, asked, known, settle_s)
+    missing = {memory_id: scope for memory_id, scope in missing.items() if memory_id in behind}
+    stale = {memory_id: scope for memory_id, scope in stale.items() if memory_id in behind}
     for batch in _batches(missing | stale):
         await take_over(batch)
     if len(store.set_aside):  # what cannot be read is no fault of the sidecar's
@@ -73,6 +80,23 @@ async def compare(
         await remove(gone)
         surplus += len(gone)
     return Checked(len(missing), len(stale), surplus)
+
+
+async def _settle(
+    sidecar: VectorIndex, asked: Mapping[MemoryId, int], surplus: Iterable[MemoryId], settle_s: float
+) -> set[MemoryId]:
+    """Return which memories *sidecar* lacks at the revision that is asked for, once it had time to become level."""
+    behind, surplus, until = set(asked), list(surplus), time.monotonic() + settle_s
+    while True:
+        if behind:
+            revisions = await call(sidecar, partial(sidecar.get_revisions, list(behind)))
+            behind = {one for one in behind if revisions.get(one, 0) < asked[one]}
+        if surplus and settle_s:
+            surplus = list(await call(sidecar, partial(sidecar.locate, surplus)))
+        remaining_s = until - time.monotonic()
+        if remaining_s <= 0 or not (surplus or any(asked[one] != _NEVER for one in behind)):
+            return behind
+        await asyncio.sleep(min(SETTLE_AGAIN_S, remaining_s))
 
 
 def _batches(located: Located) -> Iterable[dict[MemoryId, ScopeId]]:

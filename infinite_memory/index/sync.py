@@ -20,7 +20,7 @@ from infinite_memory.index.follower import NO_MEMORY, StoreFollower
 from infinite_memory.index.loading import IndexLoader
 from infinite_memory.index.offline import OfflineIndex
 from infinite_memory.index.readiness import IndexReadiness
-from infinite_memory.index.reconcile import Checked
+from infinite_memory.index.reconcile import SETTLE_S, Checked
 from infinite_memory.index.save_policy import SavePolicy
 from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.soundness import Soundness, memories_among
@@ -318,7 +318,7 @@ class IndexSync:
 
     async def check(self) -> Checked:
         """Compare every memory's revision with the store and mend what differs."""
-        return await self._follower.compare(await self.sidecar())
+        return await self._follower.compare(await self.sidecar(), SETTLE_S)
 
     async def reconcile(self) -> None:
         """Compare and mend as `check` does, and follow from this moment on; to be called while `paused`."""
