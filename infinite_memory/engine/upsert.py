@@ -46,7 +46,7 @@ class UpsertOutcome(enum.Enum):
     """What saving did."""
 
     STORED = "stored"
-    UPDATED = "updated"  # tags or confidence changed
+    UPDATED = "updated"  # tags or confidence changed, or it was forgotten and is live again
     DUPLICATE = "duplicate"  # all of it was known; only the time of the last save changed
 
 
@@ -123,8 +123,13 @@ class Upserts:
             ids = keys.ids(_format_place(scope.scope_id, key, number))
             memories = await self._store.fetch(dict.fromkeys(ids, scope.scope_id), deleted=None, vectors=True)
             for memory_id in ids:
-                if memory_id in memories and _get_key(memories[memory_id]) == key:
+                if memory_id not in memories or _get_key(memories[memory_id]) != key:
+                    continue
+                if memories[memory_id].deleted_at is None:
                     return await self._merge(memories[memory_id], draft, scope)
+                await self._store.undelete({memory_id: scope.scope_id})
+                again = await self._try_upsert(draft, scope, key, keys)  # as it is now
+                return again and dataclasses.replace(again, outcome=UpsertOutcome.UPDATED)
             moved = await self._store.find_moved([one for one in ids if one not in memories])  # they keep their ids
             if free is None and ids[0] not in memories and ids[0] not in moved:
                 free = ids[0]
@@ -144,9 +149,6 @@ class Upserts:
         return Upserted(StoreResult(whole, scope, pending), UpsertOutcome.STORED)
 
     async def _merge(self, old: MemoryRecord, draft: NewMemory, scope: Scope) -> Upserted | None:
-        if old.deleted_at is not None:
-            await self._store.undelete({old.memory_id: scope.scope_id})
-            return None  # read it again as it is now
         tags = _united(old.tags, draft.tags)
         confidence = max((one for one in (old.confidence, draft.confidence) if one is not None), default=None)
         says_more = len(tags) > len(old.tags) or confidence != old.confidence

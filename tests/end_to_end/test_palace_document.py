@@ -83,6 +83,13 @@ def test_the_documents_requests_get_the_documented_replies(installation: Install
             names |= {name: look_up(reply, path) for name, path in answering.get("keep", {}).items()}
 
 
+@pytest.mark.parametrize("name", ["x" * 257, "ALL"])
+def test_a_default_that_cannot_be_a_palace_ends_the_program(shared: Installation, name: str) -> None:
+    """One that was too long was made by `palace_list`, and no other tool took it."""
+    client = shared.serve("--contract", "palace", "--palace", name)
+    assert client.process.wait(30) == 2
+
+
 def test_the_schemas_need_a_palace_only_without_a_default(shared: Installation) -> None:
     for arguments, needed in (((), True), (("--palace", "p"), False)):
         client = shared.serve("--contract", "palace", *arguments)

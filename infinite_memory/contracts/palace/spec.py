@@ -34,13 +34,16 @@ class PalaceSpec(ContractSpec):
 
     def open_mcp(self, context: ContractContext) -> McpServer:
         from infinite_memory.contracts.palace.server import PalaceServer
-        from infinite_memory.errors import ConfigError, InvalidRequestError
+        from infinite_memory.contracts.palace.table import PALACE
+        from infinite_memory.errors import ConfigError, InvalidRequestError, LimitExceededError
         from infinite_memory.store.scope_cache import check_name
 
         default = context.options.get("palace", "").strip() or None
         if default is not None:
             try:
                 check_name(default, "--palace")
+                if len(default) > PALACE.max_chars:
+                    raise LimitExceededError("--palace", len(default), PALACE.max_chars, "characters")
             except InvalidRequestError as exc:
                 raise ConfigError(str(exc)) from None
         return PalaceServer(context, default)

@@ -101,6 +101,11 @@ def test_what_was_forgotten_is_there_again_once_it_is_saved(open_memory: Open) -
                 assert (again.outcome, again.kept.memory.memory_id) == (outcome, first.memory_id)
                 listing = await memory.engine.memories.list_page(ScopedFilter(("Global",)), 10)
                 assert [one.memory_id for one in listing.memories] == [first.memory_id]
+            await memory.engine.forget.matching(ForgetTarget(memory_id=first.memory_id), ForgetMode.SOFT)
+            assert (await memory.engine.memories.upsert(TEA)).outcome is UpsertOutcome.UPDATED, (
+                "it says no more, and is seen again"
+            )
+            assert (await memory.engine.memories.upsert(TEA)).outcome is UpsertOutcome.DUPLICATE
 
     run(work())
 
