@@ -72,9 +72,9 @@ The rules by which words of time become a range, and where the tables of phrases
   seasons are whole months of the northern year (spring is March to May).
 - A count by its tens is as wide as it says ("十几天前", "há dez e poucos dias": 11 to 19 days ago; "几十天前": 20 to 90).
 - "Ten or so days ago" has a unit more on either side, and "a week or two ago" is both. "Two years and a bit ago" and "just over two years
-  ago" are between three and two years ago, "ten-odd days ago" is 11 to 19.
-- A holiday that is another day in each country or school (a bank holiday, spring break, Herbstferien, feriado) is not guessed:
-  beside a time `note` names it as not read, alone it is an error that names it. "Día de la madre" and "día del padre" are read where
+  ago" are between three and two years ago, "just under" between two and one, "ten-odd days ago" is 11 to 19.
+- A holiday that is another day in each country or school (a bank holiday, spring break, feriado) is not guessed:
+  beside a time `note` names it, alone an error does. "Día de la madre" and "día del padre" are read where
   the zone tells the country.
 - A holiday has all its days: ゴールデンウィーク is 29 April to 5 May, お盆 13 to 16 August, 国庆假期 the first week of October,
   シルバーウィーク from the Saturday before 敬老の日 to 秋分の日. Which three days a Chinese break of one holiday has is settled each year

@@ -1,7 +1,7 @@
-"""Rules for a count and some more of it: "two years and a bit ago", "just over two years ago", "hace diez y pico días".
+"""Rules for a count and some more or less of it: "two years and a bit ago", "just under two years ago", "hace diez y pico días".
 
-It is between that count and one more of its unit: two years and a bit ago lies between three and two years ago. Of a round number it is
-between it and the next ten: "ten-odd days ago" is 11 to 19.
+It is between that count and one more of its unit, or one less: two years and a bit ago lies between three and two years ago. Of a round
+number it is between it and the next ten: "ten-odd days ago" is 11 to 19.
 """
 
 from __future__ import annotations
@@ -9,22 +9,24 @@ from __future__ import annotations
 import datetime as dt
 from fractions import Fraction
 
-from infinite_memory.time_expressions.amounts import MAX_COUNT, Duration, Part, duration, in_units
+from infinite_memory.time_expressions.amounts import MAX_COUNT, Duration, Part, duration, fraction_part, in_units
 from infinite_memory.time_expressions.durations import ago_span, since
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.spans import Span
 
 _TEN = 10
+_BESIDE = (Tag.JUST_OVER, Tag.JUST_UNDER)
 
 
 def some_more_ago(reader: Reader, position: int) -> Found | None:
-    """Read a count and some more, told to be ago."""
-    word = reader.at(position)
-    opened, is_more = word.has(Tag.AGO_OPENS), word.has(Tag.JUST_OVER)
-    index = position + 1 if opened or is_more else position
-    if opened and not is_more and reader.has(index, Tag.JUST_OVER):
-        is_more, index = True, index + 1
+    """Read a count and some more, or a little less, told to be ago."""
+    opened = reader.has(position, Tag.AGO_OPENS)
+    beside = reader.has(position, *_BESIDE)  # "hace poco más de" is both
+    index = position + 1 if opened or beside else position
+    if opened and not beside and reader.has(index, *_BESIDE):
+        beside, index = True, index + 1
+    how = reader.at(index - 1) if beside else None
     if tens := _counted(reader, index):
         unit, low, high, after = tens
         span = _between(reader, in_units(Fraction(low), unit), in_units(Fraction(high), unit))
@@ -33,13 +35,24 @@ def some_more_ago(reader: Reader, position: int) -> Found | None:
         if read is None:
             return None
         parts, after = read
-        if reader.has(after, Tag.SOME_MORE):
-            is_more, after = True, after + (not reader.has(after, Tag.AGO))  # "2年ちょっと前" ends in its word for ago
-        if not is_more or any(part.vague or part.step for part in parts):
+        if reader.has(after, Tag.SOME_MORE) or (reader.language.scriptless and reader.has(after, Tag.JUST_UNDER)):
+            how, after = (
+                reader.at(after),
+                after + (not reader.has(after, Tag.AGO)),
+            )  # "2年ちょっと前" ends in its word for ago
+        if how is None or any(part.vague for part in parts):
             return None
-        span = _up_to_one_more(reader, parts)
+        span = _up_to_one_less(reader, parts) if how.has(Tag.JUST_UNDER) else _up_to_one_more(reader, parts)
     closed = reader.has(after, Tag.AGO)
     return Found(span, after + closed) if span and (opened or closed) else None
+
+
+def with_more(reader: Reader, read: tuple[Duration, int]) -> tuple[Duration, int]:
+    """Return a length with one more of its unit, and the place behind, where "and a bit" stands there."""
+    parts, after = read
+    if not reader.has(after, Tag.SOME_MORE) or reader.has(after, Tag.AGO) or reader.has(after + 1, Tag.AGO):
+        return read
+    return [*parts, _one_of(parts)], after + 1
 
 
 def _counted(reader: Reader, position: int) -> tuple[Unit, int, int, int] | None:
@@ -54,11 +67,38 @@ def _counted(reader: Reader, position: int) -> tuple[Unit, int, int, int] | None
     return reader.at(index).get(Tag.UNIT), many + is_round, many + (_TEN - 1 if is_round else 1), index + 1
 
 
+def _one_of(parts: Duration) -> Part:
+    """Return one of the smallest unit of a length, or of the fraction that was said of it."""
+    last = min(parts, key=lambda part: part.unit)
+    return Part(*last.step) if last.step else Part(1, last.unit)
+
+
 def _up_to_one_more(reader: Reader, parts: Duration) -> Span:
-    unit = min(part.unit for part in parts)
-    early, late = since(reader, [*parts, Part(1, unit)]).start, since(reader, parts).start
-    assert late is not None
-    return Span(early, late if unit <= Unit.HOUR else late + dt.timedelta(days=1), unit)
+    return _stretch(reader, [*parts, _one_of(parts)], parts)
+
+
+def _up_to_one_less(reader: Reader, parts: Duration) -> Span | None:
+    """Return the stretch down to one less; of a single one, down to a half."""
+    last, one = min(parts, key=lambda part: part.unit), _one_of(parts)
+    less = [Part(part.count - one.count, part.unit) if part is last else part for part in parts]
+    less = [part for part in less if part.count > 0]
+    if not less:
+        half = fraction_part(last.unit, Fraction(1, 2))
+        less = [half] if half else []
+    return _stretch(reader, parts, less) if less else None
+
+
+def _stretch(reader: Reader, longer: Duration, shorter: Duration) -> Span:
+    """Return what lies between two lengths ago; whole days where the longer one is told in days or more."""
+    early, late = since(reader, longer).start, since(reader, shorter).start
+    assert early is not None and late is not None
+    if late.tzinfo is None and early.tzinfo is None:
+        return Span(early, late + dt.timedelta(days=1), min(part.unit for part in longer))
+    hours = [
+        reader.instant + (moment - reader.now if moment.tzinfo is None else moment - reader.instant)
+        for moment in (early, late)
+    ]
+    return Span(hours[0], hours[1], Unit.HOUR)
 
 
 def _between(reader: Reader, low: Duration | None, high: Duration | None) -> Span | None:

@@ -251,7 +251,7 @@ def before_day(reader: Reader, position: int) -> Found | None:
     if read:
         parts, index = read
     elif reader.has(start, Tag.UNIT):
-        parts, index = [Part(1, reader.at(start).get(Tag.UNIT))], start + 1
+        parts, index = [Part(1, reader.at(start).get(Tag.UNIT))], reader.skip(start + 1, Tag.OR_SO, limit=1)
     elif (
         reader.has(start, Tag.WEEKDAY)
         and reader.has(start + 1, Tag.BEFORE)

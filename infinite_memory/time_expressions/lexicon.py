@@ -76,6 +76,7 @@ class Tag(enum.Enum):
     OR_SO = enum.auto()  # behind a count or its unit: it may be one more or less
     SOME_MORE = enum.auto()  # "and a bit": behind a count or its unit
     JUST_OVER = enum.auto()  # before a count
+    JUST_UNDER = enum.auto()  # before a count; behind it where words have no blanks between
     THING = enum.auto()  # beside it a weak word is a thing and no time
     NOW = enum.auto()
     PART = enum.auto()  # name of a part of the day

@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import replace
 
 from infinite_memory.time_expressions.amounts import Duration, duration
+from infinite_memory.time_expressions.approximations import with_more
 from infinite_memory.time_expressions.durations import since
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
@@ -116,7 +117,8 @@ def _since_length(reader: Reader, position: int) -> Found | None:
     """Read the rest of "seit zwei Wochen", "depuis une heure et demie", "desde hace dos años": a length until now."""
     opened = reader.skip(position, Tag.AGO_OPENS, Tag.OLDER, Tag.YOUNGER, limit=2)
     read = duration(reader, opened)
-    if read is None or reader.has(read[1], Tag.AGO, Tag.BEFORE, Tag.AFTER):
+    read = with_more(reader, read) if read else None
+    if read is None or reader.has(read[1], Tag.AGO, Tag.BEFORE, Tag.AFTER, Tag.SOME_MORE):
         return None
     return Found(since(reader, read[0]), read[1])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from infinite_memory.time_expressions.amounts import MAX_COUNT, Duration, Part, duration, fraction_behind
-from infinite_memory.time_expressions.approximations import some_more_ago
+from infinite_memory.time_expressions.approximations import some_more_ago, with_more
 from infinite_memory.time_expressions.cjk_dates import half_behind_year, marked_date
 from infinite_memory.time_expressions.dates import day_and_month, longest, month_and_day
 from infinite_memory.time_expressions.durations import ago, before_day, since
@@ -42,6 +42,7 @@ def relative_unit(reader: Reader, position: int) -> Found | None:
     if count and (many := several(reader, count[0], backward, count[1])):
         return many
     if read := duration(reader, index):
+        read = with_more(reader, read)
         if backward < 0 and (many := years_of(reader, read)):
             return many
         return _rolling(reader, read[0], read[1]) if back <= 0 else None

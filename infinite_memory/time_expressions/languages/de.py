@@ -147,6 +147,7 @@ TABLE = Language(
         Tag.JUST_OVER: "etwas über|etwas mehr als|etwas länger als"
         "|ein bisschen über|ein bisschen mehr als|ein bisschen länger als|ein wenig über|ein wenig mehr als|knapp über|kaum mehr als",
         Tag.ROUGHLY_CLOSES: "ungefähr|etwa|circa|ca",
+        Tag.JUST_UNDER: "etwas weniger als|ein bisschen weniger als|ein wenig weniger als|knapp unter|etwas unter|nicht ganz",
         Tag.NOW: "jetzt|heute|dato",
         Tag.HOUR_MARK: "uhr",
         Tag.PAST_HOUR: "nach",

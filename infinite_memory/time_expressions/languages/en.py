@@ -115,7 +115,7 @@ TABLE = Language(
         Tag.AGO: "ago|back|earlier",
         Tag.BEFORE: "shortly before|just before|right before|before|prior to|earlier than|preceding",
         Tag.AFTER: "shortly after|just after|right after|after|later than|greater than|more recent than",
-        Tag.OLDER: "older than|more than|over|longer than|at least|no less than|not less than",
+        Tag.OLDER: "upwards of|older than|more than|over|longer than|at least|no less than|not less than",
         Tag.YOUNGER: "newer than|younger than|less than|fewer than|under|at most|at the most"
         "|no more than|not more than|maximum|a maximum of",
         Tag.SINCE: "from and including|since and including|"
@@ -142,6 +142,8 @@ TABLE = Language(
         Tag.SOME_MORE: "and a bit|and a little|and a little bit|and change|and something|odd|-odd",
         Tag.JUST_OVER: "just over|a bit over|a little over|a little bit over|slightly over"
         "|a bit more than|a little more than|slightly more than|just more than|a bit longer than|a little longer than",
+        Tag.JUST_UNDER: "just under|a bit under|a little under|slightly under"
+        "|a bit less than|a little less than|slightly less than|just less than|not quite",
         Tag.NOW: "now|date|today|present|current date|the present",
         Tag.HOUR_MARK: "o'clock|oclock",
         Tag.PAST_HOUR: "past|after",
@@ -152,7 +154,7 @@ TABLE = Language(
         Tag.QUARTER_OF: "quarter|quarters",
         Tag.EVE: "eve",
         Tag.AROUND: "around|near|circa",
-        Tag.ROUGHLY: "about|around|roughly|approximately|almost|nearly|exactly|over",
+        Tag.ROUGHLY: "close to|getting on for|just about|about|around|roughly|approximately|almost|nearly|exactly|over",
         Tag.AT: "at|by|@",
         Tag.EARLIER: "earlier",
         Tag.SOFT: "early|late",

@@ -123,7 +123,7 @@ TABLE = Language(
         1: "próximo|próxima|próximos|próximas|siguiente|que viene",
     },
     words={
-        Tag.AGO_OPENS: "hace poco más de|hace|hace ya|hará|hace cosa de",
+        Tag.AGO_OPENS: "hace poco menos de|hace poco más de|hace|hace ya|hará|hace cosa de",
         Tag.AGO: "atrás",
         Tag.OLDER: "más antiguo que|más antigua que|más antiguos que|más antiguas que|más de|al menos|por lo menos|como mínimo"
         "|no menos de",
@@ -153,6 +153,7 @@ TABLE = Language(
         Tag.ROUGHLY_CLOSES: "más o menos|aproximadamente",
         Tag.SOME_MORE: "y pico|y algo|y un poco|y poco|y tantos|y tantas",
         Tag.JUST_OVER: "un poco más de|algo más de|poco más de|hace poco más de",
+        Tag.JUST_UNDER: "un poco menos de|algo menos de|poco menos de|hace poco menos de",
         Tag.NOW: "ahora|hoy|la fecha|el presente",
         Tag.HOUR_MARK: "horas|h|en punto",
         Tag.TO_HOUR: "menos",

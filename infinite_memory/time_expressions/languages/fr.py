@@ -139,6 +139,7 @@ TABLE = Language(
         Tag.SOME_MORE: "et quelques|et des poussières|et un peu|et un peu plus",
         Tag.JUST_OVER: "un peu plus de|un peu plus d'|à peine plus de|à peine plus d'",
         Tag.ROUGHLY_CLOSES: "environ|à peu près",
+        Tag.JUST_UNDER: "un peu moins de|un peu moins d'|pas tout à fait",
         Tag.NOW: "maintenant|aujourd'hui|présent|ce jour",
         Tag.HOUR_MARK: "h|heures|heure",
         Tag.TO_HOUR: "moins",

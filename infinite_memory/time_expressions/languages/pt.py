@@ -112,7 +112,8 @@ TABLE = Language(
         1: "próximo|próxima|próximos|próximas|seguinte|que vem",
     },
     words={
-        Tag.AGO_OPENS: "há pouco mais de|faz pouco mais de|há|há coisa de|faz|fazem",
+        Tag.AGO_OPENS: "há pouco menos de|faz pouco menos de|"
+        "há pouco mais de|faz pouco mais de|há|há coisa de|faz|fazem",
         Tag.AGO: "atrás",
         Tag.OLDER: "mais antigo que|mais antiga que|mais antigos que|mais antigas que|mais de|mais do que|pelo menos|ao menos"
         "|no mínimo|não menos de",
@@ -142,6 +143,7 @@ TABLE = Language(
         Tag.ROUGHLY_CLOSES: "mais ou menos|aproximadamente",
         Tag.SOME_MORE: "e pouco|e pouca|e tal|e algo|e um pouco|e picos|e tantos|e tantas",
         Tag.JUST_OVER: "um pouco mais de|pouco mais de|há pouco mais de|faz pouco mais de",
+        Tag.JUST_UNDER: "um pouco menos de|pouco menos de|há pouco menos de|faz pouco menos de",
         Tag.NOW: "agora|hoje|presente|a data",
         Tag.HOUR_MARK: "horas|h|hora|em ponto",
         Tag.TO_HOUR: "menos|para as|para a|para o",

@@ -33,6 +33,10 @@ AND_A_BIT = (
     "|hace un poco más de dos años"
     "|há dois anos e pouco|há pouco mais de dois anos|há um pouco mais de dois anos|2年ちょっと前|2年と少し前"
 )
+NOT_QUITE = (
+    "just under two years ago|a bit less than two years ago|not quite two years ago|vor etwas weniger als zwei Jahren"
+    "|il y a un peu moins de deux ans|hace poco menos de dos años|há pouco menos de dois anos|2年弱前"
+)
 A_WEEK_OR_TWO = (
     "a week or two ago|vor einer Woche oder zwei|il y a une semaine ou deux|hace una semana o dos|há uma semana ou duas"
 )
@@ -44,6 +48,12 @@ A_WEEK_OR_TWO = (
         (OR_SO, "26-11-19", "26-11-22"),
         ("a week or so ago|vor einer Woche oder so", "26-11-16", "26-12-01"),
         (AND_A_BIT, "23-11-30", "24-12-01"),
+        (NOT_QUITE, "24-11-30", "25-12-01"),
+        ("just under a year ago|vor nicht ganz einem Jahr", "25-11-30", "26-05-31"),
+        ("两年多一点前|2年強前", "23-11-30", "24-12-01"),
+        ("since two years and a bit ago|in the past two years and a bit|seit zwei Jahren und ein bisschen|depuis deux ans et quelques"
+         "|desde hace dos años y pico", "23-11-30", "26-11-30"),
+        ("the week or so before Christmas", "25-12-15", "25-12-25"),
         ("three weeks and change ago|just over three weeks ago", "26-11-02", "26-11-10"),
         ("ten-odd days ago|ten odd days ago|hace diez y pico días", "26-11-11", "26-11-20"),
         (A_WEEK_OR_TWO, "26-11-16", "26-11-30"),
@@ -56,6 +66,16 @@ A_WEEK_OR_TWO = (
 def test_a_rough_count_is_read_whole(texts: str, start: str, end: str) -> None:
     for text in texts.split("|"):
         assert read(text) == (start, end, text)
+
+
+def test_of_a_fraction_it_is_one_more_fraction() -> None:
+    for text, minutes in (
+        ("half an hour and a bit ago", (60, 30)), ("just over half an hour ago", (60, 30)), ("just under an hour ago", (60, 30)),
+        ("an hour and a bit ago", (120, 60)), ("just over an hour and a half ago", (120, 90)),
+    ):  # fmt: skip
+        found = find_time(text, NOW, UTC)
+        assert found is not None and found.words == text
+        assert (found.span.start, found.span.end) == tuple(NOW - dt.timedelta(minutes=many) for many in minutes), text
 
 
 @pytest.mark.parametrize(
