@@ -79,8 +79,8 @@ def _up_to_one_more(reader: Reader, parts: Duration) -> Span:
 
 def _up_to_one_less(reader: Reader, parts: Duration) -> Span | None:
     """Return the stretch down to one less; of a single one, down to a half."""
-    last, one = min(parts, key=lambda part: part.unit), _one_of(parts)
-    less = [Part(part.count - one.count, part.unit) if part is last else part for part in parts]
+    last, step = min(parts, key=lambda part: part.unit), _one_of(parts)
+    less = [Part(part.count - step.count, part.unit) if part is last else part for part in parts]
     less = [part for part in less if part.count > 0]
     if not less:
         half = fraction_part(last.unit, Fraction(1, 2))
