@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+import urllib.parse
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -249,6 +250,12 @@ async def _fields(route: Route, request: Request) -> Json:
 
 
 def _query(route: Route, request: Request) -> Json:
+    for part in request.scope["query_string"].split(b"&"):
+        try:
+            urllib.parse.unquote_to_bytes(part).decode()
+        except UnicodeDecodeError:  # read with marks in their places, two names would be one
+            name = part.partition(b"=")[0].decode("ascii", "replace")
+            raise InvalidRequestError(name, "is not UTF-8 in the query string") from None
     flags = {field.name for field in route.query if isinstance(field, FlagField)}
     lists = {field.name for field in route.query if isinstance(field, TagsField)}
     fields: Json = {}

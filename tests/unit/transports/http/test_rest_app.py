@@ -138,6 +138,15 @@ def test_any_other_parameter_stands_once() -> None:
         _query(route, Request({"type": "http", "query_string": b"limit=5&tags=a&limit=6"}))
 
 
+@pytest.mark.parametrize("query", [b"user_id=%ff", b"limit=5&user_id=Zo%EB", b"user_id=%ed%a0%80"])
+def test_a_query_string_that_is_not_utf_8_is_refused_for_two_names_would_be_one(query: bytes) -> None:
+    [route] = [route for route in ROUTES if route.name == "list_memories"]
+    with pytest.raises(InvalidRequestError) as refused:
+        _query(route, Request({"type": "http", "query_string": query}))
+    assert refused.value.field == "user_id"
+    assert _query(route, Request({"type": "http", "query_string": b"user_id=Zo%C3%AB+x"})) == {"user_id": "Zo\u00eb x"}
+
+
 def test_a_fault_of_ours_that_has_no_status_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "infinite_memory"):
         assert failed(InfiniteMemoryError("the odd case")).status == 500
