@@ -32,7 +32,7 @@ __all__ = ["AgentMemServer", "add", "chat", "prompting", "search"]
 
 log = logging.getLogger(__name__)
 
-QUOTING = frozenset({"results", "memories_used", "system_prompt", "agents", "facts"})
+QUOTING = frozenset({"results", "memories_used", "system_prompt", "agents", "content"})
 """Members of replies that hold what was stored."""
 
 

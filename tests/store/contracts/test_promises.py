@@ -322,6 +322,16 @@ def test_total_counts_all_that_match_and_not_what_is_returned(open_memory: Open)
     run(look())
 
 
+def test_what_was_said_before_is_shown_as_data_where_it_is_said_again(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            for words, outcome in (("I like TEA", "stored"), ("i like tea!", "duplicate")):
+                added = await add(memory, words)
+                assert (added["outcome"], added["content"], added["notice"]) == (outcome, "I like TEA", NOTICE)
+
+    run(look())
+
+
 @pytest.mark.parametrize("how", ["vector", "bm25", "fulltext", "fuzzy", "hybrid"])
 def test_equal_texts_are_one_result_and_count_as_often_as_they_were_stored(open_memory: Open, how: str) -> None:
     async def look() -> None:
