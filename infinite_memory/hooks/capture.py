@@ -3,8 +3,8 @@
 A memory's id is a keyed hash of scope, speaker, instant and text: reading a turn again, after a crash, from a transcript that was
 rewritten, or from the copy that a resumed session brings, meets the memory that is there, also when the user has forgotten it since.
 One that was removed for good is met in the project's ledger (`ledger`). A fork gives some of its copies a new instant; those are
-told by their mark: what was said in a session that was read is not read again from its fork, and of another it is compared by
-speaker and text.
+told by their mark: what was said in a session that was read is not read again from its fork; of another, or one whose note is
+gone, it is compared by speaker and text, with what the ledger knows was stored (whatever became of it) and with what is remembered.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from infinite_memory.engine.types import NewMemory
 from infinite_memory.errors import AlreadyExistsError, InfiniteMemoryError, InvalidRequestError, without_surrogates
 from infinite_memory.hooks.control import Control
 from infinite_memory.hooks.files import Json
+from infinite_memory.hooks.ledger import Ledger
 from infinite_memory.hooks.masking import mask
 from infinite_memory.hooks.projects import Project
 from infinite_memory.hooks.sessions import Reading, Sessions, head_of, size_of
@@ -110,26 +111,49 @@ class Capture:
         parents = {turn.copied_from for turn in turns if turn.is_copy} - {reading.session_id}
         read = {parent for parent in parents if await asyncio.to_thread(self._sessions.has_read, parent)}
         copies = (
-            await _list_said(engine, scope)
+            await _list_said(engine, scope, reading)
             if any(turn.is_copy and turn.copied_from not in read for turn in turns)
             else frozenset()
         )
-        ledger = self._sessions.ledger(project.root)
-        for batch in _batches([turn for turn in turns if turn.copied_from not in read]):
+        ledger, new = self._sessions.ledger(project.root), [turn for turn in turns if turn.copied_from not in read]
+        told = await _find_told(engine, ledger, [turn for turn in new if turn.is_copy], reading, project)
+        for batch in _batches([turn for turn in new if turn.key not in told]):
+            copied = {turn.key for turn in batch if turn.is_copy}
             drafts = {
                 turn.key: draft
                 for turn, draft in await asyncio.to_thread(_drafts, batch, reading, project)
                 if not (turn.is_copy and (draft.speaker, content_hash(draft.text)) in copies)
             }
             notes = {key: await engine.memories.make_ids(f"hook-said/{project.root}/{key}") for key in drafts}
+            texts = {key: await _make_text_ids(engine, drafts[key], project) for key in drafts if key not in copied}
             noted = dict(zip(notes, await asyncio.to_thread(ledger.noted, notes.values()), strict=True))
             fresh = {key: draft for key, draft in drafts.items() if not noted[key]}
-            await asyncio.to_thread(ledger.make_room, len(fresh))
+            both = {key: [of[key][0] for of in (notes, texts) if key in of] for key in fresh}
+            await asyncio.to_thread(ledger.make_room, sum(map(len, both.values())))
             stored, refused, failed = await _remember(engine, scope, fresh)
-            await asyncio.to_thread(ledger.note, [notes[key][0] for key in fresh if key not in failed])
+            await asyncio.to_thread(ledger.note, [one for key in fresh if key not in failed for one in both[key]])
             reading.stored, reading.unread = reading.stored + stored, reading.unread + refused
             if failed:
                 raise next(iter(failed.values()))
+
+
+async def _find_told(
+    engine: Engine, ledger: Ledger, copies: Sequence[Turn], reading: Reading, project: Project
+) -> set[str]:
+    """Return the keys of those *copies* whose words were stored from the session that they were copied from.
+
+    Asked before any of them is stored, and not noted of copies: who says "yes" twice said it twice.
+    """
+    drafts = await asyncio.to_thread(_drafts, copies, reading, project)
+    ids = {turn.key: await _make_text_ids(engine, draft, project) for turn, draft in drafts}
+    noted = await asyncio.to_thread(ledger.noted, ids.values()) if ids else []
+    return {key for key, is_noted in zip(ids, noted, strict=True) if is_noted}
+
+
+async def _make_text_ids(engine: Engine, draft: NewMemory, project: Project) -> Sequence[str]:
+    """Return the ids by which the ledger knows who said what, whenever it was."""
+    said = f"{draft.speaker}\0{content_hash(draft.text)}"
+    return await engine.memories.make_ids(f"hook-said-whenever/{project.root}/{said}")
 
 
 async def _remember(
@@ -187,9 +211,16 @@ def _draft(turn: Turn, reading: Reading, project: Project) -> NewMemory:
     )
 
 
-async def _list_said(engine: Engine, scope: Scope) -> frozenset[tuple[str | None, str]]:
-    """Collect who said what in a scope; only for the copies that a fork brings."""
-    return frozenset([(memory.speaker, memory.content_hash) async for memory in engine.memories.stream(scope)])
+async def _list_said(engine: Engine, scope: Scope, fork: Reading) -> frozenset[tuple[str | None, str]]:
+    """Collect who said what in a scope, outside the session *fork*; only for the copies that it brings."""
+    own = without_surrogates(fork.session_id)
+    return frozenset(
+        [
+            (memory.speaker, memory.content_hash)
+            async for memory in engine.memories.stream(scope)
+            if memory.conversation_id != own
+        ]
+    )
 
 
 def _is_allowed(turn: Turn, reading: Reading, control: Control) -> bool:
