@@ -8,6 +8,7 @@ hour", "a year and a half", "2.5 days") the stretch is as wide as that fraction,
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from fractions import Fraction
 
 from infinite_memory.time_expressions.amounts import (
@@ -72,6 +73,8 @@ def ago(reader: Reader, position: int) -> Found | None:
     if parts[0].count >= 1000 and parts[0].unit is Unit.YEAR:
         return None
     after = after + 1 if closed else after
+    if closed and reader.has(after, Tag.OR_SO):  # "two weeks ago or so"
+        parts, after = [replace(part, vague=True) for part in parts], after + 1
     word = reader.at(after)
     if word.has(Tag.DAY) and int(word.get(Tag.DAY)) <= 0 and min(part.unit for part in parts) >= Unit.DAY:
         base = unit_span(reader.now, Unit.DAY, int(word.get(Tag.DAY))).start

@@ -143,6 +143,7 @@ def beyond(reader: Reader, position: int) -> Found | None:
     if not opened and reader.has(index, Tag.AGO_OPENS):  # "höchstens vor zwei Wochen"
         opened, index = True, index + 1
     read = duration(reader, index)
+    read = (read[0], reader.skip(read[1], Tag.SOME_MORE, limit=1)) if read else None
     if read is None or not (opened or reader.has(read[1], Tag.AGO) or (reader.lone and not word.has(Tag.WEAK))):
         return None
     return _beyond(reader, read[0], reader.skip(read[1], Tag.AGO, limit=1), older=word.has(Tag.OLDER))

@@ -23,7 +23,8 @@ def read(text: str, zone: ZoneInfo = UTC) -> tuple[str, str, str] | None:
 
 
 OR_SO = (
-    "ten or so days ago|ten days or so ago|10 days give or take ago|vor zehn Tagen oder so|il y a dix jours ou presque|hace diez días o así"
+    "ten or so days ago|ten days or so ago|ten days ago or so"
+    "|10 days give or take ago|vor zehn Tagen oder so|il y a dix jours ou presque|hace diez días o así"
     "|há dez dias ou algo assim|十日かそこら前"
 )
 AND_A_BIT = (
@@ -149,6 +150,16 @@ def test_the_zone_tells_which_day_it_is(zone: str, mother: str, father: str) -> 
 def test_what_is_another_day_from_place_to_place_is_named_and_not_guessed(text: str, name: str) -> None:
     assert read(text) is None
     assert find_unsettled(text, UTC) == (name,)
+
+
+def test_a_bound_of_a_rough_count_is_read_whole() -> None:
+    for text, day in (
+        ("more than two years and a bit ago", "2024-11-30"),
+        ("at least two or so weeks ago", "2026-11-16"),
+    ):
+        found = find_time(text, NOW, UTC)
+        assert found is not None and found.words == text
+        assert found.span.start is None and found.span.end is not None and found.span.end.date().isoformat() == day
 
 
 def test_beside_a_time_it_is_told_as_not_read() -> None:
