@@ -4,7 +4,7 @@ Transcripts outlast memories: a resumed session brings copies of its entries, an
 memory that is forgotten softly still holds its id; one that was removed, by whatever way, holds nothing. So each id is noted when its
 turn was stored, in a file for each project that is only ever appended to. An id is an HMAC with the database's secret
 (`store.id_keys`); no text and no other hash of one is kept. It is made with the project's folder and not with its scope, so it also
-holds when the scope was removed and made again.
+holds when the scope was removed and made again. Beside it stands the id of the turn's words alone: a fork gives copies new instants.
 
 Why not the tombstones of the store: those serve readers that poll, are kept for a week and only by servers that stand alone.
 """

@@ -32,7 +32,10 @@ class IndexLoader:
             SidecarError: there is none that can be used.
         """
         space, dim = self._space()
-        return await asyncio.to_thread(lambda: self.files.load(self._store.identity, space, dim))
+        with (
+            seldom_searched()
+        ):  # the loop's thread may be the one that searches for garbage among what is made of the files
+            return await asyncio.to_thread(lambda: self.files.load(self._store.identity, space, dim))
 
     async def create(self) -> VectorIndex:
         """Return an empty index."""

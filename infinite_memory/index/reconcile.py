@@ -58,12 +58,15 @@ async def compare(
     stale: dict[MemoryId, ScopeId] = {}
     async for version in store.versions():
         revision = known.pop(version.memory_id, None)
-        if revision is None:
-            missing[version.memory_id], asked[version.memory_id] = version.scope_id, max(version.revision, 1)
-        elif version.revision == UNKNOWN_REVISION:
-            stale[version.memory_id], asked[version.memory_id] = version.scope_id, _NEVER
-        elif revision < version.revision:
-            stale[version.memory_id], asked[version.memory_id] = version.scope_id, version.revision
+        wanted = _NEVER if version.revision == UNKNOWN_REVISION and revision is not None else max(version.revision, 1)
+        if wanted <= asked.get(version.memory_id, 0):
+            continue  # of a scope that is merged: a memory stands in both, and is newer in its new place
+        if revision is not None and revision < wanted:
+            stale[version.memory_id], asked[version.memory_id] = version.scope_id, wanted
+        elif revision is None and (memory_id := version.memory_id) in stale:
+            stale[memory_id], asked[memory_id] = version.scope_id, wanted
+        elif revision is None:
+            missing[version.memory_id], asked[version.memory_id] = version.scope_id, wanted
     behind = await _settle(sidecar, asked, known, settle_s)
     missing = {memory_id: scope for memory_id, scope in missing.items() if memory_id in behind}
     stale = {memory_id: scope for memory_id, scope in stale.items() if memory_id in behind}

@@ -316,9 +316,9 @@ class IndexSync:
         await self.save()
         return count
 
-    async def check(self) -> Checked:
-        """Compare every memory's revision with the store and mend what differs."""
-        return await self._follower.compare(await self.sidecar(), SETTLE_S)
+    async def check(self, *, patient: bool = False) -> Checked:
+        """Compare every memory's revision with the store and mend what differs; with *patient* not what becomes level by itself."""
+        return await self._follower.compare(await self.sidecar(), SETTLE_S if patient else 0.0)
 
     async def reconcile(self) -> None:
         """Compare and mend as `check` does, and follow from this moment on; to be called while `paused`."""

@@ -19,13 +19,14 @@ from tests.unit.index.builders import make_row, make_sidecar, memory_id, scope_i
 class Versions:
     """What of a store a comparison asks: the revisions of its memories."""
 
-    def __init__(self, revisions: Mapping[int, int]) -> None:
-        self._revisions, self.set_aside = revisions, ()
+    def __init__(self, revisions: Mapping[int, int], moved: Mapping[int, int] | None = None) -> None:
+        self._revisions, self._moved, self.set_aside = revisions, moved or {}, ()
 
     async def versions(self) -> AsyncIterator[Version]:
         """Yield them."""
-        for number, revision in self._revisions.items():
-            yield Version(memory_id(number), scope_id(0), revision)
+        for scope, revisions in ((0, self._revisions), (1, self._moved), (0, self._revisions)):
+            for number, revision in revisions.items():
+                yield Version(memory_id(number), scope_id(scope), revision)
 
     async def fetch(self, located: Located, *, latest: bool) -> Mapping[MemoryId, Any]:
         """Give what the store has of some memories."""
@@ -65,3 +66,21 @@ def test_what_stays_different_is_mended_and_counted(settle_s: float) -> None:
     checked, read = run(check(make_sidecar([make_row(1), make_row(2), make_row(3)]), {1: 2, 2: 1, 4: 1}, settle_s))
     assert checked == Checked(missing=1, stale=1, surplus=1)
     assert read == {memory_id(1), memory_id(4)}
+
+
+@pytest.mark.parametrize("known", [1, 2])
+def test_a_memory_that_stands_in_two_scopes_while_they_are_merged_is_read_from_its_new_one(known: int) -> None:
+    read: dict[MemoryId, Any] = {}
+
+    async def work() -> Checked:
+        async def take_over(located: Located) -> None:
+            read.update(located)
+
+        async def remove(gone: Iterable[MemoryId]) -> None:
+            assert not list(gone)
+
+        store = cast("Store", Versions({1: 1}, moved={1: 2}))
+        return await compare(store, make_sidecar([make_row(1, revision=known)]), take_over, remove)
+
+    assert run(work()).faults == (known == 1)
+    assert read == ({memory_id(1): scope_id(1)} if known == 1 else {})
