@@ -1,1 +1,1 @@
-"""Exports and imports: what people take out of a memory, and what they bring from elsewhere."""
+"""Exports and imports of memories, in the formats of this project and of other programs."""

@@ -1,4 +1,4 @@
-"""Reading what is to be imported: a file or folder becomes batches of checked entries, in a thread of its own."""
+"""Read the source of an import in its own thread: a file or folder becomes batches of validated entries."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from infinite_memory.transfer.formats.caps import MAX_ENTRIES, MAX_REFUSED, CapR
 from infinite_memory.transfer.formats.sources import open_source
 from infinite_memory.transfer.validation import Admitted, admit
 
-BATCH = 160  # memories embedded and stored together: the loop is held up for some 5 ms at most
+BATCH = 160  # memories embedded and stored together: blocks the event loop for about 5 ms at most
 BATCH_CHARS = 4 << 20  # of their texts together
 
 T = TypeVar("T")
 
 
 class EntryReader:
-    """Reads and checks entries in a thread of its own: SQLite keeps to the thread that opened a file. Leaving it ends the thread."""
+    """Reads and validates entries in its own thread: a SQLite connection belongs to one. Leaving the context ends the thread."""
 
     def __init__(self, limits: LimitsSettings) -> None:
         self._limits, self._budget = limits, Budget()
@@ -52,7 +52,7 @@ class EntryReader:
         return await self._do(lambda: self._open(root, names, form))
 
     async def next_batch(self) -> list[Entry | Admitted]:
-        """Return the next entries, none at the end."""
+        """Return the next entries, an empty batch at the end."""
         return await self._do(self._next_batch)
 
     async def _do(self, work: Callable[[], T]) -> T:

@@ -1,8 +1,8 @@
-"""Exports: what a memory holds, as text that other programs and people read.
+"""Exports: the contents of a memory as text for people and other programs.
 
 JSON Lines is the form that loses nothing but vectors, which a model makes again, and the ids of scopes; Markdown and CSV are made
-from its lines. An export shows one moment, as a backup does. Memories that were forgotten softly are left out unless asked for;
-those removed for good are nowhere.
+from its lines. An export is a consistent snapshot, as a backup is. Soft-forgotten memories are included on request only;
+hard-forgotten ones no longer exist.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ async def export(
     deleted: bool = False,
     progress: Progress | None = None,
 ) -> Exported:
-    """Write an export into *folder*, under a name that no file has.
+    """Write an export into *folder*, under a new file name.
 
     Args:
-        scope: Only this scope, archived or not; None is all.
-        deleted: Whether softly forgotten memories are in it too.
+        scope: Export this scope only, archived or not; None exports all.
+        deleted: Whether to include soft-forgotten memories.
 
     Raises:
         ScopeNotFoundError: there is no such scope.
@@ -146,7 +146,7 @@ def _scope(document: Json) -> Scope:
 
 
 def _belonging(copies: Copies, chunk: Chunk, scopes: Mapping[str, Scope], shown: set[str]) -> list[Json]:
-    """Write revisions of the memories that are shown, links between them, and facts of the scopes that are."""
+    """Write the revisions of the exported memories, the links between them, and the facts of the exported scopes."""
     if chunk.collection == REVISIONS:
         versions = copies.revisions_of(chunk)
         return [
@@ -166,7 +166,7 @@ def _belonging(copies: Copies, chunk: Chunk, scopes: Mapping[str, Scope], shown:
 
 
 def rendered(lines: Iterable[Json], form: ExportFormat) -> Iterator[str]:
-    """Write the lines of an export in a form, in pieces of text."""
+    """Yield the lines of an export in the given format, in chunks of text."""
     if form is ExportFormat.JSONL:
         yield _to_lines(lines).decode()
     elif form is ExportFormat.CSV:
@@ -179,7 +179,7 @@ def rendered(lines: Iterable[Json], form: ExportFormat) -> Iterator[str]:
 def to_csv(lines: Iterable[Json]) -> Iterator[str]:
     """Write the memories as a table, RFC 4180; tags are joined by commas, metadata is JSON.
 
-    A cell that a spreadsheet would take for a formula gets an apostrophe before it, which our import takes away again.
+    A cell that a spreadsheet would read as a formula is prefixed with an apostrophe, which our import removes.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer)
@@ -195,7 +195,7 @@ def to_csv(lines: Iterable[Json]) -> Iterator[str]:
 
 
 def to_markdown(lines: Iterable[Json]) -> Iterator[tuple[str, str]]:
-    """Write a readable page for each scope: its name and the page."""
+    """Yield a readable page for each scope, as (scope name, page)."""
     pages: dict[str, list[str]] = {}
     for line in lines:
         if line["kind"] == "scope":
@@ -208,7 +208,7 @@ def to_markdown(lines: Iterable[Json]) -> Iterator[tuple[str, str]]:
 
 
 def _entry(line: Json) -> str:
-    """Write one memory; its text is quoted, so that it is told apart from what is said about it."""
+    """Write one memory; its text is quoted to set it apart from its metadata."""
     about = [f"- id: {line['memory_id']}", f"- source: {_one_line(line['source'])}"]
     if line["tags"]:
         about.append(f"- tags: {_one_line(', '.join(line['tags']))}")
@@ -220,7 +220,7 @@ def _entry(line: Json) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Quote every line of a text; a carriage return, which ends a line in Markdown too, is written as its reference."""
+    """Quote every line of a text; a carriage return also ends a line in Markdown, so it is written as a character reference."""
     escaped = escape_returns(text) if "\r" in text else text
     return "\n".join(f"> {line}" for line in escaped.split("\n"))
 

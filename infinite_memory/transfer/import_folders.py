@@ -1,8 +1,8 @@
-"""From where assistants may import: the folders of the setting ``import.folders``, and nothing outside them.
+"""The folders that assistants may import from: those of the setting ``import.folders``, and nothing outside them.
 
-Whoever asks over MCP, HTTP or the action loop may have been misled, so that a path outside is refused by its words alone, before
-anything is looked at: the answer is the same whether or not something is there. Inside, no link is followed (`formats.sources`). The
-command line is free to name any path, for its user can read it anyway.
+A caller over MCP, HTTP or the action loop may have been misled, so a path outside is refused by its text alone, before the disk
+is accessed: the answer is the same whether or not something exists there. Inside, no link is followed (`formats.sources`). The command
+line may name any path, because its user can read it anyway.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from pathlib import Path
 from infinite_memory.errors import InvalidRequestError
 
 UPLOADS = "uploads"
-"""The folder in the home, and none of these, of files that were dropped onto the page: no assistant can name one."""
+"""The folder in the home for files dropped onto the page. It is not one of the import folders: no assistant can name a file in it."""
 UPLOAD_NAME = re.compile(r"upload-[0-9a-f]{16}")
-"""Names of the folders in it, one for each file. Whatever is called otherwise is not of this program."""
+"""Names of the folders in it, one for each file. Anything with another name was not made by this program."""
 
 _SEPARATORS = re.compile(f"[,{re.escape(os.pathsep)}]")
 
 
 @dataclass(frozen=True, slots=True)
 class ImportFolders:
-    """The folders, absolute. ``is_default`` tells that there is one, the home's own, which is made when it is needed."""
+    """The folders, absolute. ``is_default`` means the home's own folder alone, which is created when needed."""
 
     folders: tuple[Path, ...]
     is_default: bool = False
 
     @classmethod
     def of(cls, setting: str | None, home: Path) -> ImportFolders:
-        """Read the setting; relative folders lie in the home."""
+        """Read the setting; relative folders are inside the home."""
         named = [part.strip() for part in _SEPARATORS.split(setting or "") if part.strip()]
         folders = tuple(Path(os.path.normpath(home / Path(part).expanduser())) for part in named)
         return cls(folders) if folders else cls((home / "imports",), is_default=True)
 
     def locate(self, path: str) -> tuple[Path, tuple[str, ...]]:
-        """Return the folder in which *path* lies, and the way from there. A relative path is one within the folders.
+        """Return the folder that contains *path*, and the path relative to it. A relative *path* is looked up in the folders.
 
         Raises:
-            InvalidRequestError: it lies in none of them.
+            InvalidRequestError: it is in none of them.
         """
         if self.is_default:
             with contextlib.suppress(OSError):
@@ -60,12 +60,12 @@ class ImportFolders:
     def _places(self, path: str) -> Iterator[tuple[Path, tuple[str, ...]]]:
         try:
             expanded = Path(path).expanduser()
-        except (RuntimeError, ValueError):  # of a user who has no home
+        except (RuntimeError, ValueError):  # for a user without a home folder
             return
         if "\0" in path:
             return
         for folder in self.folders:
-            # A path that the user copied may name the folder by another spelling, through a link.
+            # A copied path may reach the folder through a link.
             spellings = dict.fromkeys((folder, Path(os.path.realpath(folder))))
             for base in (folder, folder.parent):
                 inside = Path(os.path.normpath(base / expanded))
@@ -75,10 +75,10 @@ class ImportFolders:
 
 
 def locate_anywhere(path: Path) -> tuple[Path, tuple[str, ...]]:
-    """Return the folder and name of any path, links to it resolved: for who may read it anyway.
+    """Return the folder and name of any path, links resolved: for callers who may read it anyway.
 
     Raises:
-        InvalidRequestError: it can be no path.
+        InvalidRequestError: it is not a valid path.
     """
     try:
         real = Path(os.path.realpath(path.expanduser()))

@@ -1,11 +1,11 @@
-"""Importing: what a reader gives becomes memories, each once however often it is imported.
+"""Importing: entries of a reader become memories, each only once however often it is imported.
 
-A memory gets the id that it had in our export, or one made from its origin's name for it. What has that id already, live or
-forgotten, is not touched; so importing twice adds nothing, and an import that was cut off is finished by doing it again. What has a known
-name and says something else is a memory of its own (`Known`).
+A memory gets the id that it had in our export, or one derived from its key in the origin. If that id exists already, live or
+forgotten, nothing is changed: importing twice adds nothing, and an interrupted import is finished by repeating it. An entry with a known
+key and another text becomes a memory of its own (`Known`).
 
-While one batch is written the next is embedded, so that the model never waits: an import goes at its speed. Texts of which one would take
-the model seconds are stored without a vector and embedded later.
+One batch is written while the next is embedded, so an import runs at the speed of the model. Texts that would each take the model
+seconds are stored without a vector and embedded later.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     from infinite_memory.embedding.service import EmbeddingService
     from infinite_memory.index.sync import IndexSync
 
-AT_ONCE = 2  # batches under way, one embedded and one written: a cut-off import repeats at most so many
+AT_ONCE = 2  # batches in progress, one embedded and one written: an interrupted import repeats at most this many
 MAX_REPORTED_REFUSALS = 100  # the first of them; all are counted
 MAX_REPORTED_REASONS = 50  # each with its count
-WAITING_CHARS = 32 << 20  # of earlier versions, which wait for their memories
+WAITING_CHARS = 32 << 20  # earlier versions that wait for their memories
 OTHER_REASONS = "for other reasons"
 
 T = TypeVar("T")
@@ -71,11 +71,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Imported:
-    """What an import did, or would do.
+    """The result of an import, or of a dry run.
 
-    ``beside`` counts those of the ``added`` whose name or id stands for something else here. ``refused`` lists the first of what was
-    left out, ``reasons`` counts all of it; ``also`` counts what came beside memories.
-    ``preview`` shows what a dry run came upon.
+    ``beside`` counts those of ``added`` whose key or id belongs to another memory here. ``refused`` lists the first skipped entries,
+    ``reasons`` counts all of them; ``also`` counts what was imported beside memories. ``preview`` is set by a dry run.
     """
 
     form: str
@@ -87,11 +86,11 @@ class Imported:
     refused: list[Refused] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
     also: Counter[str] = field(default_factory=Counter)
-    contents: tuple[str, ...] = ()  # digests of what was read, part by part
+    contents: tuple[str, ...] = ()  # digests of the input, part by part
     preview: ImportPreview | None = None
 
     def refuse(self, entry: Refused) -> None:
-        """Note an entry that is not taken."""
+        """Record a skipped entry."""
         self.refused_count += entry.count
         is_counted = entry.why in self.reasons or len(self.reasons) < MAX_REPORTED_REASONS
         self.reasons[entry.why if is_counted else OTHER_REASONS] += entry.count
@@ -125,17 +124,17 @@ class Importer:
         """Import a file or folder.
 
         Args:
-            folders: Where it has to lie; None for who may name any path.
-            form: Name of its format; None finds it.
-            scope: Everything goes there; None keeps the scopes of our own exports, and is Global otherwise.
-            dry_run: Only tell what would be added.
-            agreed: What a user was asked about; nothing else is taken in.
+            folders: Where it has to be; None for callers who may name any path.
+            form: Name of its format; None detects it.
+            scope: Target of all memories; None keeps the scopes of our own exports, and means Global otherwise.
+            dry_run: Only report what would be added.
+            agreed: What the user agreed to; nothing else is imported.
             progress: Told how many entries were read; of how many is not known (0).
 
         Raises:
-            InvalidRequestError: it lies elsewhere, there is no such file, or it is in no known form.
-            ChangedSinceAskedError: it says something else than what was *agreed*; says what was added before.
-            StoreUnavailableError: MongoDB cannot be reached; what was imported until now stays.
+            InvalidRequestError: it is elsewhere, does not exist, or has no known format.
+            ChangedSinceAskedError: it differs from what was *agreed*; says what was added before.
+            StoreUnavailableError: MongoDB cannot be reached; what was imported so far stays.
         """
         root, names = locate_anywhere(Path(path)) if folders is None else folders.locate(str(path))
         await self.index.sidecar()
@@ -156,13 +155,13 @@ class Importer:
         agreed: Agreement | None = None,
         progress: Progress | None = None,
     ) -> Imported:
-        """Import the MongoDB database of the older InfiniteMemoryMCP, which is only read.
+        """Import the MongoDB database of the older InfiniteMemoryMCP, opened read-only.
 
         Raises:
             InvalidRequestError: it is on a machine that the settings do not allow, cannot be reached, or is no such database.
-            StoreUnavailableError: our own MongoDB cannot be reached; what was imported until now stays.
+            StoreUnavailableError: our own MongoDB cannot be reached; what was imported so far stays.
         """
-        # PyMongo costs 40 ms to import, which no start has to pay for.
+        # Importing PyMongo takes 40 ms, so it is imported here.
         from infinite_memory.store.mongo.legacy_mongodb import LegacyDatabase, check_hosts
         from infinite_memory.transfer.formats.legacy_mongodb import NAME as OLDER
         from infinite_memory.transfer.formats.legacy_mongodb import read_legacy
@@ -179,7 +178,7 @@ class Importer:
 
 
 class _Import:
-    """One import under way."""
+    """One running import."""
 
     def __init__(
         self, importer: Importer, scope: str | None, done: Imported, *, dry_run: bool, agreed: Agreement | None
@@ -190,16 +189,16 @@ class _Import:
         done.preview = ImportPreview() if dry_run else None
         self._writing, self._read = asyncio.Lock(), 0
         self._known = Known(importer.store)
-        self._archived: set[str] = set()  # scopes that are put away where they come from, by folded name
-        self._put_away: set[ScopeId] = set()  # scopes that were archived when something was taken for them
-        self._planned: set[str] = set()  # scopes that a dry run would make
-        self._revisions: dict[MemoryId, int] = {}  # of what was added
+        self._archived: set[str] = set()  # scopes that are archived in their origin, by folded name
+        self._put_away: set[ScopeId] = set()  # scopes that were archived when something was imported into them
+        self._planned: set[str] = set()  # scopes that a dry run would create
+        self._revisions: dict[MemoryId, int] = {}  # of the added memories
         self._history = History(
             self._store, self._scope_of, self._version, self._revisions, done.refuse, into=scope, dry_run=dry_run
         )
 
     async def run(self, reader: EntryReader, progress: Progress | None) -> Imported:
-        """Take everything that a reader gives.
+        """Import everything that a reader yields.
 
         Raises:
             StoreUnavailableError: MongoDB went away; says what was added before.
@@ -231,14 +230,14 @@ class _Import:
                 await under_way.popleft()
         finally:
             await cancel_and_wait(under_way)
-            await asyncio.gather(*under_way, return_exceptions=True)  # the first failure is told, not what followed it
+            await asyncio.gather(*under_way, return_exceptions=True)  # report the first failure, not its consequences
         await self._history.finish()
         done.also += self._history.added
         done.contents = tuple(reader.digests)
         return done
 
     def _check_agreed(self, agreed: Agreement, digests: list[str]) -> None:
-        """Raise `ChangedSinceAskedError` where what was read last is not what a user was asked about."""
+        """Raise `ChangedSinceAskedError` if the last batch is not what the user agreed to."""
         if agreed.contents[len(digests) - 1 : len(digests)] != (digests[-1],):
             taken = f"{self._count_added()} added before that, as it was then"
             raise ChangedSinceAskedError(
@@ -249,7 +248,7 @@ class _Import:
         return f"{format_count(self._done.added, 'memory')} {'was' if self._done.added == 1 else 'were'}"
 
     async def _take(self, batch: list[Entry | Admitted]) -> list[MemoryRecord]:
-        """Take all of a batch but its memories; returns those that are to be stored."""
+        """Import everything of a batch but its memories, and return the memories to store."""
         memories: list[Admitted] = []
         beside: list[IncomingVersion | IncomingFact | IncomingLink] = []
         for entry in batch:
@@ -266,7 +265,7 @@ class _Import:
         return fresh
 
     async def _take_scope(self, one: IncomingScope) -> None:
-        """Make a scope as it was; one that is there stays as it is."""
+        """Create a scope as it was; an existing one is left unchanged."""
         if self._scope is not None:
             return
         name = one.name.strip()
@@ -281,7 +280,7 @@ class _Import:
             self._planned.add(fold(name))
             if not self._dry_run:
                 made_at = one.created_at or self._clock()
-                with contextlib.suppress(ScopeExistsError):  # somebody made it at this moment
+                with contextlib.suppress(ScopeExistsError):  # somebody else created it just now
                     scope = await self._store.create_scope(name, one.description, made_at)
         if scope is None or self._dry_run:
             return
@@ -301,10 +300,10 @@ class _Import:
         return None
 
     async def _scope_of(self, name: str) -> Scope | None:
-        """Return the scope into which what comes from *name* goes; None where a dry run would make it.
+        """Return the target scope for entries of scope *name*; None if a dry run would create it.
 
         Raises:
-            ScopeArchivedError: it was put away here, and not where it comes from.
+            ScopeArchivedError: it is archived here, but not in its origin.
             InvalidRequestError: its name is reserved, too long or not printable.
         """
         name = (self._scope or name).strip()
@@ -321,7 +320,7 @@ class _Import:
         return scope
 
     async def _fresh(self, batch: list[Admitted]) -> list[MemoryRecord]:
-        """Make records of those that are not there yet."""
+        """Return records of the entries that do not exist yet."""
         done = self._done
         found = await self._known.sort(batch)
         done.present += found.present
@@ -348,12 +347,12 @@ class _Import:
         return dataclasses.replace(made, revision=one.revision)
 
     async def _keep(self, memories: list[MemoryRecord], read: int, progress: Progress | None) -> None:
-        """Embed and store what is fresh of *read* entries; batches are embedded side by side and written one after the other."""
+        """Embed and store the new ones of *read* entries; batches are embedded concurrently and written in order."""
         if memories and not self._dry_run:
             made = await self._embed([embedded_text(one) for one in memories])
             whole = [dataclasses.replace(one, embedding=vectors) for one, vectors in zip(memories, made, strict=True)]
             async with self._writing:
-                # One that was archived since may be about to be removed, by somebody who does not count these.
+                # A scope archived in the meantime may be about to be removed by a caller who does not count these.
                 for is_put_away in (False, True):
                     some = [one for one in whole if (one.scope_id in self._put_away) is is_put_away]
                     await self._store.insert(some, archived_too=is_put_away)
@@ -364,7 +363,7 @@ class _Import:
             progress(self._read, 0)
 
     async def _embed(self, texts: list[str]) -> list[Embedding | None]:
-        """Embed texts; long ones are embedded later, as those of `add` are, and all of them where the model fails."""
+        """Embed texts; long ones are embedded later, as in `add`, and so are all of them if the model fails."""
         short = [text for text in texts if len(text) <= LONG_CHARS]
         try:
             made = iter(await self._embeddings.embed_memories(short) if short else [])
@@ -374,7 +373,7 @@ class _Import:
 
 
 def _fault_of_scope(name: str) -> str | None:
-    """Return why a scope cannot have a name, without the name; None when it can."""
+    """Return why a scope name is invalid, without quoting it; None if it is valid."""
     if (fault := fault_of_name(name)) is not None:
         return fault
     try:

@@ -1,8 +1,8 @@
-"""Which of the memories of an import are there already: those of a known name or id that say, or once said, the same.
+"""Detection of memories that an import has brought already: those with a known key or id and the same current or earlier text.
 
-A name (of a file in a folder, of a row in a table) is one within its origin alone, and what bears it may have been changed since. So what
-has a known name and says something else is no memory that is there: it is stored beside that, under an id of which its text is a part.
-An id of ours stands for one memory, whatever it says; what says something else under it is told and not taken.
+A key (a file name in a folder, a row of a table) is unique within its origin only, and its text may have changed since. An entry with a
+known key and another text is therefore a new memory, stored beside the first under an id derived from its text too. One of our own ids
+stands for one memory, whatever its text; an entry with another text under it is reported and skipped.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ OTHER = "bears the id of a memory that is here and says something else"
 
 @dataclass(slots=True)
 class Sorted:
-    """Some memories of an import: those to be stored under their ids, how many are there, and those that are not taken.
+    """A batch of an import: entries to store under their ids, how many exist already, and skipped entries.
 
-    ``beside`` counts those that are stored beside another of their name.
+    ``beside`` counts those that are stored beside another memory with their key.
     """
 
     fresh: dict[MemoryId, Admitted] = field(default_factory=dict)
@@ -31,11 +31,11 @@ class Sorted:
 
 
 class Known:
-    """Tells what is there, in the store or from the same import."""
+    """Knows what exists, in the store or from the same import."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._taken = set[bytes]()  # ids, and beside each the name of what it says; bytes take half as much as texts
+        self._taken = set[bytes]()  # ids with a digest of their texts; bytes take half as much memory as strings
 
     async def sort(self, batch: Iterable[Admitted]) -> Sorted:
         """Sort the memories of a batch."""
@@ -57,7 +57,7 @@ class Known:
     async def _sort_in(
         self, one: Admitted, located: Mapping[MemoryId, ScopeId], there: Mapping[MemoryId, MemoryRecord], found: Sorted
     ) -> None:
-        """Return where one memory belongs."""
+        """Return the group of one memory."""
         name = bytes.fromhex(one.memory_id)
         is_named = one.memory_id in located or name in self._taken
         if one.other_id in located or await self._is_there(one, located, there):
@@ -74,14 +74,14 @@ class Known:
     async def _is_there(
         self, one: Admitted, located: Collection[MemoryId], there: Mapping[MemoryId, MemoryRecord]
     ) -> bool:
-        """True if a memory of its id says the same, or did before it was edited."""
+        """True if the memory with its id has the same text, or had it before an edit."""
         for known in (one.memory_id, *one.former_ids):
             if known in located and (known not in there or await self._says(there[known], one.content_hash)):
-                return True  # one that is set aside cannot be read, and is there all the same
+                return True  # one that is set aside cannot be read, but it exists
         return False
 
     async def _says(self, memory: MemoryRecord, hashed: str) -> bool:
-        """True if a memory, or one of its earlier versions, has that text."""
+        """True if a memory or one of its earlier versions has that text."""
         if hashed == (memory.content_hash or content_hash(memory.text)):
             return True
         before = None
@@ -100,5 +100,5 @@ def _ids(one: Admitted) -> tuple[MemoryId, ...]:
 
 
 def _name_text(one: Admitted) -> bytes:
-    """Name what a memory says under its name or id; no name or id of a memory is the same."""
+    """Return a digest of a memory's text and its key or id; never equal to a key or id."""
     return b"".join((bytes.fromhex(one.memory_id), bytes.fromhex(one.content_hash)[:8]))

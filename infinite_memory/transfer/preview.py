@@ -1,7 +1,7 @@
-"""What a dry run of an import shows beside its numbers: the first memories, the scopes they would go into, and from when they are.
+"""Preview of an import's dry run, beside its counts: the first memories, their target scopes, and their time range.
 
-For whoever may see what the file says: a person at the command line or on the page, never an assistant. All of it is bounded, whatever
-the file holds.
+Only for callers who may see the file's contents: a person at the command line or on the page, never an assistant. Its size is bounded,
+whatever the file contains.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ MAX_SAMPLES = 5
 MAX_TEXT_CHARS = 300
 MAX_LABEL_CHARS = 80  # of a tag, a speaker or a name of a scope
 MAX_TAGS = 10
-MAX_SCOPES = 20  # named one by one; the memories of others are counted together
+MAX_SCOPES = 20  # listed one by one; the memories of further ones are counted together
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A memory that would be added, clipped to what fits a line or two; ``occurred_at`` is None where the file gives no time."""
+    """A memory that would be added, clipped to a line or two; ``occurred_at`` is None where the file gives no time."""
 
     text: str
     scope: str
@@ -41,10 +41,10 @@ class ScopeCount:
 
 @dataclass(slots=True)
 class ImportPreview:
-    """Gathers what would be added, in the order of the file.
+    """Collects what would be added, in the order of the file.
 
-    ``forgotten`` counts those that are softly forgotten where they come from and would stay so; ``undated`` those that get the time of
-    the import.
+    ``forgotten`` counts those that are soft-forgotten in their origin and would stay so; ``undated`` those that get the time of the
+    import.
     """
 
     samples: list[Sample] = field(default_factory=list)
@@ -57,11 +57,11 @@ class ImportPreview:
 
     @property
     def scopes(self) -> list[ScopeCount]:
-        """The scopes, the one that gets most first."""
+        """The scopes, largest first."""
         return sorted(self._scopes.values(), key=lambda scope: -scope.count)
 
     def note(self, memory: Incoming, scope: str, *, is_new: bool) -> None:
-        """Note a memory that would be added to *scope*."""
+        """Record a memory that would be added to *scope*."""
         occurred_at = memory.occurred_at or memory.created_at
         self._count(scope, is_new=is_new)
         self.forgotten += memory.deleted_at is not None

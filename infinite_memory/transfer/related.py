@@ -1,4 +1,4 @@
-"""What belongs to imported memories: their earlier versions, facts of their scopes, links between them."""
+"""Data related to imported memories: earlier versions, facts of their scopes, links between them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 
 class History:
-    """Takes what belongs to the memories of one import, after them.
+    """Imports the data related to the memories of one import, after them.
 
     Args:
-        scope_of: Gives the scope that a name stands for, None where a dry run would make it; raises where it cannot be taken.
-        record: Makes a memory's record of what was read.
+        scope_of: Returns the scope of a name, None if a dry run would create it; raises if it cannot be used.
+        record: Builds a memory's record from an entry.
         known: Revisions of the memories that this import added, or would add.
-        refuse: Is told what is not taken.
-        into: The scope into which everything goes, whatever scope it comes from.
+        refuse: Called with each skipped entry.
+        into: Target scope of everything, whatever its original scope.
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class History:
         self._store, self._scope_of, self._record = store, scope_of, record
         self._known, self._refuse, self._dry_run = known, refuse, dry_run
         self._into = into
-        self._planned: dict[str, ScopeId] = {}  # of scopes that a dry run would make, by folded name
+        self._planned: dict[str, ScopeId] = {}  # of scopes that a dry run would create, by folded name
         self._holding: set[FactPlace] = set()
         self._links: list[IncomingLink] = []
         self._versions: list[IncomingVersion] = []
-        self.waiting_chars = 0  # of the versions that wait
+        self.waiting_chars = 0  # of the waiting versions
         self.added: Counter[str] = Counter()
 
     async def take(self, entries: Iterable[IncomingVersion | IncomingFact | IncomingLink]) -> None:
-        """Take facts at once; versions and links wait for `finish`, when all memories are there."""
+        """Import facts at once; versions and links wait for `finish`, when all memories exist."""
         facts: list[IncomingFact] = []
         for entry in entries:
             if isinstance(entry, IncomingFact):
@@ -73,13 +73,13 @@ class History:
         await self._take_facts(facts)
 
     async def finish(self) -> None:
-        """Take what waited."""
+        """Import what is waiting."""
         await self.take_waiting_versions()
         for links in _batches(self._links):
             await self._take_links(links)
 
     async def take_waiting_versions(self) -> None:
-        """Take the versions that came until now, once their memories are stored; so many need not be kept in memory."""
+        """Import the waiting versions once their memories are stored, so that fewer are kept in memory."""
         waiting, self._versions, self.waiting_chars = self._versions, [], 0
         for versions in _batches(waiting):
             await self._take_versions(versions)
@@ -108,7 +108,7 @@ class History:
             self._refuse(Refused(f"fact {fact.fact_id}", "something else holds here of the same subject and predicate"))
 
     def _planned_id(self, name: str) -> ScopeId:
-        """Return the id that stands for a scope that a dry run would make, each time the same."""
+        """Return a stable placeholder id for a scope that a dry run would create."""
         return self._planned.setdefault(fold((self._into or name).strip()), ScopeId(self._store.new_id()))
 
     async def _take_versions(self, incoming: Sequence[IncomingVersion]) -> None:

@@ -1,6 +1,6 @@
-"""A memory and its surroundings as plain JSON, one object a line: the form of exports, and what imports read.
+"""Memories and related data as JSON Lines: written by exports, read by imports.
 
-Every field of a memory is there but its vectors, which a model makes again. Instants are RFC 3339, UTC, milliseconds.
+Every field of a memory is included except its vectors, which are recomputed. Instants are RFC 3339, UTC, in milliseconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FORMULA = re.compile(
     r"'*[\t\r\n]"
     r"|['\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2060\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20\u2212]"
 )
-"""What a spreadsheet may take for a formula at the beginning of a cell, also behind what it skips, and in full width."""
+"""Characters at the start of a cell that a spreadsheet may read as a formula, also after characters that it skips, and in full width."""
 
 
 def escape_returns(text: str) -> str:
@@ -40,7 +40,7 @@ def unescape_returns(text: str) -> str:
 
 
 def escape_cell(cell: str) -> str:
-    """Put an apostrophe before what a spreadsheet may take for a formula."""
+    """Prefix an apostrophe to what a spreadsheet may read as a formula."""
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
@@ -78,7 +78,7 @@ def scope_to_json(scope: Scope) -> Json:
 
 
 def memory_to_json(memory: MemoryRecord, scope_name: str) -> Json:
-    """Write a memory; what was never set is left out."""
+    """Write a memory; unset fields are omitted."""
     written: Json = {
         "kind": "memory",
         "memory_id": memory.memory_id,
@@ -107,12 +107,12 @@ def memory_to_json(memory: MemoryRecord, scope_name: str) -> Json:
 
 
 def revision_to_json(version: MemoryRecord, scope_name: str) -> Json:
-    """Write an earlier version of a memory: all that it was then, under the memory's id and that version's number."""
+    """Write an earlier version of a memory: all its fields of that time, with the memory's id and the version's number."""
     return memory_to_json(version, scope_name) | {"kind": "revision"}
 
 
 def fact_to_json(fact: Fact, scope_name: str) -> Json:
-    """Write a fact; without ``valid_to`` it still holds."""
+    """Write a fact; without ``valid_to`` it is still valid."""
     written: Json = {
         "kind": "fact",
         "fact_id": fact.fact_id,
@@ -141,7 +141,7 @@ def link_to_json(link: Link, scope_name: str) -> Json:
 
 
 def plain(value: Any) -> Any:
-    """Bring stored values to JSON: instants and bytes become texts."""
+    """Convert stored values to JSON: instants and bytes become strings."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What of an incoming memory can be stored, under which id, and as which record."""
+"""Validation of incoming memories: whether one can be stored, under which id, and as which record."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from infinite_memory.transfer.formats import (
 )
 from infinite_memory.transfer.formats.reading import UNREADABLE, log_failure
 
-MAX_BYTES = 8 << 20  # of one memory with all that is said about it: half of what MongoDB takes
-MAX_LEVELS = 50  # of nesting; the store takes a few more, for it adds levels of its own
+MAX_BYTES = 8 << 20  # of one memory with all its fields: half of MongoDB's document limit
+MAX_LEVELS = 50  # of nesting; the store allows a few more, because it adds levels of its own
 MAX_NAME_CHARS = 256  # of a scope's name
 MAX_LABEL_CHARS = 10_000  # of a title, speaker or the like: a page, and far from what an index of the database refuses
-MAX_TIMES = 10_000  # that one memory occurred; the store keeps them in its document
+MAX_TIMES = 10_000  # of one memory; they are stored in its document
 _INT64 = 1 << 63
 _LABELS = (*(one.name for one in DETAILS if one.type is FieldType.TEXT), "source")
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A memory that can be stored: its id, the ids that an earlier version gave it, and its content's hash.
+    """A valid memory: its id, the ids that earlier releases gave it, and its content hash.
 
-    ``other_id`` is that under which it is stored where its name stands for something else already; None for an id of ours.
+    ``other_id`` is its id if its key belongs to another memory already; None if it has one of our ids.
     """
 
     memory_id: MemoryId
@@ -60,9 +60,9 @@ class Admitted:
 
 
 def admit(entry: Entry, limits: LimitsSettings) -> Entry | Admitted:
-    """Check what a reader gives by the limits that hold for everything that is stored. Costly for large texts: call it in a thread.
+    """Validate an entry against the limits of everything that is stored. Slow for large texts: call it in a thread.
 
-    An entry of which a field is of a kind that no check foresees is left out by itself.
+    An entry with a field of an unexpected type is skipped by itself.
     """
     try:
         return _admit(entry, limits)
@@ -105,19 +105,19 @@ def _admit(entry: Entry, limits: LimitsSettings) -> Entry | Admitted:
 
 
 def make_id(one: Incoming) -> MemoryId:
-    """Return the id that an incoming memory has each time it is read: ours, or one made from its key and time."""
+    """Return the stable id of an incoming memory: ours, or one derived from its key and time."""
     if one.memory_id is not None and is_our_id(one.memory_id):
         return MemoryId(one.memory_id)
     return _made_id(one.key, None if one.is_undated else one.occurred_at)
 
 
 def make_former_ids(one: Incoming) -> tuple[MemoryId, ...]:
-    """Return the ids under which version 0.1.0 stored the same: it took a file's time for that of a note without one."""
+    """Return the ids under which version 0.1.0 stored it: that release used the file's time for an undated note."""
     return (_made_id(one.key, one.occurred_at),) if one.is_undated and one.occurred_at else ()
 
 
 def make_other_id(one: Incoming, hashed: str) -> MemoryId | None:
-    """Return the id that an incoming memory has beside another of its name: what it says is part of it. None for an id of ours."""
+    """Return the id of an incoming memory whose key is taken: its text is part of it. None if it has one of our ids."""
     if one.memory_id is not None and is_our_id(one.memory_id):
         return None
     return _made_id(f"{one.key}\0{hashed}", None if one.is_undated else one.occurred_at)
@@ -130,7 +130,7 @@ def _made_id(key: str, occurred_at: dt.datetime | None) -> MemoryId:
 
 
 def find_fault(one: Incoming, limits: LimitsSettings) -> str | None:
-    """Return why a memory cannot be stored, without what it holds; None when it can."""
+    """Return why a memory cannot be stored, without quoting it; None if it can."""
     if not one.text.strip():
         return "has no text"
     for described in DETAILS:
@@ -174,7 +174,7 @@ def _fault_of_tags(tags: Sequence[str], limits: LimitsSettings) -> str | None:
 
 
 def fault_of_name(name: str) -> str | None:
-    """Return why a scope cannot have a name; None when it can."""
+    """Return why a scope name is invalid; None if it is valid."""
     if not name or len(name) > MAX_NAME_CHARS:
         return f"its scope has a name of {len(name):,} characters, 1 to {MAX_NAME_CHARS} were expected"
     try:
@@ -202,7 +202,7 @@ def _fault_of_texts(texts: Mapping[str, str | None], limits: LimitsSettings) -> 
 
 
 def _distinct(tags: Sequence[str]) -> tuple[str, ...]:
-    """Leave out tags that differ from an earlier one in case alone, as storing does."""
+    """Drop tags that differ from an earlier one in case only, as storing does."""
     found: dict[str, str] = {}
     for tag in tags:
         found.setdefault(tag_key(tag), tag)
@@ -212,7 +212,7 @@ def _distinct(tags: Sequence[str]) -> tuple[str, ...]:
 def to_record(
     memory_id: MemoryId, one: Incoming, scope_id: ScopeId, now: dt.datetime, hashed: str | None = None
 ) -> MemoryRecord:
-    """Make the record of an incoming memory; what it does not say of its times is *now*."""
+    """Return the record of an incoming memory; missing times are *now*."""
     created_at = floor_to_millisecond(one.created_at or now)
     occurred_at = floor_to_millisecond(one.occurred_at) if one.occurred_at else created_at
     return MemoryRecord(
@@ -240,7 +240,7 @@ def _check_storable(value: Any, depth: int) -> None:
     """Refuse what MongoDB cannot hold.
 
     Raises:
-        ValueError: there is such a thing; says what.
+        ValueError: it holds such a value; the message names it.
     """
     if depth > MAX_LEVELS:
         raise ValueError(f"it is nested deeper than {MAX_LEVELS} levels")

@@ -1,8 +1,8 @@
-"""Ways in: what people have elsewhere, read as memories. `FORMATS` lists them; `find_format` finds the one that a file is in.
+"""Import formats: readers that turn other programs' files into memories. `FORMATS` lists them; `find_format` detects a file's format.
 
-A reader gives one `Incoming` for each memory and one `Refused` for whatever it cannot take, so that a report can say what was left
-out and why. It never ends at one bad entry. Formats are known by what files hold; of their names only ``.md`` and ``.csv`` count, which
-nothing else tells from any other text.
+A reader yields one `Incoming` for each memory and one `Refused` for everything it cannot import, so that a report can say what was left
+out and why. One bad entry never stops it. Formats are recognised by content; file names matter only for ``.md`` and ``.csv``, which
+cannot be told from other text otherwise.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OTHER = "is in no form that can be imported"
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One form of file: how to tell it, and how to read it. Files of one ``family`` are read together."""
+    """A file format: how to recognise it and how to read it. Files of the same ``family`` are read together."""
 
     name: str
     about: str
@@ -53,7 +53,7 @@ class Format:
 
     @property
     def group(self) -> str:
-        """The name by which files that belong together are known."""
+        """The name shared by files that belong together."""
         return self.family or self.name
 
 
@@ -61,9 +61,9 @@ def _database(file: SourceFile, head: Head) -> bool:
     return head.is_database and sqlite_service.is_service_database(file, Budget(max_silent_s=_LOOK_S))
 
 
-_LOOK_S = 10.0  # for a look at a database: two queries of its own lists
+_LOOK_S = 10.0  # seconds to inspect a database: two queries of its schema
 
-# In this order: an assistant's export holds files that the user gave it, in any form.
+# Order matters: an assistant's export contains files uploaded by its user, in any format.
 FORMATS = (
     Format("infinite-memory", "our own export, JSON Lines", lambda _, head: native.is_export(head), native.read_export),
     Format("chatgpt", "data export of ChatGPT: the zip, its folder, or a file of conversations",
@@ -85,7 +85,7 @@ FORMATS = (
            lambda file, head: notes.is_basic_memory(file.suffix, head), notes.read_note, "notes"),
     Format("notes", "vault of Obsidian, or any Markdown notes: a folder, a zip or a file",
            lambda file, head: notes.is_note(file.suffix, head), notes.read_note, "notes"),
-    # Last: among notes, an object with a text is a file of some other program's.
+    # Last: among notes, a JSON object with a text belongs to another program.
     Format("json-lines", "JSON Lines of your own, or a list: objects with a text or content",
            lambda _, head: json_lines.is_lines(head), json_lines.read_lines),
 )  # fmt: skip
@@ -93,14 +93,14 @@ FORMATS = (
 
 @dataclass(slots=True)
 class Opened:
-    """What was named, with the format that it is in and the files of it that are read."""
+    """The source of an import, its format and the files to read."""
 
     form: Format
     source: Source
     files: list[SourceFile]
 
     def entries(self) -> Iterator[Entry]:
-        """Read every file; reports at the end what else there was."""
+        """Read every file, then report everything that was skipped."""
         for file in self.files:
             reading = Reading(file, self.source.budget, f"{file.name}: " if self.source.is_many else "")
             try:
@@ -111,7 +111,7 @@ class Opened:
 
 
 def find_format(source: Source, name: str | None = None) -> Opened:
-    """Find the format that *source* is in, or check that it is in the one called *name*.
+    """Return the format of *source*, or check that it is the one called *name*.
 
     Raises:
         InvalidRequestError: it is in none of them, or not in the one that is named; says why as far as that can be told, and never
@@ -141,14 +141,14 @@ def find_format(source: Source, name: str | None = None) -> Opened:
 
 
 def _why_not(file: SourceFile, chosen: Format) -> str:
-    """Return why a file is left out beside others that are in the form *chosen*."""
+    """Return why a file is skipped when the others have the format *chosen*."""
     if chosen.name == "markdown" and native.is_empty_page(read_head(file)):
         return "holds a scope without memories"
     return f"is in another form than {chosen.name}; import it by itself"
 
 
 def _choose(by_form: Counter[str]) -> Format | None:
-    """Choose the first format that a file is in; a page of our own among many notes makes no export of them."""
+    """Choose the first format that any file has; one page of our own among many notes does not make them an export."""
     found = [form for form in FORMATS if by_form[form.name]]
     if found and found[0].name == "markdown":
         others = [one for one in found if one.family == "notes"]
@@ -166,7 +166,7 @@ def _is_archive(source: Source) -> bool:
 
 
 def _find_format(file: SourceFile, name: str | None, source: Source) -> tuple[Format | None, str]:
-    """Return the format that a file is in, else why it is in none."""
+    """Return the format of a file, or why it has none."""
     try:
         head = read_head(file)
     except OSError as exc:

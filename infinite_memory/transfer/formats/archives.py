@@ -1,7 +1,7 @@
-"""The files of a zip, read in place: nothing of it is ever written to the disk.
+"""Files of a zip archive, read in place: nothing is extracted to disk.
 
-What an archive says of itself is not believed: sizes are counted while it unfolds, each file's checksum is read before any of it is
-used, and a name that leads out of the archive is left out although it could do nothing here.
+The archive's own metadata is not trusted: sizes are counted while it is decompressed, each file's checksum is verified before its
+content is used, and a path that leaves the archive is skipped although it could do no harm here.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from infinite_memory.transfer.formats.types import Refused
 
 MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 _CHUNK_BYTES = 1 << 20
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others may ask for gigabytes of memory to unfold
-_ENCRYPTED = 1  # of the general purpose flags
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others may need gigabytes of memory to decompress
+_ENCRYPTED = 1  # bit of the general purpose flags
 
 
 def open_archive(source: Source) -> None:
-    """Put the files of a zip in the place of the zip itself.
+    """Return the files of a zip archive as a source.
 
     Raises:
         InvalidRequestError: it is damaged or too large.
@@ -55,7 +55,7 @@ def open_archive(source: Source) -> None:
         source.left_out.append(Refused("further files", f"an import takes {MAX_FILES:,} files at most"))
     usable: list[tuple[tuple[str, ...], zipfile.ZipInfo]] = []
     names: set[tuple[str, ...]] = set()
-    programs: dict[str, str] = {}  # folders that programs fill, each told once
+    programs: dict[str, str] = {}  # folders written by programs, each reported once
     for info in members[:MAX_FILES]:
         parts = _parts(info)
         if (why := _fault(info, parts, names)) is not None:
@@ -78,13 +78,13 @@ def _name(entry: tuple[tuple[str, ...], zipfile.ZipInfo]) -> tuple[str, ...]:
 
 
 class _Index:
-    """The archive's file; refuses to read a list of files that would not fit into memory."""
+    """The archive's file object; refuses to read a central directory that would not fit into memory."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
 
     def read(self, size: int = -1) -> bytes:
-        """Read as the file does."""
+        """Read like a file object."""
         data = self._raw.read(min(size, MAX_ARCHIVE_INDEX_BYTES + 1) if size >= 0 else MAX_ARCHIVE_INDEX_BYTES + 1)
         if len(data) > MAX_ARCHIVE_INDEX_BYTES:
             raise CapReachedError(f"lists more files than the {MAX_FILES:,} that an import takes")
@@ -95,13 +95,13 @@ class _Index:
 
 
 class _Unfolded:
-    """How much of an archive may still unfold."""
+    """How many bytes of an archive may still be decompressed."""
 
     def __init__(self, max_bytes: int) -> None:
         self._remaining = max_bytes
 
     def spend(self, size_bytes: int) -> None:
-        """Count what was unfolded."""
+        """Count decompressed bytes."""
         self._remaining -= size_bytes
         if self._remaining < 0:
             raise CapReachedError(f"it unfolds to more than {MAX_UNFOLDING} times its size")
@@ -139,7 +139,7 @@ def _hidden(parts: tuple[str, ...]) -> tuple[str, str] | None:
 
 
 def _shared_folder(names: Iterable[tuple[str, ...]]) -> int:
-    """Return 1 when all files lie in one folder, which is then no part of their names, so that they are called as in that folder."""
+    """Return 1 if all files lie in one folder, which is then left out of their names; otherwise 0."""
     tops = {parts[0] if len(parts) > 1 else "" for parts in names}
     return int(len(tops) == 1 and "" not in tops)
 
@@ -174,7 +174,7 @@ def _file(
 
 
 class _Member(io.RawIOBase):
-    """A file in an archive; what is damaged is an `OSError`, as it is with other files."""
+    """A file in an archive; damage raises `OSError`, as with other files."""
 
     def __init__(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How much an import reads at most, and what stops it: a file from elsewhere may be broken, or made to do harm."""
+"""Limits of an import: a file from elsewhere may be broken or malicious."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 
 from infinite_memory.errors import InfiniteMemoryError
 
-MAX_BYTES = 4 << 30  # of everything that is read; the largest exports known are a few hundred megabytes of text
-MAX_FILES = 100_000  # of a folder or archive; a vault of a lifetime has some ten thousand notes
+MAX_BYTES = 4 << 30  # in total; the largest known exports are a few hundred megabytes of text
+MAX_FILES = 100_000  # in a folder or archive; a very large vault has about ten thousand notes
 MAX_FOLDERS_DEEP = 32  # nobody nests notes that deep, and each level keeps a descriptor open
 MAX_ENTRIES = 5_000_000  # memories of one import; their ids are kept in memory, some 100 bytes each
-MAX_REFUSED = 100_000  # entries that cannot be taken, one by one: the file is not what it seems, and each costs time
+MAX_REFUSED = 100_000  # invalid entries that are reported one by one: with more the file is not what it seems, and each takes time
 MAX_RECORD_BYTES = 32 << 20  # one JSON record; a ChatGPT conversation is one, and the longest known have some 20 MiB
 MAX_RECORD_PARTS = (
     500_000  # lists, objects and commas in a record: empty lists cost 30 times their length once they are read
@@ -22,20 +22,20 @@ MAX_NOTE_BYTES = 16 << 20  # a file that is read whole
 MAX_FRONT_MATTER_BYTES = 64 << 10  # people write a kilobyte; the YAML library takes a second for this much
 MAX_ARCHIVE_INDEX_BYTES = (
     8 << 20
-)  # an archive's list of files, all in memory: more than `MAX_FILES` names of usual length
-MAX_UNFOLDING = 200  # times the archive's size; text becomes 5 to 30 times smaller, nothing but a bomb 200 times
+)  # an archive's central directory, kept in memory: more than `MAX_FILES` names of usual length
+MAX_UNFOLDING = 200  # times the archive's size; text compresses 5 to 30 times, only a bomb 200 times
 MIN_UNFOLDED_BYTES = 64 << 20  # always allowed, for small archives of very regular text
 MAX_SILENT_S = 120.0  # without one entry; a disk reads `MAX_BYTES` in half of that
 
 
 class CapReachedError(InfiniteMemoryError):
-    """An import has read as much as it may; what it read before counts."""
+    """An import has reached a limit; entries read before it are kept."""
 
     code = "limit_exceeded"
 
 
 class Budget:
-    """What one import has used. Its reader spends; whoever wants it to end calls `cancel`, from any thread."""
+    """Resources used by one import. Its reader spends them; `cancel` stops it, from any thread."""
 
     def __init__(self, max_bytes: int = MAX_BYTES, max_silent_s: float = MAX_SILENT_S) -> None:
         self._remaining, self._max_bytes, self._max_silent_s = max_bytes, max_bytes, max_silent_s
@@ -43,30 +43,30 @@ class Budget:
         self.renew()
 
     def renew(self) -> None:
-        """Begin the time that the next entry may take."""
+        """Restart the time limit for the next entry."""
         self._until = time.monotonic() + self._max_silent_s
 
     def cancel(self) -> None:
-        """Let the reader end at its next check."""
+        """Make the reader stop at its next check."""
         self._cancelled.set()
 
     @property
     def is_used_up(self) -> bool:
-        """True when the reader has to end, at once and without a message."""
+        """True if the reader has to stop at once, without a message."""
         return self._cancelled.is_set() or time.monotonic() > self._until
 
     def check(self) -> None:
-        """Raise `CapReachedError` when the reader was cancelled or is too slow."""
+        """Raise `CapReachedError` if the reader was cancelled or is too slow."""
         if self._cancelled.is_set():
             raise CapReachedError("the import was cancelled")
         if time.monotonic() > self._until:
             raise CapReachedError(f"nothing was found in it for {self._max_silent_s:.0f} s")
 
     def spend(self, size_bytes: int) -> None:
-        """Count what was read.
+        """Count bytes read.
 
         Raises:
-            CapReachedError: it was too much, the reader was cancelled, or it is too slow.
+            CapReachedError: a limit was reached, the reader was cancelled, or it is too slow.
         """
         self._remaining -= size_bytes
         if self._remaining < 0:

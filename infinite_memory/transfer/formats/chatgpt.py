@@ -1,8 +1,8 @@
 """The data export of ChatGPT: ``conversations.json``, or ``conversations-000.json`` and so on, as it is downloaded or unpacked.
 
-Each message of the thread that the user sees is a memory of its conversation. A conversation is a tree: an answer that was made again,
-or a question that was changed, begins a branch, and ``current_node`` tells which leaf is shown. What is not shown (other branches,
-hidden messages, the model's instructions and reasoning, what tools said) is left out and told.
+Each message of the thread that the user sees is a memory of its conversation. A conversation is a tree: a regenerated answer or
+an edited question starts a branch, and ``current_node`` names the leaf that is shown. Everything else (other branches, hidden messages,
+system prompts, reasoning, tool output) is skipped and reported.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from infinite_memory.transfer.formats.json_stream import Json
 from infinite_memory.transfer.formats.reading import Head, Reading
 from infinite_memory.transfer.formats.types import Entry, Incoming, get_time, to_instant, to_list, to_object, to_text
 
-MAX_NAMED = 50  # citations or attachments of a message that are kept by name
-_CITATION = re.compile("\ue200.{0,2000}?\ue201", re.DOTALL)  # marks that the page replaces by links
+MAX_NAMED = 50  # citations or attachments kept per message, by name
+_CITATION = re.compile("\ue200.{0,2000}?\ue201", re.DOTALL)  # marks that the web page replaces with links
 _BRACKETS = re.compile("【[^【】\n]{0,100}】")
 _HIDDEN_KINDS = ("user_editable_context", "model_editable_context", "app_pairing_content")
 _REASONING = ("thoughts", "reasoning_recap")
@@ -42,7 +42,7 @@ def is_chatgpt(head: Head) -> bool:
 
 
 def read_chatgpt(reading: Reading) -> Iterator[Entry]:
-    """Read what user and assistant said, and the documents that they wrote."""
+    """Read the messages of user and assistant, and the documents that they wrote."""
     for number, conversation, fault in reading.records():
         place = f"conversation {number}" if number else "the file"
         if fault is not None:
@@ -60,7 +60,7 @@ def _read(reading: Reading, place: str, conversation: Json) -> Iterator[Entry]:
 
 @dataclass(slots=True)
 class _Said:
-    """What a message says, or why that is not taken. Both None: it is empty."""
+    """A message's text, or why it is skipped. Both None: it is empty."""
 
     text: str | None = None
     why: str | None = None
@@ -80,7 +80,7 @@ class _Conversation:
         self._title = to_text(conversation.get("title"))
 
     def read(self) -> Iterator[Entry]:
-        """Read the thread that is shown, and count what is not."""
+        """Read the visible thread, and count what is skipped."""
         left_out: Counter[str] = Counter()
         thread = self._thread()
         shown = set(thread)
@@ -100,7 +100,7 @@ class _Conversation:
             yield self._reading.refused(_several(count, self._place), why, count)
 
     def _thread(self) -> list[str]:
-        """Return the keys of the nodes from the root to the leaf that is shown."""
+        """Return the node keys from the root to the visible leaf."""
         parents = {key: to_text(node.get("parent")) for key, node in self._nodes.items()}
         if not any(parent in self._nodes for parent in parents.values()):
             return list(self._nodes)  # no tree at all
@@ -122,7 +122,7 @@ class _Conversation:
         return made.timestamp() if made is not None else 0.0
 
     def _made_id(self) -> str:
-        """Make an id for a conversation that has none, the same each time it is read."""
+        """Return a stable id for a conversation that has none."""
         about = (self._conversation.get("title"), self._conversation.get("create_time"), sorted(self._nodes)[:3])
         return hashlib.sha256(repr(about).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -172,7 +172,7 @@ def _read_message(message: Json) -> _Said:
 
 
 def _to_tool(recipient: str, text: str | None, kind: Any, about: Json) -> _Said:
-    """Read what the assistant said to a tool: a document or code that the user sees, or nothing to keep."""
+    """Read a tool call of the assistant: a document or code that the user sees, or nothing to keep."""
     if recipient.startswith(_CANVAS):
         document = to_object(text)
         if (written := to_text(document.get("content"))) is None:
@@ -185,7 +185,7 @@ def _to_tool(recipient: str, text: str | None, kind: Any, about: Json) -> _Said:
 
 
 def _text(content: Json, about: Json) -> tuple[str | None, bool]:
-    """Return the text of a message's content, and whether there is a picture, sound or file in it."""
+    """Return the text of a message's content, and whether it contains an image, audio or a file."""
     texts: list[str] = []
     has_media = bool(to_list(about.get("attachments")))
     parts = content.get("parts")
@@ -193,7 +193,7 @@ def _text(content: Json, about: Json) -> tuple[str | None, bool]:
         if isinstance(part, str):
             texts.append(part)
         elif isinstance(part, dict) and isinstance(part.get("text"), str):
-            texts.append(part["text"])  # what was said by voice, for one
+            texts.append(part["text"])  # voice transcripts, for example
         elif isinstance(part, dict):
             has_media = True
     text = "\n".join(one for one in texts if one.strip())
@@ -204,7 +204,7 @@ def _text(content: Json, about: Json) -> tuple[str | None, bool]:
 
 
 def _with_links(text: str, about: Json) -> str:
-    """Put what the user sees in the place of the marks that stand for citations."""
+    """Replace citation marks with what the user sees."""
     if "\ue200" in text or "【" in text:
         for reference in to_list(about.get("content_references"))[:MAX_NAMED]:
             mark, seen = to_object(reference).get("matched_text"), to_object(reference).get("alt")
@@ -217,7 +217,7 @@ def _with_links(text: str, about: Json) -> str:
 
 
 def _about(about: Json) -> Json:
-    """Return the names of what was attached, and the addresses of what was cited."""
+    """Return the names of attachments and the URLs of citations."""
     files = [
         name
         for attachment in to_list(about.get("attachments"))[:MAX_NAMED]

@@ -1,8 +1,8 @@
 """The data export of Claude: ``conversations.json``, ``projects.json`` (or a folder of them) and ``memories.json``.
 
-Each message is a memory of its conversation, and so is each text that was attached to it and each artifact that was written in it. A
-project's description, instructions and documents are memories, and so is what Claude remembered of its own accord. Reasoning, and
-what tools were asked and answered, is left out and told.
+Each message becomes a memory of its conversation, as do its attached texts and the artifacts written in it. A project's description,
+instructions and documents become memories too, and so do Claude's own memories. Reasoning, tool calls and tool results are skipped and
+reported.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _kind(record: Json) -> str | None:
 
 
 def read_claude(reading: Reading) -> Iterator[Entry]:
-    """Read conversations, projects and memories, whichever the file holds."""
+    """Read conversations, projects or memories, whichever the file contains."""
     for number, record, fault in reading.records():
         place = f"record {number}" if number else "the file"
         kind = _kind(record) if isinstance(record, dict) else None
@@ -90,7 +90,7 @@ class _Conversation:
         self._left_out: Counter[str] = Counter()
 
     def read(self) -> Iterator[Entry]:
-        """Read the thread that is shown, and count what is not taken."""
+        """Read the visible thread, and count what is skipped."""
         if other := len(self._conversation["chat_messages"]) - len(self._messages):
             self._left_out[UNKNOWN] += other
         shown = self._find_shown()
@@ -103,7 +103,7 @@ class _Conversation:
             yield self._reading.refused(f"{count} part{'s' * (count > 1)} of {self._place}", why, count)
 
     def _made_id(self) -> str:
-        """Make an id for a conversation that has none, the same each time it is read."""
+        """Return a stable id for a conversation that has none."""
         first = self._messages[0] if self._messages else {}
         about = [
             self._conversation.get("name"),
@@ -114,7 +114,7 @@ class _Conversation:
         return hashlib.sha256(repr(about).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def _find_shown(self) -> set[int]:
-        """Return the messages that are on the thread that is shown: all, unless a message has two that follow it."""
+        """Return the messages of the visible thread: all of them, unless a message has two replies."""
         indexes = {str(one.get("uuid")): index for index, one in enumerate(self._messages)}
         parents = [message.get("parent_message_uuid") for message in self._messages]
         followed = [parent for parent in parents if isinstance(parent, str)]
@@ -159,7 +159,7 @@ class _Conversation:
             )  # fmt: skip
 
     def _blocks(self, message: Json) -> tuple[list[str], list[Json], bool]:
-        """Return the texts and citations of a message's blocks, and whether there are others; those are counted."""
+        """Return the texts and citations of a message's blocks, and whether it has other blocks, which are counted."""
         texts: list[str] = []
         citations: list[Json] = []
         has_other = False
@@ -221,7 +221,7 @@ class _Conversation:
 
 
 def _files(message: Json) -> list[Json]:
-    """List what is attached to a message; a file may stand in two lists."""
+    """Return the attachments of a message; a file may be in two lists."""
     listed = [*to_list(message.get("attachments")), *to_list(message.get("files")), *to_list(message.get("files_v2"))]
     return [one for one in listed if isinstance(one, dict)]
 
@@ -274,7 +274,7 @@ def _project(reading: Reading, place: str, project: Json) -> Iterator[Entry]:
 
 
 def _memories(reading: Reading, record: Json) -> Iterator[Entry]:
-    """Read what Claude remembered. It bears no time but that of the file, which is no part of what names it."""
+    """Read Claude's own memories. They have no timestamp but the file's, which is not part of their key."""
     account = str(record.get("account_uuid") or "")
     texts: list[tuple[str, Any, Json]] = [("memory of conversations", record.get("conversations_memory"), {})]
     texts += (

@@ -1,7 +1,7 @@
-"""Tables in CSV: our own exports, and whatever else has a column of texts.
+"""CSV tables: our own exports, and any table with a text column.
 
-The first line names the columns, in any order and case; between them stand commas, semicolons or tabs. Columns that we have under
-one of the names in `NAMES` become those fields, all others go into ``metadata`` under their own names.
+The header row names the columns, in any order and case; the delimiter is a comma, semicolon or tab. Columns listed in `NAMES`
+become those fields; all others go into ``metadata`` under their own names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES: Mapping[str, str] = {
         )
     },
 }  # fmt: skip
-"""Our field for each name that a column may have."""
+"""Our field for each known column name."""
 
 SUFFIXES = ".csv", ".tsv"
 
@@ -44,7 +44,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], object], str]] = {
 
 
 def is_table(suffix: str, head: Head) -> bool:
-    """True if a file is a table with a column of texts: by its name and first line, or by a first line that says it plainly."""
+    """True if a file is a table with a text column: by its name and header, or by an unmistakable header."""
     if head.text is None or head.top:
         return False
     found = _head(head.text)
@@ -52,12 +52,12 @@ def is_table(suffix: str, head: Head) -> bool:
 
 
 def _is_plain(columns: list[str]) -> bool:
-    """True if a first line names at least two columns that we know; one word alone may begin any text."""
+    """True if a header names at least two known columns; a single word may begin any text."""
     return len(columns) > 1 and sum(column in NAMES.values() for column in columns) > 1
 
 
 def read_table(reading: Reading) -> Iterator[Entry]:
-    """Read a table of memories; a line that cannot be taken whole is refused, and the next is read."""
+    """Read a table of memories; a row that cannot be imported whole is refused, and the next one is read."""
     csv.field_size_limit(MAX_ROW_BYTES)
     rows = _Rows(reading)
     first = rows.first_line()
@@ -74,7 +74,7 @@ def read_table(reading: Reading) -> Iterator[Entry]:
 
 
 class _Rows:
-    """The rows of a table; one whose quotes are never closed is given up, and reading goes on with the line after its first."""
+    """The rows of a table; a row with an unclosed quote is given up, and reading resumes at the line after its first."""
 
     def __init__(self, reading: Reading) -> None:
         self._lines = reading.lines(MAX_ROW_BYTES)
@@ -84,12 +84,12 @@ class _Rows:
         self._fault: str | None = None
 
     def first_line(self) -> str:
-        """Return the first line, which names the columns."""
+        """Return the header row."""
         _, line = next(self._lines, (1, b""))
         return "" if line is None else line.decode("utf-8", "surrogateescape")
 
     def read(self, delimiter: str) -> Iterator[tuple[int, list[str], str | None]]:
-        """Yield the number of a row's last line, its cells, and what keeps it from being taken."""
+        """Yield the number of a row's last line, its cells, and why it is refused, if it is."""
         while True:
             self._row, self._size, self._fault = [], 0, None
             try:
@@ -122,7 +122,7 @@ class _Rows:
                     return
                 line = raw.decode(
                     "utf-8", "surrogateescape"
-                )  # where it is no UTF-8, the row is refused when it is checked
+                )  # if it is not UTF-8, the row is refused when it is validated
             self._row.append((number, line))
             self._size += len(line)
             if self._size > MAX_ROW_BYTES:
@@ -132,7 +132,7 @@ class _Rows:
 
 
 def _head(text: str) -> tuple[str, list[str]] | None:
-    """Return the delimiter and the names of the columns; None when no column holds texts, or two hold the same."""
+    """Return the delimiter and the column names; None if no column holds texts, or two have the same name."""
     first = text.split("\n", 1)[0].rstrip("\r")
     delimiter = max(_DELIMITERS, key=first.count)
     try:
@@ -144,7 +144,7 @@ def _head(text: str) -> tuple[str, list[str]] | None:
 
 
 def field_of(column: str) -> str | None:
-    """Return our field that a column's name stands for; None for one of its own."""
+    """Return our field for a column name; None if it is not a known one."""
     return NAMES.get(column.strip().casefold().replace(" ", "_"))
 
 
@@ -153,7 +153,7 @@ def _memory(reading: Reading, columns: list[str], row: list[str], place: str) ->
         return reading.refused(place, f"has {len(row)} columns, the first line names {len(columns)}")
     record: dict[str, Any] = {}
     beside: dict[str, Any] = {}
-    is_own = columns[0] == "memory_id"  # an export of ours; elsewhere an apostrophe is an apostrophe
+    is_own = columns[0] == "memory_id"  # only in our own exports; elsewhere an apostrophe is just that
     for column, written in zip(columns, row, strict=False):
         if cell := unescape_cell(written) if is_own else written:
             (record if column in NAMES.values() else beside)[column] = cell

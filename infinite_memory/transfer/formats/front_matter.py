@@ -1,8 +1,8 @@
-"""What stands before a Markdown note, between two lines of dashes: YAML as people and programs write it.
+"""YAML front matter of Markdown notes: the block between two lines of dashes.
 
-Read by PyYAML with the scalars of YAML 1.2's core schema, which Obsidian and others use: ``no`` is a word, ``12:30`` a time of day and
-``2024-05-01`` a text that dates are read from. No tags of other types, no aliases (of which a few lines unfold to gigabytes), a bounded
-size and depth, and no key twice.
+Parsed by PyYAML with the scalars of YAML 1.2's core schema, as Obsidian and others do: ``no`` is a word, ``12:30`` a time of day and
+``2024-05-01`` a string that dates are parsed from. Custom tags, aliases (a few lines can expand to gigabytes) and duplicate keys are
+refused; size and depth are bounded.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
 
 
 class FrontMatterError(Exception):
-    """There is front matter, and it cannot be read; the message says why."""
+    """Front matter is present but cannot be parsed; the message says why."""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Plain values only, by the rules of YAML 1.2."""
+    """Loads plain values only, by the rules of YAML 1.2."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
@@ -40,7 +40,7 @@ for _tag, _pattern, _first in (
 
 
 def split_note(text: str) -> tuple[str | None, str]:
-    """Cut a note into its front matter, None where it has none, and what follows. Only the first block counts."""
+    """Split a note into its front matter (None if it has none) and its body. Only the first block counts."""
     begin = _BEGIN.match(text)
     end = _END.search(text, begin.end(), begin.end() + MAX_FRONT_MATTER_BYTES) if begin is not None else None
     if begin is None or end is None:
@@ -52,7 +52,7 @@ def parse_front_matter(text: str) -> Json:
     """Read front matter.
 
     Raises:
-        FrontMatterError: it is no YAML object of plain values.
+        FrontMatterError: it is not a YAML mapping of plain values.
     """
     try:
         _check(text)
@@ -65,13 +65,13 @@ def parse_front_matter(text: str) -> Json:
     except yaml.YAMLError:
         raise FrontMatterError("is no YAML that can be read") from None
     except (ValueError, RecursionError, TypeError, OverflowError, AttributeError, LookupError):
-        # What PyYAML's constructors raise where the value is not what its tag says.
+        # Raised by PyYAML's constructors if a value does not fit its tag.
         raise FrontMatterError("holds a value that cannot be read") from None
     return {str(key): _plain(value) for key, value in loaded.items()}
 
 
 def _check(text: str) -> None:
-    """Refuse what costs too much, before anything is made of it."""
+    """Refuse what would be too expensive, before constructing it."""
     depth = 0
     for event in yaml.parse(text, _Loader):
         if isinstance(event, yaml.AliasEvent):
@@ -85,7 +85,7 @@ def _check(text: str) -> None:
 
 
 def _check_keys(text: str) -> None:
-    """Refuse a key that stands twice: the library would take the second without a word."""
+    """Refuse duplicate keys: the library would silently keep the second."""
     nodes = [yaml.compose(text, _Loader)]
     while nodes:
         node = nodes.pop()

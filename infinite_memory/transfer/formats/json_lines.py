@@ -1,6 +1,6 @@
-"""JSON Lines of anybody's own: an object a line with a text and whatever else is known of it; also such objects in one list.
+"""Generic JSON Lines: one object per line with a text and other fields; also a JSON list of such objects.
 
-Names of fields count as columns of a table do (`csv.NAMES`), all others go into ``metadata`` as they are, numbers as numbers.
+Field names are mapped like columns of a table (`csv.NAMES`); all others go into ``metadata`` unchanged, numbers as numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TEXTS = ("text", "scope", "source", "memory_id", *(one.name for one in DETAILS 
 
 
 def is_lines(head: Head) -> bool:
-    """True if a file is a list of objects with texts, or has one a line; an object over several lines is neither."""
+    """True if a file is a list of objects with texts, or has one such object per line; an object over several lines does not count."""
     if head.top == "[":
         return any(_has_text(record) for record in head.objects())
     first, _, more = (head.text or "").strip().partition("\n")
@@ -31,7 +31,7 @@ def _has_text(record: Json) -> bool:
 
 
 def read_lines(reading: Reading) -> Iterator[Entry]:
-    """Read a memory of each line, or of each element of a list; one that cannot be taken whole is refused."""
+    """Read one memory per line or list element; one that cannot be imported whole is refused."""
     first = next(reading.scan(), None)
     is_list = first is not None and first.is_element and first.key is None
     for number, record, fault in reading.records() if is_list else reading.json_lines():

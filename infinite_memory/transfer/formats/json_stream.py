@@ -1,6 +1,6 @@
-"""JSON of any size, read a record at a time: the elements of a list, the members of an object, the lines of a file.
+"""JSON of any size, parsed one record at a time: elements of a list, members of an object, lines of a file.
 
-The parser of the standard library needs a whole file in memory and thirty times its size where it holds nothing but brackets. Here a
+The standard library's parser needs the whole file in memory, and thirty times its size if it is all brackets. Here a
 record is cut out of the bytes first, by brackets and quotes alone, and refused by itself where it is too large, too deep, or no JSON;
 then the next is read. Objects that name a key twice are refused too, for nobody can tell which of the two is meant.
 """
@@ -28,7 +28,7 @@ _PLAIN = re.compile(rb'[^\s,\]}\[{":]*+')
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A part of a JSON text: an element of a list (of the member ``key``, or of the whole), or a member that is no list.
+    """A part of a JSON text: an element of a list (the member ``key``, or the top level), or a member that is not a list.
 
     ``fault`` says why it has no value. ``is_end`` marks where an object or list of the outermost level is over. ``parts`` and
     ``size_bytes`` tell what keeping the value costs.
@@ -45,7 +45,7 @@ class Found:
 
 
 class _BrokenError(Exception):
-    """The text is no JSON from here on, or ends too soon."""
+    """The text is not JSON from here on, or ends too early."""
 
 
 class _Duplicate(ValueError):
@@ -56,16 +56,16 @@ def parse(text: str) -> Any:
     """Parse one JSON value.
 
     Raises:
-        ValueError: it is none; the message says why and holds nothing of it.
+        ValueError: it is not valid; the message says why and quotes nothing of it.
     """
     return _parsed(lambda: _DECODER.decode(text))
 
 
 def parse_glued(text: str) -> list[Any]:
-    """Parse the JSON values that stand one after the other in a text.
+    """Parse the JSON values that follow one another in a text.
 
     Raises:
-        ValueError: there is something else among them.
+        ValueError: there is something else between them.
     """
     at, values = 0, []
     while at < len(text) and (at := _skip(text, at)) < len(text):
@@ -96,7 +96,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Json:
 
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_constant=lambda _: None
-)  # making one costs more than its use
+)  # creating one costs more than using it
 
 
 def _skip(text: str, index: int) -> int:
@@ -106,7 +106,7 @@ def _skip(text: str, index: int) -> int:
 
 
 def check_shape(raw: bytes) -> str | None:
-    """Return why a record is not to be parsed; None when it may be."""
+    """Return why a record must not be parsed; None if it may be."""
     if raw.count(b"[") + raw.count(b"{") + raw.count(b",") <= MAX_RECORD_LEVELS:
         return None
     depth = parts = at = 0
@@ -125,7 +125,7 @@ def check_shape(raw: bytes) -> str | None:
 
 
 def lines(file: BinaryIO, budget: Budget, max_bytes: int = MAX_RECORD_BYTES) -> Iterator[tuple[int, bytes | None]]:
-    """Yield each line with its number, without its line feed; None in the place of one that is longer than *max_bytes*."""
+    """Yield each line with its number, without its line feed; None instead of one longer than *max_bytes*."""
     number = 0
     while line := file.readline(max_bytes + 2):
         number += 1
@@ -138,7 +138,7 @@ def lines(file: BinaryIO, budget: Budget, max_bytes: int = MAX_RECORD_BYTES) -> 
 
 
 def json_lines(file: BinaryIO, budget: Budget) -> Iterator[tuple[int, Any, str | None]]:
-    """Yield the values of a JSON Lines file: the line's number, a value, and why the line has none. A line may hold several."""
+    """Yield the values of a JSON Lines file: line number, value, and why there is no value. A line may hold several."""
     for number, line in lines(file, budget):
         if line is None:
             yield number, None, f"is longer than {MAX_RECORD_BYTES >> 20} MiB"
@@ -162,7 +162,7 @@ def scan(file: BinaryIO, budget: Budget, *, only: Collection[str] | None = None)
     """Yield the elements and members of the JSON values that a file holds, in order.
 
     Args:
-        only: The members of objects that are read; the others are passed over, which is much faster. None for all.
+        only: Members of objects to read; the others are skipped, which is much faster. None reads all.
     """
     scanner = _Scanner(file, budget)
     try:
@@ -179,7 +179,7 @@ def scan(file: BinaryIO, budget: Budget, *, only: Collection[str] | None = None)
 
 
 class _Scanner:
-    """Cuts values out of bytes; keeps one of them and one chunk in memory."""
+    """Cuts values out of a byte stream; keeps one value and one chunk in memory."""
 
     def __init__(self, file: BinaryIO, budget: Budget) -> None:
         self._file, self._budget = file, budget
@@ -193,17 +193,17 @@ class _Scanner:
 
     @property
     def line(self) -> int:
-        """The line that is being read."""
+        """The current line number."""
         return 1 + self._gone_lines + self._held.count(b"\n", 0, self._at)
 
     @property
     def column(self) -> int:
-        """The place in that line, in bytes."""
+        """The position in that line, in bytes."""
         end = self._held.rfind(b"\n", 0, self._at)
         return self._at - end if end >= 0 else self._gone_columns + self._at + 1
 
     def peek(self) -> bytes | None:
-        """Return the next byte that is no space, None at the end."""
+        """Return the next byte that is not white space, None at the end."""
         while True:
             self._at = _SPACE.match(self._held, self._at).end()  # type: ignore[union-attr]
             if self._at < len(self._held):
@@ -261,7 +261,7 @@ class _Scanner:
         return found
 
     def _value(self, *, is_read: bool = True) -> tuple[Any, str | None]:
-        """Read the value that begins here; what is the matter with it, where it cannot be taken."""
+        """Read the value that begins here, or why it cannot be read."""
         raw, fault = self._cut(is_read=is_read)
         if not is_read or fault is not None:
             return None, fault
@@ -325,14 +325,14 @@ class _Scanner:
                 raise _BrokenError
 
     def _more(self, taken: _Taken) -> bool:
-        """Read on, after what was passed went into *taken*."""
+        """Read the next chunk, after adding the consumed bytes to *taken*."""
         taken.take(self._held, self._at)
         self._let_go()
         taken.start = 0
         return self._fill()
 
     def _let_go(self) -> None:
-        """Forget what was passed."""
+        """Drop the consumed bytes."""
         if not self._at:
             return
         count = self._held.count(b"\n", 0, self._at)
@@ -367,7 +367,7 @@ class _Taken:
                 self._refuse(f"is larger than {MAX_RECORD_BYTES >> 20} MiB")
 
     def refuse(self, depth: int) -> None:
-        """Keep no more of it: it is too deep, or has too many parts."""
+        """Stop keeping it: it is too deep or has too many parts."""
         if self.fault is None:
             deep = f"is nested deeper than {MAX_RECORD_LEVELS} levels"
             self._refuse(deep if depth > MAX_RECORD_LEVELS else f"has more than {MAX_RECORD_PARTS:,} parts")

@@ -1,4 +1,4 @@
-"""Our own exports, read back: JSON Lines whole, Markdown as far as it tells; CSV is in `csv`."""
+"""Our own exports: JSON Lines complete, Markdown as far as it goes; CSV is in `csv`."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _scope(reading: Reading, record: Json, place: str) -> Entry:
 
 
 def to_memory(reading: Reading, record: Json, place: str) -> Entry:
-    """Read a memory from its object; ``key`` names it where it bears no id."""
+    """Read a memory from its object; ``key`` identifies it if it has no id."""
     text = to_text(record.get("text"))
     if text is None:
         return reading.refused(place, "has no text")
@@ -184,7 +184,7 @@ def is_empty_page(head: Head) -> bool:
 
 
 def read_markdown(reading: Reading) -> Iterator[Entry]:
-    """Read a page of scopes: each entry's time, text and what is said about it."""
+    """Read a page of scopes: each entry's time, text and metadata."""
     page = _Page(reading)
     for number, raw in reading.lines(MAX_ROW_BYTES):
         try:
@@ -199,7 +199,7 @@ def read_markdown(reading: Reading) -> Iterator[Entry]:
 
 
 class _Page:
-    """A page as it is read: the scope and the entry that are open."""
+    """Parser state: the current scope and entry."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -209,7 +209,7 @@ class _Page:
         self._begin, self._size, self._fault = 0, 0, ""
 
     def take(self, number: int, line: str) -> Iterator[Entry]:
-        """Take a line; yields the entry that ends before it."""
+        """Consume a line; yield the entry that ends before it."""
         heading = _ENTRY.match(line)
         if line.startswith("# ") and not self._has_scope:
             self._scope, self._has_scope = line[2:].strip(), True
@@ -228,12 +228,12 @@ class _Page:
                 self._body.append(line)
 
     def spoil(self, number: int) -> None:
-        """Take a line that is no text."""
+        """Consume a line that is not text."""
         self._begin = self._begin or number
         self._fault = "is no text in UTF-8, or has too long a line"
 
     def end(self) -> Iterator[Entry]:
-        """Yield the entry that is open, if there is one."""
+        """Yield the current entry, if there is one."""
         place = f"line {self._begin}"
         if self._fault:
             yield self._reading.refused(place, self._fault)
@@ -269,7 +269,7 @@ def _page_entry(reading: Reading, place: str, scope: str, heading: re.Match[str]
 
 
 def to_number(value: Any) -> float | None:
-    """Read a finite number; None when it is none."""
+    """Return a finite number; None if it is not one."""
     try:
         number = None if value is None or isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,6 +1,6 @@
 """Markdown notes: a folder of basic-memory, a vault of Obsidian, any folder or archive of ``.md`` files, or one such file.
 
-Each note is a memory, whole, with what its front matter says. Tags come from the front matter and from the text (``#tag``), relations of
+Each note becomes one memory, with its front matter as metadata. Tags come from the front matter and from the text (``#tag``), relations of
 basic-memory (``- part_of [[Other]]``) are kept as metadata beside the text that holds them.
 """
 
@@ -18,7 +18,7 @@ from infinite_memory.transfer.formats.reading import Head, Reading
 from infinite_memory.transfer.formats.types import Entry, Incoming, get_time, to_tags, to_text
 
 SUFFIXES = (".md", ".markdown")
-MAX_TEXT_TAGS = 50  # of a note's text; the front matter's come first
+MAX_TEXT_TAGS = 50  # from a note's text; those of the front matter come first
 MAX_RELATIONS = 100
 _DATES = ("created", "date", "created_at", "date created", "creation_date")
 _CHANGES = ("modified", "updated", "updated_at", "date modified", "last_modified")
@@ -34,7 +34,7 @@ def is_note(file_suffix: str, head: Head) -> bool:
 
 
 def is_basic_memory(file_suffix: str, head: Head) -> bool:
-    """True if a file is a note with what basic-memory writes before it."""
+    """True if a file is a note with basic-memory's front matter."""
     if not is_note(file_suffix, head) or head.text is None:
         return False
     front, _ = split_note(head.text.replace("\r\n", "\n"))
@@ -50,7 +50,7 @@ def read_note(reading: Reading) -> Iterator[Entry]:
         yield reading.refused("the note", "is no text in UTF-8")
         return
     except CapReachedError as exc:
-        reading.budget.check()  # a budget that is used up ends everything
+        reading.budget.check()  # an exhausted budget ends the whole import
         yield reading.refused("the note", str(exc))
         return
     front_text, body = split_note(text)
@@ -82,7 +82,7 @@ def _note(reading: Reading, name: str, front: Json, body: str) -> Incoming:
         occurred_at=given or reading.file.modified_at,
         updated_at=get_time(dates, *_CHANGES),
         title=(to_text(front.get("title")) or PurePosixPath(name).stem).strip()
-        or None,  # a folded text ends in a line break
+        or None,  # a folded scalar ends in a line break
         type=to_text(front.get("type")),
         source="basic-memory" if permalink else "markdown",
         tags=_tags(front, body),

@@ -1,4 +1,4 @@
-"""A file as the readers of formats see it: a look at its beginning, and its records one after the other."""
+"""A file as format readers see it: its beginning for detection, then its records one by one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from infinite_memory.transfer.formats.sources import SourceFile
 from infinite_memory.transfer.formats.types import BadValueError, Entry, Refused
 
 SQLITE_MAGIC = b"SQLite format 3\0"
-HEAD_BYTES = 64 << 10  # enough for a table's first line or a note's front matter
-HEAD_PARTS = 100  # elements of a list that are looked at: the first may lack what tells its format
+HEAD_BYTES = 64 << 10  # enough for a table's header or a note's front matter
+HEAD_PARTS = 100  # list elements that are inspected: the first may lack the fields that identify its format
 UNREADABLE = "holds something that cannot be read; the log says where"
 _HEAD_JSON_BYTES = 96 << 20  # the largest record, and what may stand before it
 _HEAD_S = 10.0  # a record of the largest kind takes 3
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Head:
-    """The beginning of a file, by which its format is known.
+    """The beginning of a file, from which its format is detected.
 
     Attributes:
-        text: Its first characters, None where it is no text in UTF-8.
-        top: ``"["``, ``"{"`` or ``""`` for what is no JSON.
-        elements: The first of the list that the whole is, or of each list that is a member.
-        members: The other members of the object that the whole is.
-        fault: What keeps it from being read, as far as its beginning tells.
+        text: Its first characters, None if it is not UTF-8 text.
+        top: ``"["``, ``"{"`` or ``""`` if it is not JSON.
+        elements: The first elements of a top-level list, or of each member that is a list.
+        members: The other members of a top-level object.
+        fault: Why it cannot be read, judging by its beginning.
     """
 
     raw: bytes
@@ -63,7 +63,7 @@ class Head:
 
 
 def read_head(file: SourceFile) -> Head:
-    """Look at the beginning of a file.
+    """Read the beginning of a file.
 
     Raises:
         OSError: it cannot be read.
@@ -115,7 +115,7 @@ def _look(file: SourceFile, head: Head, first: str) -> None:
 
 @dataclass(slots=True)
 class Weight:
-    """What keeping parts of a JSON text in memory costs."""
+    """The memory cost of keeping parts of a JSON text."""
 
     size_bytes: int = 0
     parts: int = 0
@@ -127,23 +127,23 @@ class Weight:
 
     @property
     def is_too_much(self) -> bool:
-        """True when it is more than one record may cost."""
+        """True if it exceeds what one record may cost."""
         return self.size_bytes > MAX_RECORD_BYTES or self.parts > MAX_RECORD_PARTS
 
     @property
     def fault(self) -> str | None:
-        """Why it is not taken; None when it may be."""
+        """Why it is refused; None if it is not."""
         return (
             f"is larger than {MAX_RECORD_BYTES >> 20} MiB or {MAX_RECORD_PARTS:,} parts" if self.is_too_much else None
         )
 
 
 _OF_THE_WHOLE = (CapReachedError, InfiniteMemoryError, OSError, MemoryError)
-"""What ends a file or the import, and no single record."""
+"""Errors that end a file or the whole import rather than a single record."""
 
 
 def log_failure(exc: Exception) -> None:
-    """Log what could not be read by the place in the program; what the user's file holds is no matter of the log."""
+    """Log a failure by its place in the code only; contents of the user's file never go into the log."""
     at = traceback.extract_tb(exc.__traceback__)[-1]
     log.error(
         "an entry of an import is left out: %s in %s, line %s of %s",
@@ -156,22 +156,22 @@ def log_failure(exc: Exception) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One file that is read. ``prefix`` goes before every place in it that is told."""
+    """One file being read. ``prefix`` precedes every reported position in it."""
 
     file: SourceFile
     budget: Budget
     prefix: str = ""
 
     def where(self, place: str) -> str:
-        """Return how a place in this file is told."""
+        """Return how a position in this file is reported."""
         return self.prefix + place
 
     def refused(self, place: str, why: str, count: int = 1) -> Refused:
-        """Record that something at a place is left out."""
+        """Record that something at a position is skipped."""
         return Refused(self.where(place), why, count)
 
     def take(self, place: str, make: Callable[[], Entry]) -> Entry:
-        """Make an entry, or say that it has a field that cannot be read."""
+        """Return an entry, or a refusal if one of its fields cannot be read."""
         try:
             return make()
         except BadValueError as exc:
@@ -182,7 +182,7 @@ class Reading:
             return self._failed(place, exc)
 
     def guarded(self, place: str, read: Callable[[], Iterable[Entry]]) -> Iterator[Entry]:
-        """Yield the entries of one record, or of one file; what its reader does not foresee ends this record alone."""
+        """Yield the entries of one record or file; an unexpected error ends this record only."""
         try:
             yield from read()
         except _OF_THE_WHOLE:
@@ -210,10 +210,10 @@ class Reading:
             yield from json_stream.scan(stream, self.budget, only=only)
 
     def text(self, max_bytes: int) -> str:
-        """Return the whole text, with line feeds alone between its lines.
+        """Return the whole text, with line feeds as the only line breaks.
 
         Raises:
-            UnicodeDecodeError: it is no text in UTF-8.
+            UnicodeDecodeError: it is not UTF-8 text.
             CapReachedError: it is longer than *max_bytes*.
         """
         with closing(self.file.open()) as stream:

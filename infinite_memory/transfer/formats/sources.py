@@ -1,7 +1,7 @@
-"""The files of an import, opened so that nothing but what was named is read: no links, no devices, nothing outside.
+"""The files of an import, opened so that only the named source is read: no symbolic links, no devices, nothing outside it.
 
-A folder is walked by descriptors (``openat``), each step without following links, so that a name that changes into a link while
-it is looked at leads nowhere. `archives` gives the files of a zip in the same form.
+A folder is walked by file descriptors (``openat``) without following links, so that a path replaced by a link in the meantime
+leads nowhere. `archives` returns the files of a zip archive in the same form.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from infinite_memory.transfer.formats.caps import MAX_FILES, MAX_FOLDERS_DEEP, B
 from infinite_memory.transfer.formats.types import Refused
 
 NOT_OF_THE_USER = frozenset({"node_modules", "__MACOSX", "__pycache__"})
-"""Folders beside hidden ones that programs fill, not people."""
+"""Folders, beside hidden ones, that are written by programs and not by people."""
 
 TRASH = ".trash"  # Obsidian's
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _READ = os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_READ_FILE = _READ | getattr(os, "O_NONBLOCK", 0)  # a pipe that takes its place must not hold the reader
+_READ_FILE = _READ | getattr(os, "O_NONBLOCK", 0)  # a pipe put in its place must not block the reader
 _READ_FOLDER = _READ | getattr(os, "O_DIRECTORY", 0)
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd  # not on Windows
 
@@ -36,8 +36,8 @@ _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and os.scandir in os.supports_f
 class SourceFile:
     """One file.
 
-    ``name`` is its path within what was named, with slashes; ``path`` its place on the disk, None inside an archive. ``open`` opens
-    it once it is known to be undamaged, ``peek`` at once, for a look at its beginning. Both raise `OSError`.
+    ``name`` is its path within the source, with slashes; ``path`` its path on disk, None inside an archive. ``open`` opens
+    it after verifying that it is undamaged, ``peek`` at once, to inspect its beginning. Both raise `OSError`.
     """
 
     name: str
@@ -49,13 +49,13 @@ class SourceFile:
 
     @property
     def suffix(self) -> str:
-        """The suffix in lower case."""
+        """The file suffix, in lower case."""
         return Path(self.name).suffix.lower()
 
 
 @dataclass(slots=True)
 class Source:
-    """What was named: a file, or a folder or archive of files. Closing it closes what it holds open."""
+    """The source of an import: a file, or a folder or archive of files. Closing it closes its open files."""
 
     path: Path
     budget: Budget
@@ -65,7 +65,7 @@ class Source:
     stack: ExitStack = field(default_factory=ExitStack)
 
     def close(self) -> None:
-        """Let go of descriptors and archives."""
+        """Close descriptors and archives."""
         self.stack.close()
 
 
@@ -73,7 +73,7 @@ def open_source(root: Path, parts: tuple[str, ...], budget: Budget) -> Source:
     """Open the file or folder that lies at *parts* below *root*; *root* itself may be a link, nothing below it is followed.
 
     Raises:
-        InvalidRequestError: it is not there, is a link or a device, or may not be read.
+        InvalidRequestError: it does not exist, is a link or a device, or is not readable.
     """
     source = Source(root.joinpath(*parts), budget)
     name = truncated_repr(parts[-1] if parts else root.name)
@@ -92,7 +92,7 @@ def open_source(root: Path, parts: tuple[str, ...], budget: Budget) -> Source:
             _walk(top, source)
         elif stat.S_ISREG(status.st_mode):
             source.files.append(_file(folder, (), parts[-1], status))
-            source.files[0].open().close()  # what may not be read is told now
+            source.files[0].open().close()  # report unreadable files now
         else:
             raise InvalidRequestError("path", f"{name} is {_kind(status.st_mode)}; a file or folder was expected")
     except (OSError, ValueError) as exc:
@@ -105,13 +105,13 @@ def open_source(root: Path, parts: tuple[str, ...], budget: Budget) -> Source:
 
 
 class _Folder:
-    """An open folder: by its descriptor, and by its path where the system has no other way."""
+    """An open folder: a descriptor, or a path on systems without ``openat``."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor, self.path = descriptor, path
 
     def look(self, name: str) -> os.stat_result:
-        """Return what *name* is, a link as a link."""
+        """Return the status of *name*, without following links."""
         if _HAS_DESCRIPTORS:
             return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
         return (self.path / name).lstat()
@@ -129,25 +129,25 @@ class _Folder:
             raise OSError(errno.ELOOP, "")
         options = {"dir_fd": self._descriptor} if _HAS_DESCRIPTORS else {}
         descriptor = os.open(name if options else self.path / name, _READ_FILE, **options)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it was exchanged just now
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it was replaced just now
             os.close(descriptor)
             raise OSError(errno.ELOOP, "")
         return os.fdopen(descriptor, "rb")
 
     def entries(self) -> list[tuple[str, bool]]:
-        """List the names in it in order, and which of them are folders."""
+        """Return the sorted names in it, and which of them are folders."""
         with os.scandir(self._descriptor if _HAS_DESCRIPTORS else self.path) as entries:
             return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
 
     def close(self) -> None:
-        """Close it; a second time does nothing."""
+        """Close it. Idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def _walk(top: _Folder, source: Source) -> None:
-    """Collect the files of a folder, and what is left out."""
+    """Collect the files of a folder, and what is skipped."""
     for inner, name, status in _entries(top, (), source):
         if len(source.files) >= MAX_FILES:
             source.left_out.append(Refused("further files", f"an import takes {MAX_FILES:,} files at most"))
@@ -181,7 +181,7 @@ def _entries(
 
 
 def left_out_because(name: str, *, is_folder: bool) -> str | None:
-    """Return why a file or folder of that name is not the user's own writing; None when it may be."""
+    """Return why a file or folder of that name is not the user's own writing; None if it may be."""
     if name == TRASH:
         return "is the trash: what is in it was deleted"
     if name.startswith("."):
@@ -225,5 +225,5 @@ def _fault(exc: OSError | ValueError) -> str:
 
 
 def describe_fault(exc: OSError) -> str:
-    """Return what is the matter with a file that cannot be read, without its path."""
+    """Return why a file cannot be read, without its path."""
     return "is damaged: its checksum is wrong" if exc.errno == errno.EILSEQ else _fault(exc)

@@ -1,8 +1,8 @@
 """mcp-memory-service's SQLite file, read by the standard library and never written to.
 
-A database file from elsewhere is a program: a view may never end, a column may be computed. Only plain columns of plain tables are
-read, row by row and by number, with a progress handler that ends whatever takes too long. A row that cannot be read is refused by
-itself. SQLite wants one thread for one connection: whoever reads keeps to one.
+An untrusted database file is a program: a view may never end, a column may be computed. Only plain columns of plain tables are
+read, row by row by rowid, with a progress handler that interrupts slow statements. A row that cannot be read is refused by
+itself. A SQLite connection belongs to one thread, so the caller has to use a single one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ COLUMNS = (
     "content", "content_hash", "tags", "memory_type", "metadata", "created_at", "created_at_iso", "updated_at", "updated_at_iso",
     "deleted_at", "superseded_by",
 )  # fmt: skip
-_STEPS = 10_000  # of SQLite's machine between two looks at the clock: some 1 ms
-_MAX_SCHEMA_BYTES = 1 << 20  # of one statement that made a table
-_MAX_DAMAGED = 1000  # rows that cannot be read, one by one; after that the rest is given up
+_STEPS = 10_000  # SQLite instructions between two checks of the clock: about 1 ms
+_MAX_SCHEMA_BYTES = 1 << 20  # characters of one CREATE TABLE statement
+_MAX_DAMAGED = 1000  # unreadable rows that are reported one by one; after that the rest is given up
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_ROW_BYTES,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: _MAX_SCHEMA_BYTES,
@@ -75,7 +75,7 @@ class _Rows:
         last = 0
         try:
             for (rowid,) in self._database.execute("SELECT rowid FROM main.memories NOT INDEXED ORDER BY rowid"):
-                if type(rowid) is not int:  # a column of that name hides the number, so that rows cannot be told apart
+                if type(rowid) is not int:  # a column of that name hides the rowid, so that rows cannot be identified
                     yield self._reading.refused("the table", "has a column rowid of its own; its rows cannot be read")
                     return
                 last = rowid
@@ -136,10 +136,10 @@ def _record(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _open(file: SourceFile, budget: Budget) -> Database:
-    """Open a database for reading alone.
+    """Open a database read-only.
 
     Raises:
-        OSError: it is not a file of its own on the disk, or was exchanged meanwhile.
+        OSError: it is not a regular file on disk, or was replaced in the meantime.
         sqlite3.Error: it is damaged.
     """
     if file.path is None:
@@ -173,18 +173,18 @@ _PRAGMAS = {"table_xinfo"}
 
 
 def _authorize(action: int, first: str | None, _second: str | None, _database: str | None, inner: str | None) -> int:
-    """Allow reading of columns, and nothing that a view or trigger would do."""
+    """Authorise reading columns, and nothing that a view or trigger would do."""
     if inner is None and (action in _ALLOWED or (action == sqlite3.SQLITE_PRAGMA and first in _PRAGMAS)):
         return sqlite3.SQLITE_OK
     return sqlite3.SQLITE_DENY
 
 
 def _columns(database: Database) -> list[str]:
-    """List the columns that are read; none where there is no plain table of that name."""
+    """Return the columns to read; empty if there is no plain table of that name."""
     rows = database.execute("SELECT type, sql FROM main.sqlite_master WHERE name = 'memories'").fetchall()
     if len(rows) != 1 or rows[0][0] != b"table" or not isinstance(rows[0][1], bytes):
         return []
-    if rows[0][1].split(None, 3)[1:2] != [b"TABLE"]:  # as SQLite writes it itself; a virtual table is none
+    if rows[0][1].split(None, 3)[1:2] != [b"TABLE"]:  # as SQLite itself writes it; virtual tables do not count
         return []
     columns = {}
     for _, name, _, _, _, _, hidden in database.execute("PRAGMA main.table_xinfo(memories)"):
@@ -193,7 +193,7 @@ def _columns(database: Database) -> list[str]:
 
 
 def _has_log(file: SourceFile) -> bool:
-    """True if a program has changes to the database that it did not write into it."""
+    """True if the database has a write-ahead log that was not merged into it."""
     try:
         return file.path is not None and file.path.with_name(f"{file.path.name}-wal").lstat().st_size > 0
     except OSError:

@@ -1,4 +1,4 @@
-"""What a reader gives: memories to be, and what could not be read."""
+"""What a reader yields: incoming memories, and entries that could not be read."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _OUR_ID = re.compile(r"[0-9a-f]{24}")
 
 @dataclass(frozen=True, slots=True)
 class Incoming(MemoryDetails):
-    """A memory to be.
+    """A memory to import.
 
-    ``key`` names it within its origin, the same each time it is read; ``memory_id`` is one of ours. ``where`` tells people where it
-    stands. ``is_undated`` says that its origin gives no time for it, so that ``occurred_at`` (a file's time, say) is no part of its id.
+    ``key`` identifies it within its origin, stable between reads; ``memory_id`` is one of our ids. ``where`` is its position for
+    people. ``is_undated`` means that its origin gives no time for it, so that ``occurred_at`` (a file's time, say) is no part of its id.
     """
 
     key: str
@@ -49,7 +49,7 @@ class Incoming(MemoryDetails):
 
 @dataclass(frozen=True, slots=True)
 class IncomingScope:
-    """A scope to be."""
+    """A scope to import."""
 
     name: str
     description: str = ""
@@ -59,7 +59,7 @@ class IncomingScope:
 
 @dataclass(frozen=True, slots=True)
 class IncomingVersion:
-    """An earlier version of a memory that bears one of our ids: what it was then, and that version's number."""
+    """An earlier version of a memory with one of our ids, and that version's number."""
 
     memory: Incoming
     revision: int
@@ -67,7 +67,7 @@ class IncomingVersion:
 
 @dataclass(frozen=True, slots=True)
 class IncomingFact:
-    """A fact to be, under an id of ours."""
+    """A fact to import, with one of our ids."""
 
     fact_id: str
     scope: str
@@ -82,7 +82,7 @@ class IncomingFact:
 
 @dataclass(frozen=True, slots=True)
 class IncomingLink:
-    """A link to be, between memories that bear ids of ours."""
+    """A link to import, between memories with our ids."""
 
     scope: str
     from_id: str
@@ -93,7 +93,7 @@ class IncomingLink:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Something that is not taken: where it stands, and why. Neither says what it holds; ``value`` may, and is for its owner alone."""
+    """A skipped entry: its position and the reason, neither of which quotes it; ``value`` may, and is shown to its owner only."""
 
     where: str
     why: str
@@ -118,7 +118,7 @@ def to_instant(value: Any) -> dt.datetime | None:
 
 
 class BadValueError(Exception):
-    """A field of an entry cannot be read; the entry is not taken, for any other value would be invented."""
+    """A field of an entry cannot be read; the entry is refused, because any other value would be invented."""
 
     def __init__(self, name: str, value: object, expected: str) -> None:
         super().__init__(f"its {name} is not {expected}")
@@ -126,10 +126,10 @@ class BadValueError(Exception):
 
 
 def get_time(record: Mapping[str, Any], *names: str) -> dt.datetime | None:
-    """Read the first of the fields *names* that says anything; None when none does.
+    """Return the first of the fields *names* that is not empty; None if all are.
 
     Raises:
-        BadValueError: it is no time.
+        BadValueError: it is not a time.
     """
     for name in names:
         value = record.get(name)
@@ -143,7 +143,7 @@ def get_time(record: Mapping[str, Any], *names: str) -> dt.datetime | None:
 
 
 def is_our_id(text: str) -> bool:
-    """True if a text is an id such as ours: 24 hexadecimal digits."""
+    """True if a text has the form of our ids: 24 hexadecimal digits."""
     return _OUR_ID.fullmatch(text) is not None
 
 
@@ -157,7 +157,7 @@ def to_tags(value: Any) -> tuple[str, ...]:
 
 
 def to_text(value: Any) -> str | None:
-    """Return a text that says something, else None."""
+    """Return a text that is not blank, else None."""
     return value if isinstance(value, str) and value.strip() else None
 
 
