@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -29,13 +30,36 @@ from infinite_memory.contracts.laravel.table import (
     status,
 )
 from infinite_memory.contracts.large_requests import in_thread
-from infinite_memory.engine.types import MemoryUpdate
+from infinite_memory.engine.types import MemoryUpdate, StoreResult
 from infinite_memory.engine.visibility import Visibility
 from infinite_memory.errors import AlreadyExistsError, InvalidRequestError, LimitExceededError, StoreError
 from infinite_memory.models import MemoryRecord
 
 BATCH = 1000
 WRITE_TRIES = 10  # of a deletion that others' changes overtake
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A memory that was written, and what became of it; ``pending`` says why it has no vector yet."""
+
+    memory: MemoryRecord
+    outcome: str
+    pending: str | None = None
+
+    @classmethod
+    def of(cls, result: StoreResult, outcome: str) -> Written:
+        """Return what the engine gave back."""
+        return cls(result.memory, outcome, result.pending)
+
+
+def _serialize_written(written: Written) -> Json:
+    note = (
+        {"note": f"it is found by meaning once it is embedded ({written.pending})"}
+        if written.pending is not None
+        else {}
+    )
+    return serialize_memory(written.memory, outcome=written.outcome, **note)
 
 
 def names_memory(item: Mapping[str, Any]) -> bool:
@@ -48,8 +72,7 @@ async def memory_write(call: LaravelCall) -> Reply:
     """Create a new memory entry. Supports facts, preferences, and business rules. Search first: duplicates corrupt what is known.
     With an id, that memory is updated, or made when there is none."""
     warn_of_policy(call, call.fields)
-    memory, outcome = await _write(call, call.fields)
-    return serialize_memory(memory, outcome=outcome)
+    return _serialize_written(await _write(call, call.fields))
 
 
 @TABLE.command(
@@ -71,8 +94,7 @@ async def memory_update(call: LaravelCall) -> Reply:
     history."""
     warn_of_policy(call, call.fields)
     memory = await visible(call, call.fields.text("id"))
-    memory, outcome = await _update(call, memory, call.fields)
-    return serialize_memory(memory, outcome=outcome)
+    return _serialize_written(await _update(call, memory, call.fields))
 
 
 @TABLE.command("memory-delete", id_field(), title="Delete a memory", destructive=True)
@@ -142,7 +164,7 @@ def _batch(name: str) -> None:
         for at, uuid in enumerate(ids):
             if uuid is not None and uuid in ids[:at]:
                 raise InvalidRequestError(f"items.{at}.id", f"{uuid} stands in this batch twice")
-        return {"items": await _write_all(call, entries)}
+        return await _write_all(call, entries)
 
 
 for _name in ("memory-batch-write", "memory-bulk-write"):
@@ -195,17 +217,17 @@ def _checked_items(call: LaravelCall) -> list[Fields]:
     return entries
 
 
-async def _write(call: LaravelCall, fields: Fields) -> tuple[MemoryRecord, str]:
+async def _write(call: LaravelCall, fields: Fields) -> Written:
     """Create a memory, or update the one whose UUID was given; a deleted one comes back with what is written."""
     uuid = fields.find_text("id")
     if uuid is None:
-        return (await call.engine.memories.store(make_new_memory(call, fields, str(uuid4())))).memory, "stored"
+        return Written.of(await call.engine.memories.store(make_new_memory(call, fields, str(uuid4()))), "stored")
     for _ in range(2):
         known = await _known(call, uuid)
         if known is not None:
             return await _overwrite(call, known, fields)
         try:
-            return (await call.engine.memories.store(make_new_memory(call, fields, uuid))).memory, "stored"
+            return Written.of(await call.engine.memories.store(make_new_memory(call, fields, uuid)), "stored")
         except AlreadyExistsError:
             continue  # somebody made it at this moment: update theirs
     raise not_found(uuid)
@@ -224,15 +246,15 @@ async def _known(call: LaravelCall, uuid: str) -> MemoryRecord | None:
     return memory
 
 
-async def _overwrite(call: LaravelCall, known: MemoryRecord, fields: Fields) -> tuple[MemoryRecord, str]:
+async def _overwrite(call: LaravelCall, known: MemoryRecord, fields: Fields) -> Written:
     if known.deleted_at is not None:
         check_lock(known, make_update(call, known, fields, whole=True))
         await call.engine.memories.restore(known.memory_id)
     return await _update(call, known, fields, whole=True)
 
 
-async def _write_all(call: LaravelCall, entries: list[Fields]) -> list[Json]:
-    """Write all entries or none."""
+async def _write_all(call: LaravelCall, entries: list[Fields]) -> Json:
+    """Write all entries or none, and return the reply."""
     known = {at: await _known(call, uuid) for at, fields in enumerate(entries) if (uuid := fields.find_text("id"))}
     changes: dict[int, MemoryUpdate] = {}
     for at, memory in known.items():
@@ -263,22 +285,21 @@ async def _write_all(call: LaravelCall, entries: list[Fields]) -> list[Json]:
                 replies[at] = serialize_memory(memory, outcome="unchanged")
         return [replies[at] for at in range(len(entries))]
 
-    return await in_thread(serialize_all)
+    reply: Json = {"items": await in_thread(serialize_all)}
+    is_pending = any(one.embedding is None for one in (*stored, *changed))
+    return reply | ({"note": "these are found by meaning once they are embedded"} if is_pending else {})
 
 
-async def _update(
-    call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool = False
-) -> tuple[MemoryRecord, str]:
+async def _update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool = False) -> Written:
     """Change what *fields* give; *whole* is a write, which also names the places the memory belongs to."""
     changes, uuid = make_update(call, memory, fields, whole=whole), fields.text("id")
     if changes is None:
         same = await call.engine.memories.get(memory.memory_id)
         _check_seen(call, same, uuid)
-        return same, "updated" if memory.deleted_at else "unchanged"
+        return Written(same, "updated" if memory.deleted_at else "unchanged")
 
     def check(now: MemoryRecord) -> None:
         _check_seen(call, now, uuid)
         check_lock(now, make_update(call, now, fields, whole=whole))
 
-    kept = await call.engine.memories.update(memory.memory_id, changes, check=check)
-    return kept.memory, "updated"
+    return Written.of(await call.engine.memories.update(memory.memory_id, changes, check=check), "updated")
