@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from infinite_memory.engine.ranking import Candidate, discounted
 from infinite_memory.engine.turns import MAX_TURNS
@@ -54,8 +54,7 @@ class Sources:
         return self.vector is not None or self.second is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Nearness:
+class Nearness(NamedTuple):
     """How near a memory is to a question, on the scale of the first space, and which space told it."""
 
     memory_id: MemoryId

@@ -194,7 +194,7 @@ class TableFilter:
             match condition:
                 case AnyOf(Field.ID, values):
                     keys = [key for key in map(to_key, values) if key is not None]
-                    slots = np.unique(table.find_all(keys))
+                    slots = np.sort(table.find_all(keys))  # once each: no two ids lead to one slot
                     found = slots[slots >= 0]
                 case AnyOf(Field.TAG, values):
                     tagged.append(_union([table.tagged(key) for key in values], len(table)))

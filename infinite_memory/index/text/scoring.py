@@ -66,7 +66,8 @@ class Found:
             mean: The mean length of passages.
             max_score: The score of a text that has each word of the question, of which coverage is the share.
         """
-        scores, lengths = np.array(self.scores, np.float64), np.array(self.lengths, np.float64)
+        scores = np.array(self.scores, np.float64)
+        lengths = np.maximum(1.0, np.array(self.lengths, np.float64))
         capped = 1 + length_norm(np.minimum(lengths, MAX_LENGTH * mean), mean)
         whole = scores * (1 + length_norm(lengths, mean))  # as if each word stood there once
         discounts = np.maximum(1.0, lengths / FLAT_LENGTH) ** -LENGTH_ROOT

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import tantivy
@@ -245,7 +246,7 @@ class TantivyText:
             found = self._score(searcher, wording, narrow, k)
             for phrase in wording.phrases:
                 query = _Query.boolean_query([*narrow, (_MUST, self._queries.phrase(phrase))])
-                for memory_id in _best(searcher, query, k, max(k, 1)):
+                for memory_id in _best(searcher, query, k, max(k, 1))[0]:
                     verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
         for made in recent:
             memory_id = made.row.memory_id
@@ -256,13 +257,11 @@ class TantivyText:
                 if made.has(phrase):
                     verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
         ids, normalized = found.ids, found.normalize(mean, wording.max_score)
-        order = np.lexsort((np.array(ids, np.str_), -normalized.scores)).tolist()
+        order = np.lexsort((keys_array(list(map(bytes.fromhex, ids))), -normalized.scores)).tolist()
 
         def to_hits(places: Iterable[int]) -> list[TextHit]:
-            scores, coverages = normalized.scores, normalized.coverages
-            return [
-                TextHit(ids[at], float(scores[at]), float(coverages[at]), verbatim.get(ids[at], 0.0)) for at in places
-            ]
+            scores, coverages = normalized.scores.tolist(), normalized.coverages.tolist()
+            return [TextHit(ids[at], scores[at], coverages[at], verbatim.get(ids[at], 0.0)) for at in places]
 
         first = to_hits(order[:k])
         if not verbatim:
@@ -288,12 +287,12 @@ class TantivyText:
         if not shoulds:
             return Found()
         query = _Query.boolean_query([*narrow, (_MUST, _Query.boolean_query(shoulds))])
-        best = _best(searcher, query, k, max(CANDIDATES, k))
-        places = [at for _, at in best.values()]
-        lengths, passages = (
-            [int(one or 1) for one in searcher.fast_field_values(name, places)] for name in ("length", "passages")
+        ids, hits = _best(searcher, query, k, max(CANDIDATES, k))
+        places = [at for _, at in hits]
+        lengths, passages = (  # numbers, for every document has both
+            cast("list[int]", searcher.fast_field_values(name, places)) for name in ("length", "passages")
         )
-        return Found(list(best), [score for score, _ in best.values()], lengths, passages)
+        return Found(ids, [score for score, _ in hits], lengths, passages)
 
     def _narrow(self, conditions: Iterable[Condition], hidden: Tombstones) -> Clauses:
         return self._queries.narrow(conditions, hidden, self._scope_sizes)
@@ -378,15 +377,18 @@ def _write(index: tantivy.Index, changes: BufferedChanges) -> None:
         release_freed()
 
 
-def _best(searcher: tantivy.Searcher, query: tantivy.Query, k: int, limit: int) -> dict[MemoryId, _Place]:
+def _best(searcher: tantivy.Searcher, query: tantivy.Query, k: int, limit: int) -> tuple[list[MemoryId], list[_Place]]:
     """Find the best passage of at least *k* memories, where there are so many, by falling score; looks at *limit* passages first."""
     while True:
         hits = searcher.search(query, limit=limit, count=False).hits
-        best: dict[MemoryId, _Place] = {}
-        for memory_id, hit in zip(ids_at(searcher, [at for _, at in hits]), hits, strict=True):
-            best.setdefault(memory_id, hit)
-        if len(best) >= k or len(hits) < limit:
-            return best
+        ids = ids_at(searcher, [at for _, at in hits])
+        if (several := len(set(ids))) >= k or len(hits) < limit:
+            if several == len(ids):  # as nearly always: one passage of each
+                return ids, hits
+            best: dict[MemoryId, _Place] = {}
+            for memory_id, hit in zip(ids, hits, strict=True):
+                best.setdefault(memory_id, hit)
+            return list(best), list(best.values())
         limit *= GROWTH_FACTOR
 
 

@@ -173,10 +173,7 @@ class FaissIndex:
         keys = metadata.column("key")[hits.slots]
         order = np.lexsort((keys, -metadata.column("occurred_ms")[hits.slots], -hits.scores))[:k]
         counts = metadata.column("windows")[hits.slots[order]].tolist()
-        places = zip(
-            to_ids(keys[order]), hits.scores[order].tolist(), hits.windows[order].tolist(), counts, strict=True
-        )
-        return [Hit(memory_id, score, window, count) for memory_id, score, window, count in places]
+        return list(map(Hit, to_ids(keys[order]), hits.scores[order].tolist(), hits.windows[order].tolist(), counts))
 
     def _filter(self, where: Filter) -> TableFilter:
         return TableFilter(self._metadata, to_conditions(where, self._archived))
@@ -185,8 +182,8 @@ class FaissIndex:
         """Return what passes *where*; called under the lock, which what is returned takes itself."""
         passing = self._filter(where)
         if (listed := passing.listed()) is not None:
-            mask = marks([listed], len(metadata))
-            return RowFilter(mask.__getitem__, lambda: mask, len(listed))
+            count = len(metadata)
+            return RowFilter(lambda slots: np.isin(slots, listed), lambda: marks([listed], count), listed)
 
         def test(slots: NDArray[Any]) -> Mask:
             with self._lock:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infinite_memory.index.id_map import Slots
-from infinite_memory.index.vector.faiss_search import Mask, Ranked, score, search_exactly
+from infinite_memory.index.vector.faiss_search import FEW_ROWS, Mask, Ranked, score, search_exactly
 from infinite_memory.index.vector.pq_index import PQIndex, pool_size, rows_needed
 from infinite_memory.index.vector.table import VectorSnapshot
 
@@ -52,13 +52,13 @@ class Nearest:
 class RowFilter:
     """Which slots may be found.
 
-    ``test`` marks those of some slots, ``mask`` gives a mark for every slot (a pass over all of them), ``listed`` is how
-    many there are where that is known beforehand.
+    ``test`` marks those of some slots, ``mask`` gives a mark for every slot (a pass over all of them), ``listed`` are the
+    slots themselves, rising, where they are known beforehand.
     """
 
     test: Callable[[NDArray[Any]], Mask]
     mask: Callable[[], Mask]
-    listed: int | None = None
+    listed: Slots | None = None
 
 
 def find_nearest(table: VectorSnapshot, vector: Vectors, k: int, allowed: RowFilter) -> Nearest:
@@ -91,12 +91,24 @@ class _Search:
 
     def best(self, count: int) -> tuple[Slots, Scores]:
         """Find the best *count* rows by falling score, then row; all that may be found, when they are fewer."""
+        few = self._few_rows()
+        if few is not None:
+            scores = score(self._table.read(few), self._query[None]) if len(few) else np.empty(0, np.float32)
+            return _ordered(few, _rounded(scores), count)
         coarse = self._table.coarse
         if coarse is None or pool_size(count) * ALL_SHARE > len(self._table.slots):
             return self._exact(0, count)
         near, scores = self._coarsely(coarse, count)
         beyond, more = self._exact(coarse.count, count)
         return _ordered(np.concatenate((near, beyond)), np.concatenate((_rounded(scores), more)), count)
+
+    def _few_rows(self) -> Slots | None:
+        """Return the rows that may be found where they are listed and few: then no other row need be looked at."""
+        listed = self._allowed.listed
+        if listed is None or len(listed) > FEW_ROWS:
+            return None
+        rows = self._table.rows_of(listed)
+        return rows if len(rows) <= FEW_ROWS else None
 
     def _coarsely(self, coarse: PQIndex, count: int) -> Ranked:
         """Return rows that *coarse* covers, in any order, with their exact scores: the best *count* are among them."""

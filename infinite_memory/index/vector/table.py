@@ -189,6 +189,12 @@ class VectorSnapshot:
     coarse: PQIndex | None
     segments: list[Segment]
 
+    def rows_of(self, slots: Slots) -> Slots:
+        """Return the rows of *slots*, which rise."""
+        requested = slots.astype(self.slots.dtype)  # of another type all slots would be copied
+        first, end = (np.searchsorted(self.slots, requested, side) for side in ("left", "right"))
+        return np.repeat(first, end - first) + numbered(end - first)
+
     def read(self, rows: Slots) -> Codes:
         """Copy the vectors of *rows*, which rise; shape ``(len(rows), dim)``."""
         codes = np.empty((len(rows), self.dim), np.float16)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from infinite_memory.index import mmap_memory
 from infinite_memory.index.generations import Saved
 from infinite_memory.index.mmap_memory import enforce_rss_limit, resident_bytes
 from infinite_memory.index.vector import table as vector_table
@@ -100,3 +101,20 @@ def test_what_was_held_longest_is_given_back_first(tmp_path: Path, paths: list[P
     assert [resident_in(path) < SLACK for path in paths] == [False, True, True, False]
     enforce_rss_limit(0, arrays)
     assert resident_in(tmp_path) < SLACK
+
+
+def test_of_what_is_small_beside_the_bound_the_system_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch, paths: list[Path]
+) -> None:
+    arrays = [map_codes(path, DIM) for path in paths]
+    asked = []
+
+    def resident() -> int:
+        asked.append(True)
+        return 1 << 40
+
+    monkeypatch.setattr(mmap_memory, "resident_bytes", resident)
+    enforce_rss_limit(FILES * FILE_BYTES * mmap_memory.SMALL_SHARE, arrays)
+    assert not asked
+    enforce_rss_limit(FILES * FILE_BYTES, arrays)
+    assert asked
