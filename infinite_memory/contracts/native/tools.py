@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from infinite_memory.contracts.base import Command
@@ -103,15 +103,20 @@ class Tools:
         """Describe every tool that is offered."""
         return [describe_tool(command) for command in offered(self._which)]
 
+    def _hint(self, name: str, commands: Collection[str]) -> str:
+        """Return what to say of a tool that there is none of: where it is one, or which may be meant."""
+        if TABLE.find(name) is not None and name not in NO_TOOLS:
+            return f"; it is none of the {self._which} tools (setting mcp.tools)"
+        near = [other for other in TABLE.nearest(name) if other in commands]
+        return f"; did you mean {' or '.join(near)}?" if near else ""
+
     async def call(self, name: str, arguments: Json, call: ToolCall) -> Json:
         """Run a tool and give its result."""
-        command = next((one for one in offered(self._which) if one.name == name), None)
+        commands = {command.name: command for command in offered(self._which)}
+        command = commands.get(name)
         if command is None:
-            near = TABLE.nearest(name)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            return wrap_result(
-                {"status": "ERROR", "error": f"Unknown tool: {truncated_repr(name)}{hint}", "error_code": "NOT_FOUND"}
-            )
+            error = f"Unknown tool: {truncated_repr(name)}{self._hint(name, commands)}"
+            return wrap_result({"status": "ERROR", "error": error, "error_code": "NOT_FOUND"})
         warnings: list[str] = []
         agreed: Agreement | None = None
         if command.name in QUESTIONS:

@@ -205,6 +205,18 @@ def test_a_limit_that_is_wrong_is_told_what_is_right() -> None:
     assert reply["error"]["message"] == "limit: '0' is not a whole number of at least 1"
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("ping", "; it is none of the core tools (setting mcp.tools)"),
+     ("retreive_memory", "; did you mean retrieve_memory or restore_memory?"),
+     ("health_chek", ""), ("repair_documents", ""), ("nope", "")],
+)  # fmt: skip
+def test_a_tool_that_is_not_offered_is_not_proposed(name: str, hint: str) -> None:
+    """`ping` was answered with "did you mean ping?"."""
+    told = talk(begin(), request(1, "tools/call", name=name), which="core")[1]["result"]
+    assert told["isError"] and told["structuredContent"]["error"] == f"Unknown tool: {name!r}{hint}"
+
+
 def test_every_tool_says_what_its_result_holds() -> None:
     named = {tool["name"]: tool["outputSchema"]["properties"].keys() for tool in make_server().tools()}
     assert [name for name, fields in named.items() if fields == {"status"}] == []
