@@ -37,6 +37,7 @@ from infinite_memory.store.mongo.snapshot import (
     STAGED,
     batches,
     decoded,
+    encoded,
     id_of,
     split,
     value_travels,
@@ -121,7 +122,7 @@ class RestoreJob(Restore):
                 raise BackupError(f"the backup holds a collection {chunk.collection!r}, which no backup of ours does")
             elif chunk.collection == schema.META and not self._only:
                 kept = [one for one in decoded(chunk.documents) if value_travels(str(one["_id"]))]
-                await self._stage(chunk.collection, [bson.encode(one) for one in kept])
+                await self._stage(chunk.collection, [encoded(one) for one in kept])
             elif not self._only:
                 await self._stage(chunk.collection, split(chunk.documents))
         except (bson.errors.BSONError, KeyError, TypeError, ValueError) as exc:
@@ -153,7 +154,7 @@ class RestoreJob(Restore):
             self._targets[scope["_id"]] = scope
             kept.append(scope)
         self._connection.check_room(len(self._scopes_there) + len(self._new_scopes))
-        await self._stage(schema.SCOPES, [bson.encode(scope) for scope in kept])
+        await self._stage(schema.SCOPES, [encoded(scope) for scope in kept])
         if self._plan.dry_run:
             return
         new = [scope for scope in kept if scope["_id"] in self._new_scopes]
@@ -173,14 +174,14 @@ class RestoreJob(Restore):
             memory_id = id_of(raw)
             known = self._existing.get(memory_id)
             if self._only:
-                document = bson.decode(raw)
+                [document] = decoded(raw)
                 if known is not None and _is_digest(document):
                     self._skipped += (
                         1  # its id says that it is one, so that it goes with what it quotes; a copy would stay
                     )
                     continue
                 self._added.add(memory_id)
-                kept.append(bson.encode(self._renamed(document)))
+                kept.append(encoded(self._renamed(document)))
             elif known is None:
                 self._added.add(memory_id)
                 kept.append(raw)
@@ -238,7 +239,7 @@ class RestoreJob(Restore):
                     inner["_id"] = self._id_of.get(inner["_id"], inner["_id"])
                 if chunk.collection == schema.LINKS:
                     document["_id"] = link_key(link_from_document(document))
-            kept.append(bson.encode(document))
+            kept.append(encoded(document))
         await self._stage(chunk.collection, kept)
 
     async def commit(self) -> Restored:
@@ -383,12 +384,12 @@ def _is_digest(memory: Document) -> bool:
 
 def _risen(raw: bytes, known: tuple[int, Any]) -> bytes:
     """Raise a memory's revision above that of the one that it replaces, unless they are the same."""
-    document = bson.decode(raw)
+    [document] = decoded(raw)
     revision, changed = known
     if document.get("revision") == revision and document.get("changed") == changed:
         return raw
     if document.get("revision", 0) <= revision:
         document["revision"] = revision + 1
         document["changed"] = Timestamp(0, 0)  # the server puts its own there
-        return bson.encode(document)
+        return encoded(document)
     return raw

@@ -147,7 +147,7 @@ async def _with_global(pages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     there = {repr(scope["_id"]): scope for scope in readable_scopes(sorted(scopes, key=_age))[0]}
     for raw, scope in zip(raws, scopes, strict=True):
         read = there.get(repr(scope["_id"]))
-        yield raw if read is None or read is scope else bson.encode(read)
+        yield raw if read is None or read is scope else encoded(read)
 
 
 @asynccontextmanager
@@ -248,6 +248,25 @@ def decoded(data: bytes) -> list[dict[str, Any]]:
         raise ValueError(f"these are no documents: {exc}") from exc
 
 
+def encoded(document: Mapping[str, Any]) -> bytes:
+    """Return a document that was read by `decoded` as its bytes.
+
+    Fields that hold ill-formed UTF-8 are left out, for the driver writes none: they are of another program, ours are checked before.
+    """
+    try:
+        return bson.encode(document, codec_options=CHECKED_CODEC)
+    except UnicodeEncodeError:
+        return bson.encode({name: value for name, value in document.items() if _is_writable({name: value})})
+
+
+def _is_writable(document: Mapping[str, Any]) -> bool:
+    try:
+        bson.encode(document)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def split(data: bytes) -> list[bytes]:
     """Cut documents that follow each other apart."""
     found, at = [], 0
@@ -280,7 +299,8 @@ def id_of(raw: bytes) -> ObjectId:
     """
     if raw[4:9] == _ID_FIRST:
         return ObjectId(raw[9:21])
-    found = bson.decode(raw)["_id"]
+    [document] = decoded(raw)
+    found = document["_id"]
     if not isinstance(found, ObjectId):
         raise TypeError("a memory's id is no ObjectId")
     return found

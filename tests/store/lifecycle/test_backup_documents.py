@@ -314,3 +314,33 @@ def test_a_scope_that_is_marked_for_removal_is_refused(tmp_path: Path) -> None:
     file = write_backup(tmp_path / "dropping.dump", sound_collections({**sound_scope(), "dropping": True}))
     with pytest.raises(BackupError, match="dropping"):
         verify_file(file)
+
+
+@pytest.mark.parametrize("how", [{"mode": "replace"}, {"mode": "merge"}, {"scope": "Work", "as_scope": "Other"}])
+def test_fields_that_no_version_of_ours_wrote_hinder_no_restore_that_verify_promises(
+    open_memory: Open, tmp_path: Path, how: Json
+) -> None:
+    collections = sound_collections()
+    odd: dict[str, list[Document | bytes]] = {}
+    for name, [document] in collections.items():
+        later = {"later?": 1, "at": bson.DatetimeMS(-(2**60)), "says": {"more?": ["x"]}}
+        if name.startswith("mem_"):
+            later["changed"] = bson.DatetimeMS(2**60)
+        odd[name] = [bson.encode(document | later).replace(b"r?\0", b"r\xce\0").replace(b"e?\0", b"e\xce\0")]
+    first = write_backup(tmp_path / "first.dump", collections)
+    file = write_backup(tmp_path / "odd.dump", odd)
+    assert verify_file(file).memories == 1
+
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.ok("restore_backup", file=str(first))
+            [there] = (await memory.ok("list_memories", filter={"scope": "ALL"}))["results"]
+            await memory.ok("update_memory", memory_id=there["memory_id"], content="said since")
+            await memory.ok("restore_backup", file=str(file), **how)
+            texts = [one["text"] for one in (await memory.ok("list_memories", filter={"scope": "ALL"}))["results"]]
+            assert sorted(texts) == {
+                "replace": [SECRET_TEXT], "merge": ["said since"], None: sorted([SECRET_TEXT, "said since"])
+            }[how.get("mode")]  # fmt: skip
+            assert (await memory.ok("health_check"))["healthy"]
+
+    run(work())
