@@ -210,7 +210,7 @@ class TantivyText:
         """Return the counts of words in all passages, or with *seen* in those of the memories that pass it."""
         if seen is None:
             with self._lock:
-                return WordCounts(self._total(), self._frequency_now)
+                return WordCounts(self._counted_passages() + self._buffer.passages, self._frequency_now)
         with self._lock:
             searcher, hidden, known = self._searcher, self._hidden(), self._buffer.memories()
         conditions = to_conditions(seen, self._archived)
@@ -275,13 +275,11 @@ class TantivyText:
 
     def _score(self, searcher: tantivy.Searcher, wording: ParsedTextQuery, narrow: Clauses, k: int) -> Found:
         """Score the memories in the files, at least the best *k*: BM25 by tantivy, with our rarities."""
-        shoulds = []
+        shoulds, total = [], self._counted_passages()
         for term in wording.terms:
             frequency = searcher.doc_freq("stems", term.word)
             if frequency:
-                boost = (
-                    term.weight * term.idf / inverse_document_frequency(frequency, max(searcher.num_docs, frequency))
-                )
+                boost = term.weight * term.idf / inverse_document_frequency(frequency, total)
                 query = _Query.term_query(self._schema, "stems", term.word, "freq")
                 shoulds.append((_SHOULD, query if math.isclose(boost, 1.0) else _Query.boost_query(query, boost)))
         if not shoulds:
@@ -305,6 +303,10 @@ class TantivyText:
             sizes = dict(searcher.terms_with_prefix("scope", "")) if searcher.num_docs else {}
             self._sizes = searcher, sizes
         return sizes
+
+    def _counted_passages(self) -> int:
+        """Return how many passages in the files tantivy's frequencies are of: until it merges files, those that were removed as well."""
+        return sum(self._scope_sizes().values())
 
     def _hidden(self) -> Tombstones:
         return Tombstones(self._buffer.hidden_ids(), self._buffer.removed_scopes)

@@ -168,3 +168,33 @@ def test_scores_that_are_evened_out_together_are_those_of_each_alone() -> None:
         assert normalized.coverages[at] == pytest.approx(min(1.0, whole / (most * (K1 + 1))), rel=1e-12)
     assert list(Found().normalize(mean, most).scores) == []
     assert list(Found([memory_id(1)], [2.0], [5], [1]).normalize(mean, 0.0).coverages) == [0.0]
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_what_others_remove_changes_neither_how_rare_words_are_nor_how_sure_a_hit_is(
+    tmp_path: Path, is_bound: bool
+) -> None:
+    own = [
+        "The budget meeting is on Friday",
+        "I like green tea in the morning",
+        "My dog Rex barks",
+        "Paris was in March",
+    ]
+    others = [f"note {number} about budgets, meetings and Friday" for number in range(20)]
+    rows = [text_row(number, text) for number, text in enumerate(own)]
+    rows += [text_row(100 + number, text, scope_id=scope_id(2)) for number, text in enumerate(others)]
+    index = make_index(tmp_path, rows, flushed=True)
+    mine = Filter(scope_ids=frozenset({scope_id(1)}))
+
+    def answers() -> list[tuple[MemoryId, float, float]]:
+        questions = ("the desk and the budget", "a meeting on Friday about zebras", "green tea with a friend")
+        read = [index.read(one, Spelling.EXACT, mine if is_bound else None) for one in questions]
+        return [(hit.memory_id, hit.score, hit.coverage) for one in read for hit in index.search(one, 5, mine)]
+
+    before = answers()
+    assert before
+    index.remove([memory_id(100 + number) for number in range(19)])
+    index.flush(b"token")
+    for (one, score, coverage), (former, former_score, former_coverage) in zip(answers(), before, strict=True):
+        assert one == former
+        assert (score, coverage) == pytest.approx((former_score, former_coverage), rel=0.1)
