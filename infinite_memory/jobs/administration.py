@@ -23,6 +23,7 @@ from infinite_memory.engine.quotations import Forgettings
 from infinite_memory.engine.types import Progress
 from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.jobs.consolidation import Tidier, Tidying
+from infinite_memory.jobs.purge_guard import PurgeGuard, PurgeReference
 from infinite_memory.jobs.state import JOBS, JobState, failing_jobs, load_state
 from infinite_memory.models import MemoryId
 from infinite_memory.store.base import Store
@@ -119,6 +120,10 @@ class Administration:
             store=self._store, index=self._index, scopes=self._scopes, embeddings=self._embeddings,
             config=self._config, clock=self._clock, uses=self._uses, forgettings=self._forgettings,
         )  # fmt: skip
+
+    async def find_purge_reference(self) -> PurgeReference:
+        """Return from when ages are counted where a purge is asked for."""
+        return await PurgeGuard(self._store, self._config.retention.purge_deleted_days, self._clock).find_reference()
 
     async def find_duplicates(self, kind: str) -> list[list[MemoryId]]:
         """Return all groups of memories that say the same; *kind* is "deduplicate" or "merge_similar", see `Tidier.find_groups`."""

@@ -268,6 +268,7 @@ class Jobs:
     async def _tidy(self) -> str:
         last_ok_at = self._states[TIDY].last_ok_at
         waits_until, as_of = await self._purge_guard.look(last_ok_at), self._purge_guard.get_reference(last_ok_at)
+        await self._purge_guard.note_purge(as_of)
         waiting = [f"purges_nothing_until_{waits_until:%Y-%m-%d}"] if as_of < waits_until else []
         operations = [Operation.COMPACT] if waiting else [Operation.PURGE_DELETED, Operation.COMPACT]
         done = await self._engine.maintenance.optimize(operations, as_of=as_of)

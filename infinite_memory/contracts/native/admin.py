@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 from infinite_memory import __version__
 from infinite_memory.contracts.base import Reply
@@ -150,8 +151,22 @@ async def tidy_up(call: CommandContext) -> AsyncIterator[tuple[str, Sequence[Don
         if name in {tidying.value for tidying in Tidying}:
             tidier = (await call.administration()).open_tidier()
             yield name, [await tidier.run(Tidying(name), dry_run=dry_run, agreed=call.agreed)]
+        elif name == Operation.PURGE_DELETED.value and call.has_administration:
+            yield name, [await _purge(call, dry_run=dry_run)]
         else:
             yield name, await call.engine.maintenance.optimize([Operation(name)], dry_run=dry_run, agreed=call.agreed)
+
+
+async def _purge(call: CommandContext, *, dry_run: bool) -> Done:
+    """Purge what is old by a clock that is trusted, as each night; say so where by the clock of this moment more would go."""
+    reference, purge = await (await call.administration()).find_purge_reference(), [Operation.PURGE_DELETED]
+    optimize = call.engine.maintenance.optimize
+    [done] = await optimize(purge, dry_run=dry_run, agreed=call.agreed, as_of=reference.as_of)
+    if reference.waits_until is None or not (await optimize(purge, dry_run=True))[0].count:
+        return done
+    day = f"{reference.waits_until:%Y-%m-%d}"
+    note = f"nothing is removed for good before {day}, for the clock was set: how long ago something was forgotten is not known"
+    return replace(done, note=note)
 
 
 def _serialize_second(second: SecondModelStats) -> Json:
@@ -168,7 +183,9 @@ def _add_figures(reply: Reply, result: Done) -> None:
     if result.freed_bytes is not None:
         reply["freed_bytes"] = result.freed_bytes
     if result.note is not None:
-        reply["note"] = f"the database was not compacted: {result.note}"
+        is_compacting = result.operation is Operation.COMPACT
+        note = f"the database was not compacted: {result.note}" if is_compacting else result.note
+        reply["note"] = "; ".join(filter(None, (reply.get("note"), note)))
 
 
 @TABLE.command("reindex", title="Rebuild the index", idempotent=True)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from infinite_memory.engine.maintenance import Operation
 from infinite_memory.models import MemoryId
 from tests.model_server import model_server, openai
 from tests.mongo_server import run
@@ -338,6 +339,11 @@ async def prune_one_of_two(memory: Memory) -> list[MemoryId]:
     return ids
 
 
+async def purge(memory: Memory) -> None:
+    """Purge by the clock as it is, which a request trusts no more than the nightly job does."""
+    await memory.engine.maintenance.optimize([Operation.PURGE_DELETED])
+
+
 def test_what_was_pruned_is_kept_when_other_deletions_are_purged(open_memory: Open) -> None:
     now = LONG_AGO
 
@@ -346,14 +352,14 @@ def test_what_was_pruned_is_kept_when_other_deletions_are_purged(open_memory: Op
         async with open_memory("home", {"retention.max_memories": "1"}, lambda: now) as memory:
             ids = await prune_one_of_two(memory)
             now += dt.timedelta(days=300)
-            await tidy(memory, "purge_deleted")  # or the nightly job has done so, for its time has come
+            await purge(memory)
             assert (await memory.ask("restore_memory", memory_id=ids[2]))["error_code"] == "NOT_FOUND"
             assert (await memory.ok("restore_memory", memory_id=ids[0]))["memory"]["text"] == "older"
             await tidy(memory, "prune")
         now += dt.timedelta(days=300)
         flags = {"retention.max_memories": "1", "retention.purge_pruned_days": "200"}
         async with open_memory("home", flags, lambda: now) as memory:
-            await tidy(memory, "purge_deleted")
+            await purge(memory)
             assert (await memory.ask("restore_memory", memory_id=ids[0]))["error_code"] == "NOT_FOUND"
 
     run(work())
@@ -370,7 +376,7 @@ def test_what_was_pruned_is_still_known_as_such_where_an_export_was_taken_in(ope
         async with open_memory("new", clock=lambda: now) as new:
             assert (await new.ok("import_memory", path=written["path"]))["added"] == 3
             now += dt.timedelta(days=300)
-            await tidy(new, "purge_deleted")
+            await purge(new)
             assert (await new.ask("restore_memory", memory_id=ids[2]))["error_code"] == "NOT_FOUND"
             assert (await new.ok("restore_memory", memory_id=ids[0]))["memory"]["text"] == "older"
             [[kept]] = [

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from infinite_memory.engine.maintenance import Operation
 from infinite_memory.jobs.runner import Jobs
 from infinite_memory.platform_files import RESERVE_BYTES
 from infinite_memory.transports.http.api.metrics import Metrics
 from tests.mongo_server import fresh_database, run
-from tests.store.lifecycle.conftest import Memory, Open
+from tests.store.lifecycle.conftest import Json, Memory, Open
 
 BACKUPS = {"backup.time": "03:00"}
 
@@ -278,6 +279,52 @@ def test_what_was_forgotten_is_not_purged_by_a_clock_that_is_wrong_for_a_while(
     run(work(), 60)
 
 
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_purge_that_is_asked_for_goes_by_the_clock_of_the_nights_before(open_memory: Open, is_running: bool) -> None:
+    """By a clock that was set while the daemon runs, or before it starts and catches up on its nights."""
+    clock = Clock("2026-09-01T12:00:00Z")
+
+    async def purged(memory: Memory, left: int) -> Json:
+        dry = await memory.ok("optimize_memory", dry_run=True)
+        done = await memory.ok("optimize_memory")
+        assert dry["counts"]["purge_deleted"] == done["counts"]["purge_deleted"]
+        assert (await memory.ok("get_memory_stats"))["stats"]["soft_deleted"] == left
+        return done
+
+    async def work() -> None:
+        for day in ("2026-09-01", "2026-09-25", "2026-10-20", "2026-11-25"):
+            clock.set(f"{day}T12:00:00Z")
+            async with open_memory(flags=BACKUPS, clock=clock) as memory:
+                await settled(memory)
+                await jobs_of(memory).run_due()
+                if day == "2026-09-01":
+                    await memory.ok("delete_memory", target={"memory_id": await memory.store("early")})
+                    clock.set("2026-11-01T12:00:00Z")
+                    assert "note" not in await purged(memory, 1)
+                    clock.set(f"{day}T12:00:00Z")
+                if day == "2026-11-25":
+                    await memory.ok("delete_memory", target={"memory_id": await memory.store("late")})
+                    if is_running:
+                        clock.set("2027-12-01T12:00:00Z")
+                        assert "note" not in await purged(memory, 1)
+                        wakeups = jobs_of(memory)._wakeups
+                        assert wakeups is not None
+                        wakeups.look()
+                        await jobs_of(memory).run_due()
+                        assert "before 2027-12-31, for the clock was set" in (await purged(memory, 1))["note"]
+        clock.set("2027-12-01T13:00:00Z")
+        async with open_memory(flags=BACKUPS, clock=clock) as memory:
+            await settled(memory)
+            await jobs_of(memory).run_due()
+            await purged(memory, 1)
+            await memory.ok(
+                "restore_memory",
+                memory_id=(await memory.ok("list_memories", forgotten=True))["results"][0]["memory_id"],
+            )
+
+    run(work(), 60)
+
+
 def test_what_is_brought_back_while_old_deletions_are_purged_stays(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,7 +345,8 @@ def test_what_is_brought_back_while_old_deletions_are_purged_stays(
                 return expired
 
             monkeypatch.setattr(store, "deleted_ids", list_and_bring_back)
-            assert (await memory.ok("optimize_memory", operations=["purge_deleted"]))["counts"] == {"purge_deleted": 1}
+            [done] = await memory.engine.maintenance.optimize([Operation.PURGE_DELETED])
+            assert done.count == 1
             assert (await memory.ok("retrieve_memory", query="one"))["results"][0]["memory_id"] == ids[0]
             assert (await memory.ask("get_memory", memory_id=ids[1]))["error_code"] == "NOT_FOUND"
 
