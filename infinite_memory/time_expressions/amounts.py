@@ -211,6 +211,9 @@ def _by_tens(reader: Reader, position: int) -> tuple[int, int, int] | None:
         low, high = number.value + 1, number.value + scale - 1
         if more.folded in _ABOUT:
             low, high = number.value - scale // 5, number.value + scale // 5
+        further = reader.number(after)
+        if further and not further.ordinal and further.value == number.value + scale:
+            high, after = further.value, further.after  # "十几二十天"
     after = reader.skip(after, Tag.COUNTER, limit=1)
     return (low, high, after) if reader.has(after, Tag.UNIT) else None
 

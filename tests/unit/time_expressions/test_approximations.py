@@ -55,6 +55,8 @@ A_WEEK_OR_TWO = (
         ("since two years and a bit ago|in the past two years and a bit|seit zwei Jahren und ein bisschen|depuis deux ans et quelques"
          "|desde hace dos años y pico", "23-11-30", "26-11-30"),
         ("the week or so before Christmas", "25-12-15", "25-12-25"),
+        ("十几二十天前", "26-11-10", "26-11-20"),
+        ("三四十天前", "26-10-21", "26-11-01"),
         ("three weeks and change ago|just over three weeks ago", "26-11-02", "26-11-10"),
         ("ten-odd days ago|ten odd days ago|hace diez y pico días", "26-11-11", "26-11-20"),
         (A_WEEK_OR_TWO, "26-11-16", "26-11-30"),
