@@ -25,6 +25,7 @@ from infinite_memory.embedding.base import Embedder, Preparing
 from infinite_memory.embedding.languages import is_foreign, judge_by_vocabulary
 from infinite_memory.embedding.vocabulary import READ, Reading
 from infinite_memory.errors import EmbeddingError
+from infinite_memory.malloc_tuning import release_freed
 from infinite_memory.models import Embedding
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ class EmbeddingService:
     async def _load(self) -> None:
         self.failure = None
         try:
-            await asyncio.get_running_loop().run_in_executor(self._threads, self._embedder.load)
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._load_embedder)
         except EmbeddingError as exc:
             self._fail(str(exc))
             log.warning("the embedding model failed to load: %s", exc, extra={"event": "model_failed"})
@@ -217,6 +218,10 @@ class EmbeddingService:
         else:
             log.info("the embedding model is ready: %s", self.space, extra={"event": "model_ready"})
             self.on_ready()
+
+    def _load_embedder(self) -> None:
+        self._embedder.load()
+        release_freed()  # of the weights' file as it was read: some 40 MiB
 
     def _fail(self, why: str) -> None:
         self.failure, self._failed_at = why, asyncio.get_running_loop().time()

@@ -1,6 +1,6 @@
 """Measures whether a recall finds what answers: plain dense, plain BM25, grep and ours side by side, by category.
 
-    scripts/bench recall --data FOLDER [--queries FILE] [--everywhere] [--modes hybrid,semantic] [--save FOLDER] [--sure] [--home FOLDER]
+    scripts/bench recall --data FOLDER [--queries FILE] [--everywhere] [--modes hybrid,semantic] [--save DIR] [--sure] [--home DIR] [--lite]
     scripts/bench recall --xquad FOLDER [--questions de] [--paragraphs en] [--every 3] [--unrelated] ...
 
 FOLDER holds ``memories.jsonl`` (id, text, timestamp, tags, scope) and ``queries.jsonl`` (id, text, relevant, category, scope), with
@@ -83,6 +83,20 @@ class Product:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(60)
+
+
+@contextlib.contextmanager
+def index_on_milvus(folder: Path) -> Iterator[None]:
+    """Let the product have its index on a Milvus that is started for it, with its data in *folder*."""
+    from tests.milvus_server import LiteServer
+
+    server = LiteServer(folder)
+    try:
+        server.start()
+        os.environ |= {"INFINITE_MEMORY_INDEX__ENGINE": "milvus", "INFINITE_MEMORY_INDEX__URI": server.uri}
+        yield
+    finally:
+        server.kill()
 
 
 @contextlib.contextmanager
@@ -286,13 +300,16 @@ def main() -> None:
     parser.add_argument("--sure", action="store_true", help="print how often hits of each confidence were right")
     parser.add_argument("--no-plain", action="store_true", help="leave out the baselines")
     parser.add_argument("--home", type=Path, help="keep the home there, and take what it holds the next time")
+    parser.add_argument("--lite", action="store_true", help="with the index on Milvus' embedded form, as a server")
     arguments = parser.parse_args()
     memories, queries = read_data(arguments)
     runs: dict[str, Ranked] = {} if arguments.no_plain else plain(memories, queries, arguments.everywhere)
     for name, ranked in runs.items():
         show(name, queries, ranked)
-    with tempfile.TemporaryDirectory(prefix="recall-") as made:
+    with tempfile.TemporaryDirectory(prefix="recall-") as made, contextlib.ExitStack() as ends:
         home = arguments.home or Path(made)
+        if arguments.lite:
+            ends.enter_context(index_on_milvus(home / "milvus"))
         for mode in arguments.modes.split(","):
             # A process of its own for each mode: none finds the questions embedded already.
             with product(memories, home, [one["text"] for one in queries]) as (running, known):

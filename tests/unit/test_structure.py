@@ -55,7 +55,7 @@ INWARD = {
     "text": ("text", "models", "normalization"),
     "store": ("store", "clock", "models", "errors", "redaction"),
     "mongod": ("mongod", "paths", "platform_files", "errors"),
-    "embedding": ("embedding", "models", "errors", "paths", "daemon.ipc"),
+    "embedding": ("embedding", "models", "errors", "paths", "daemon.ipc", "malloc_tuning"),
     "index": (
         "index",
         "text",
