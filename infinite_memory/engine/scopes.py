@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.agreement import Agreement
@@ -161,10 +162,13 @@ class Scopes:
             return Merged(source, target, await self._count(source))
         async with self._store.copies.exclusive():
             await self._check_still_open(source, target)
-            count = await self._store.copies.merge_scopes(source.scope_id, target.scope_id)
+            # Its memories are found in the one scope until they are found in the other, and so are those that came meanwhile.
+            moved = partial(self._index.scope_merged, source.scope_id, target.scope_id)
+            count = await self._store.copies.merge_scopes(source.scope_id, target.scope_id, moved)
+            await moved()
             await retry_while_away(lambda: self._store.drop_scope(source.scope_id))
             await retry_while_away(self._scopes.refresh)
-        await self._index.check()  # takes the new places over
+        await self._index.check()  # reads what moved from its new place: its revision, and its words
         await self._index.scope_removed(source.scope_id)
         self._index.scopes_changed()
         return Merged(source, target, count)

@@ -112,6 +112,9 @@ class VectorIndex(Protocol):
     def remove_scope(self, scope_id: ScopeId) -> None:
         """Take all memories of a scope out."""
 
+    def move_scope(self, source: ScopeId, target: ScopeId) -> None:
+        """Let all memories of a scope be of another at once, where that is cheap: their new revisions bring it as well, later."""
+
     def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
         """Leave these scopes out wherever a filter names no scopes; replaces what was set before. It is not saved."""
 

@@ -187,6 +187,14 @@ class MetadataTable:
             self._dead_count += int(np.count_nonzero(inside))
             self._live_by_scope.pop(code, None)
 
+    def move_scope(self, source: ScopeId, target: ScopeId) -> None:
+        """Let all slots of a scope be of another; who reads the column at this moment goes on with what it was."""
+        if (old := self.interned["scope"].find(source)) is not None:
+            [new] = self.interned["scope"].codes([target])
+            scopes = self.column("scope")
+            self.columns["scope"] = GrowableArray(np.int32, np.where(scopes == old, np.int32(new), scopes))
+            self._live_by_scope[new] += self._live_by_scope.pop(old, 0)
+
     def extend_from(self, source: MetadataTable, slots: Slots) -> None:
         """Append copies of *slots* of *source*; the interned strings of *source* become those of both."""
         first = len(self)

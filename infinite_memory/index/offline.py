@@ -85,6 +85,10 @@ class OfflineIndex:
         """Raise `IndexUnavailableError`."""
         raise self._refuse()
 
+    def move_scope(self, source: ScopeId, target: ScopeId) -> None:
+        """Raise `IndexUnavailableError`."""
+        raise self._refuse()
+
     def count(self, where: Filter) -> int:
         """Raise `IndexUnavailableError`."""
         raise self._refuse()

@@ -233,6 +233,10 @@ class IndexSync:
         """Take out memories that this process deletes inside; see `IndexWriter.removing`."""
         return self._writer.removing(located)
 
+    async def scope_merged(self, source: ScopeId, target: ScopeId) -> None:
+        """Find the memories of a scope in another; see `IndexWriter.scope_merged`."""
+        await self._writer.scope_merged(source, target)
+
     async def scope_removed(self, scope_id: ScopeId) -> None:
         """Take out a whole scope that this process just dropped."""
         await self._writer.scope_removed(scope_id)

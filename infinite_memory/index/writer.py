@@ -132,6 +132,13 @@ class IndexWriter:
                 await self._text.removed(OfflineIndex(str(exc)), list(located))
             self._save_policy.changed()
 
+    async def scope_merged(self, source: ScopeId, target: ScopeId) -> None:
+        """Find the memories of a scope in another, which they were just moved into, until they are read from there."""
+        for index in (self.next, self.current):
+            if index is not None:
+                with contextlib.suppress(IndexUnavailableError):  # the feed tells it
+                    await call(index, partial(index.move_scope, source, target))
+
     async def scope_removed(self, scope_id: ScopeId) -> None:
         """Take out a whole scope that this process just dropped."""
         self._early = {memory_id: memory for memory_id, memory in self._early.items() if memory.scope_id != scope_id}

@@ -189,10 +189,15 @@ class Copies(Protocol):
     async def add_links(self, links: Sequence[tuple[Link, ScopeId]], *, dry_run: bool = False) -> int:
         """Add links; those that are there stay. Gives how many are new; a dry run only counts them."""
 
-    async def merge_scopes(self, source: ScopeId, target: ScopeId) -> int:
+    async def merge_scopes(
+        self, source: ScopeId, target: ScopeId, on_poured: Callable[[], Awaitable[None]] | None = None
+    ) -> int:
         """Move every memory of a scope into another, under its own id, and mark the emptied one for `Store.drop_scope`.
 
         All or nothing, also when the process dies: the next connect finishes it. To be called inside `exclusive`.
+
+        Args:
+            on_poured: Called when the memories stand in the target, before the mark; perhaps twice.
 
         Returns:
             How many memories were moved, softly forgotten ones too.

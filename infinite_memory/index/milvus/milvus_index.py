@@ -119,6 +119,9 @@ class MilvusIndex:
                 self._delete([row[schema.KEY] for row in page])
                 self._recent.removed(schema.to_memory_id(row) for row in page)
 
+    def move_scope(self, source: ScopeId, target: ScopeId) -> None:
+        """Do nothing: Milvus changes rows by writing them whole, which what reads them from the store does."""
+
     def _delete(self, keys: Sequence[str]) -> None:
         if keys:
             self._rows.delete(keys, self._mark)

@@ -148,6 +148,11 @@ class FaissIndex:
         with self._lock:
             self._metadata.remove_scope(scope_id)
 
+    def move_scope(self, source: ScopeId, target: ScopeId) -> None:
+        """Let all memories of a scope be of another; see `VectorIndex.move_scope`."""
+        with self._lock:
+            self._metadata.move_scope(source, target)
+
     def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
         """Set which scopes are archived: a filter without scopes leaves them out."""
         self._archived = frozenset(scope_ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -91,8 +91,11 @@ class MongoCopies(Copies):
     async def add_links(self, links: Sequence[tuple[Link, ScopeId]], *, dry_run: bool = False) -> int:
         return await bulk_insert.add_links(self._connection, links, dry_run=dry_run)
 
-    async def merge_scopes(self, source: ScopeId, target: ScopeId) -> int:
-        return await merge_scopes(self._connection, object_id(source), object_id(target), polled=self._polled)
+    async def merge_scopes(
+        self, source: ScopeId, target: ScopeId, on_poured: Callable[[], Awaitable[None]] | None = None
+    ) -> int:
+        ends = object_id(source), object_id(target)
+        return await merge_scopes(self._connection, *ends, polled=self._polled, on_poured=on_poured)
 
     async def take_lease(self, name: str, holder: str, duration: dt.timedelta) -> bool:
         duration_ms = int(duration.total_seconds() * 1000)

@@ -50,12 +50,13 @@ def utc_now() -> dt.datetime:
 
 async def put_into_place(
     connection: Connection, restore_id: ObjectId, steps: list[Step], *, polled: bool,
-    begin: Callable[[Database], Awaitable[None]] | None = None,
+    begin: Callable[[Database], Awaitable[None]] | None = None, before_drop: Callable[[], Awaitable[None]] | None = None,
 ) -> None:  # fmt: skip
     """Write the steps down and carry them out, waiting for a server that goes away among them: half of them must not stay.
 
     Args:
         begin: Done between the two, once; where it refuses (`StoreError`), so does this, and nothing was changed.
+        before_drop: Done before a scope is marked for removal, perhaps twice.
 
     Raises:
         StoreUnavailableError: it did not come back; whoever connects next carries them out.
@@ -81,7 +82,7 @@ async def put_into_place(
                     raise
                 begun = True
                 try:
-                    await _carry_out(database, steps, polled=polled)
+                    await _carry_out(database, steps, polled=polled, before_drop=before_drop)
                 except ScopeExistsError:
                     await clear(database, restore_id)
                     raise
@@ -162,7 +163,9 @@ async def is_restoring(database: Database) -> bool:
     return await database[schema.META].find_one({"_id": {"$regex": r"^restore\."}}, {"_id": 1}) is not None
 
 
-async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> None:
+async def _carry_out(
+    database: Database, steps: list[Step], *, polled: bool, before_drop: Callable[[], Awaitable[None]] | None = None
+) -> None:
     for step in steps:
         if step["do"] == "rename":
             await rename(database, step["from"], step["to"], polled=polled)
@@ -190,6 +193,8 @@ async def _carry_out(database: Database, steps: list[Step], *, polled: bool) -> 
                     await database[shared].update_many({"scope_id": step["from"]}, {"$set": {"scope_id": step["to"]}})
             await move_facts(database, step["from"], step["to"])
         elif step["do"] == "drop_scope":  # marked; whoever connects next removes what is left of it
+            if before_drop is not None:
+                await before_drop()
             mark = {"$set": {"dropping": True, "name_key": f" {step['scope']}"}}
             await database[schema.SCOPES].update_one({"_id": step["scope"]}, mark)
         elif step["do"] == "drop":
@@ -210,7 +215,10 @@ async def _remove_unsound_meta(database: Database) -> None:
         await meta.delete_one({"_id": key})
 
 
-async def merge_scopes(connection: Connection, source: ObjectId, target: ObjectId, *, polled: bool) -> int:
+async def merge_scopes(
+    connection: Connection, source: ObjectId, target: ObjectId, *, polled: bool,
+    on_poured: Callable[[], Awaitable[None]] | None = None,
+) -> int:  # fmt: skip
     """Move all memories of one scope into another and mark the first for removal, all or nothing; returns their number.
 
     Another process may write to the first meanwhile. What it wrote before the mark is poured once more; what it stores after the
@@ -231,7 +239,7 @@ async def merge_scopes(connection: Connection, source: ObjectId, target: ObjectI
         if polled:
             await wait_for_moves(database, [source, target], connection.timeout_s)
 
-    await put_into_place(connection, merge_id, steps, polled=polled, begin=begin)
+    await put_into_place(connection, merge_id, steps, polled=polled, begin=begin, before_drop=on_poured)
     return count
 
 

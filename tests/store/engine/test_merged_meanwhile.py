@@ -23,13 +23,13 @@ async def merge_meanwhile(
     carry_out, sent = restore_steps._carry_out, list[asyncio.Task[Json]]()
     places = {scope.name: scope.scope_id for scope in await other.list_scopes()}
 
-    async def one_by_one(database: Any, steps: list[Any], *, polled: bool) -> None:
+    async def one_by_one(database: Any, steps: list[Any], **options: Any) -> None:
         for step_number, step in enumerate([*steps, None]):
             if step_number == number:
                 sent.extend(asyncio.create_task(memory.ask(**request)) for request in requests)
                 await asyncio.wait(sent, timeout=0.15)  # as far as they get
             if step is not None:
-                await carry_out(database, [step], polled=polled)
+                await carry_out(database, [step], **options)
 
     with patch.context() as patched:
         patched.setattr(restore_steps, "_carry_out", one_by_one)

@@ -36,11 +36,11 @@ async def merge(
     """Merge a scope as `engine.scopes` does, with something done before each step, and after the last."""
     carry_out = restore_steps._carry_out
 
-    async def one_by_one(database: Any, steps: list[Any], *, polled: bool) -> None:
+    async def one_by_one(database: Any, steps: list[Any], **options: Any) -> None:
         assert len(steps) == STEPS
         for number, step in enumerate(steps):
             await between(number)
-            await carry_out(database, [step], polled=polled)
+            await carry_out(database, [step], **options)
         await between(len(steps))
 
     with patch.context() as patched:

@@ -76,8 +76,8 @@ def test_a_merge_that_dies_is_finished_at_the_next_start(
 ) -> None:
     carry_out = restore_steps._carry_out
 
-    async def some_steps(database: Any, steps: list[Any], *, polled: bool) -> None:
-        await carry_out(database, steps[:after], polled=polled)
+    async def some_steps(database: Any, steps: list[Any], **options: Any) -> None:
+        await carry_out(database, steps[:after], **options)
         raise RuntimeError
 
     async def work() -> None:
