@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -84,7 +85,9 @@ def test_every_group_of_duplicates_is_reached_by_pages(page: Page, person: Windo
     person.check_accessible()
     page.get_by_role("link", name="More", exact=True).click()
     expect(page.get_by_role("group", name="Group 11: which one stays?")).to_be_visible()
-    page.get_by_role("group", name="Group 12: which one stays?").get_by_role("button", name="Keep it as it is").click()
+    page.get_by_role("group", name="Group 12: which one stays?").get_by_role(
+        "button", name="Keep it unchanged, forget the other"
+    ).click()
     expect(page.get_by_text("One is kept, 1 forgotten.")).to_be_visible()
     expect(page.get_by_text(f"{GROUPS - 1:,} groups found; 11 to 20 are shown")).to_be_visible()
     page.get_by_role("button", name="Undo").click()
@@ -102,4 +105,12 @@ def test_a_tag_of_many_is_shown_before_it_is_forgotten(page: Page, person: Windo
     page.get_by_label("Tag").fill("shelf:7")
     page.get_by_role("button", name="Show what would go").click()
     expect(page.get_by_role("heading", name=f"{COUNT // 100:,} memories would go")).to_be_visible()
+    button, first = (
+        one.bounding_box()
+        for one in (
+            page.get_by_role("button", name=re.compile("^Forget")),
+            page.locator("ol.memories li, ul.memories li").first,
+        )
+    )
+    assert button and first and button["y"] < first["y"], "above what would go, however much that is"
     person.check_accessible()

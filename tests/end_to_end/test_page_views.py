@@ -28,6 +28,9 @@ def test_the_timeline_leads_from_years_to_a_day_with_its_conversation(page: Page
     person.check_accessible()
     page.get_by_role("link", name="2023: 5 memories").click()
     page.get_by_role("link", name="May 2023: 4 memories").click()
+    expect(page.get_by_role("status").filter(has_text="4 memories, oldest first")).to_be_visible()
+    expect(page.locator(".thread").get_by_role("listitem")).to_have_count(3)
+    expect(page.get_by_role("link", name="A lone remark")).to_be_visible()
     person.check_accessible()
     page.get_by_role("link", name="Wednesday 17 May 2023: 4 memories").focus()
     page.keyboard.press("Enter")
@@ -103,6 +106,52 @@ def test_a_file_is_looked_at_and_then_imported(
     expect(page.get_by_text("2 memories added")).to_be_visible()
     assert memory.ask("search_by_tag", tag="camping")["total"] == 2
     assert list((home.home / "uploads").iterdir()) == []
+
+
+def test_a_file_goes_to_the_scope_that_is_chosen_whether_it_was_looked_at_again_or_not(
+    page: Page, person: Window, memory: Client, tmp_path: Path
+) -> None:
+    for scope in ("Attic", "Cellar"):
+        memory.ask("create_memory_scope", scope_name=scope)
+    file = tmp_path / "lamps.csv"
+    file.write_text("text,tags\nThe lamp hums,lamps\n", "utf-8")
+    person.open("/page/import")
+    page.get_by_label("Or choose one").set_input_files(file)
+    expect(page.get_by_role("definition").filter(has_text="Global 1")).to_be_visible()
+    chosen = page.get_by_label("Into the scope")
+    chosen.focus()
+    chosen.select_option("Attic")
+    expect(page.get_by_role("definition").filter(has_text="Attic 1")).to_be_visible()
+    expect(chosen).to_be_focused()  # the next one can be chosen by key
+    page.get_by_label("Format").select_option("chatgpt")
+    expect(page.get_by_role("alert").filter(has_text="is not in the form chatgpt")).to_be_visible()
+    expect(page.locator(".htmx-added")).to_have_count(0)
+    page.get_by_label("Format").select_option("csv")
+    expect(page.get_by_role("definition").filter(has_text="Attic 1")).to_be_visible()
+    page.route("**/page/import?*", lambda route: route.abort())  # a look that does not come in time
+    chosen.select_option("Cellar")
+    page.get_by_role("button", name="Import 1 memory").click()
+    expect(page.get_by_text("1 memory added to Cellar")).to_be_visible()
+    assert [one["scope"] for one in memory.ask("search_by_tag", tag="lamps")["results"]] == ["Cellar"]
+
+
+def test_a_file_may_be_dropped_anywhere_in_the_view_but_one_at_a_time(page: Page, person: Window) -> None:
+    drop = """(names) => {
+      const moved = new DataTransfer();
+      for (const name of names) moved.items.add(new File(["text,tags\\nA dropped note,dropped\\n"], name));
+      const tell = (type) => !document.querySelector("h1").dispatchEvent(
+        new DragEvent(type, {dataTransfer: moved, bubbles: true, cancelable: true}));
+      return [tell("dragover"), tell("drop")];
+    }"""
+    person.open("/page/import")
+    assert page.evaluate(drop, ["one.csv", "two.csv"]) == [True, True]
+    expect(page.get_by_text("Nothing was sent: one file at a time.")).to_be_visible()
+    assert page.evaluate(drop, ["one.csv"]) == [True, True]
+    expect(page.get_by_text("1 memory would be added")).to_be_visible()
+    page.get_by_role("button", name="Another file").click()
+    expect(page.get_by_text("is removed again")).to_be_visible()
+    person.open("/page/scopes")
+    assert page.evaluate(drop, ["one.csv"]) == [False, False]
 
 
 def test_a_file_that_is_none_is_refused_in_words_and_goes(

@@ -157,20 +157,24 @@
     request.onerror = () => { bar.hidden = true; said.textContent = "The connection is lost; the file was not taken."; };
     request.send(file);
   };
+  // Anywhere in the view: what misses the box would open in the browser instead.
+  const zoneFor = (event) => event.dataTransfer && event.dataTransfer.types.includes("Files") ? document.querySelector(".drop") : null;
   document.addEventListener("dragover", (event) => {
-    const zone = event.target.closest && event.target.closest(".drop");
+    const zone = zoneFor(event);
     if (zone) { event.preventDefault(); zone.classList.add("over"); }
   });
   document.addEventListener("dragleave", (event) => {
-    const zone = event.target.closest && event.target.closest(".drop");
+    const zone = event.relatedTarget ? null : document.querySelector(".drop");
     if (zone) zone.classList.remove("over");
   });
   document.addEventListener("drop", (event) => {
-    const zone = event.target.closest && event.target.closest(".drop");
+    const zone = zoneFor(event);
     if (!zone) return;
     event.preventDefault();
     zone.classList.remove("over");
-    if (event.dataTransfer.files.length) send(event.dataTransfer.files[0], zone);
+    const files = event.dataTransfer.files;
+    if (files.length === 1) send(files[0], zone);
+    else zone.querySelector("[role=status]").textContent = "Nothing was sent: one file at a time.";
   });
   document.addEventListener("change", (event) => {
     if (event.target.matches(".drop input[type=file]") && event.target.files.length) send(event.target.files[0], event.target.closest(".drop"));

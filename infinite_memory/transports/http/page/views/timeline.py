@@ -1,4 +1,4 @@
-"""Timeline: how many memories there are in each year, month and day, down to one day with its conversations as threads.
+"""Timeline: how many memories there are in each year, month and day; of a month, week or day also which, with conversations as threads.
 
 Counts are of one pass over the index whatever their number (`Engine.count_by_time`). The bars are drawn here as SVG, and every bar is a
 link with its number in words: a chart library draws on a canvas, which neither a keyboard nor a screen reader reaches.
@@ -101,7 +101,7 @@ def parse_span(named: str) -> tuple[dt.date, dt.date] | None:
 async def _find_periods(
     visit: Visit, named: str, scope: str | None, span: tuple[dt.date, dt.date] | None
 ) -> tuple[list[Period], Json | None]:
-    """Return the periods that get a bar; and of a week or a day the memories themselves."""
+    """Return the periods that get a bar; and of a month, a week or a day the memories themselves."""
     if span is None:
         years = await visit.queries.find_years(scope)
         if years is None:
@@ -116,10 +116,8 @@ async def _find_periods(
         months = [dt.date(first.year, month, 1) for month in range(1, 13)]
         return [Period(month, f"{month:%b}", f"{month:%B %Y}", f"{month:%Y-%m}") for month in months], None
     count = (last - first).days
-    zone, listed = visit.queries.zone, None
-    if count <= WEEK:
-        cursor = visit.text("cursor") or None
-        listed = await visit.queries.list_between(scope, _instant(first, zone), _instant(last, zone), LIMIT, cursor)
+    zone, cursor = visit.queries.zone, visit.text("cursor") or None
+    listed = await visit.queries.list_between(scope, _instant(first, zone), _instant(last, zone), LIMIT, cursor)
     days = [first + dt.timedelta(days=number) for number in range(count)] if count > 1 else []
     return [_to_period(day, with_weekday=count == WEEK) for day in days], listed
 
