@@ -1,6 +1,6 @@
-"""`infinite-memory forget` and `undo`: shows what would go, asks, hides it; and brings back what was forgotten last.
+"""`infinite-memory forget` and `undo`: shows what would go, asks, hides it; and takes back what was done last.
 
-A file in the home keeps the ids of what the last calls hid or moved, never a text. Exit codes: 0 done, 1 it failed or nothing
+A file in the home keeps the ids of what the last calls hid, moved or edited, never a text. Exit codes: 0 done, 1 it failed or nothing
 matches, 2 a usage fault or not confirmed.
 """
 
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from infinite_memory.cli import daemon_requests, move, tables
+from infinite_memory.cli import daemon_requests, edit_back, move, tables
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.cli.undo_journal import UndoJournal
 from infinite_memory.errors import ConfigError, format_count
@@ -45,7 +45,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     forget.add_argument("--for-good", action="store_true", help="remove them, so that nothing brings them back")
     forget.add_argument("--dry-run", action="store_true", help="only show what would go")
     forget.add_argument("--yes", action="store_true", help="do not ask")
-    undo = commands.add_parser("undo", parents=[shared], help="bring back what was forgotten or moved last")
+    undo = commands.add_parser("undo", parents=[shared], help="take back the last forget, move or edit")
     undo.add_argument("memory_ids", nargs="*", metavar="ID", help="these instead; - reads them")
     undo.add_argument("--scope", dest="in_scope", metavar="NAME", help="an archived scope instead")
     undo.add_argument(
@@ -197,7 +197,7 @@ def _report(options: argparse.Namespace, preview: Preview, replies: list[Json]) 
 
 
 def undo(options: argparse.Namespace) -> int:
-    """Bring back what was forgotten last, or what is named."""
+    """Take back what was done last, or bring back what is named."""
     journal, memory_ids = UndoJournal(), move.read_ids(options.memory_ids)
     if memory_ids and options.in_scope is not None:
         raise ConfigError("undo: give ids or --scope")
@@ -210,9 +210,11 @@ def undo(options: argparse.Namespace) -> int:
         entry = journal.last()
     if entry is not None and "moved" in entry:
         return move.move_back(options, entry)
+    if entry is not None and "edited" in entry:
+        return edit_back.edit_back(options, entry)
     if entry is None:
         tables.note(
-            "no forget or move of this terminal is left to undo; infinite-memory undo ID brings back one of these"
+            "no forget, move or edit of this terminal is left to undo; infinite-memory undo ID brings back one of these"
         )
         return 1 if options.json else _list_forgotten(options) or 1
     named = [{"scope": entry["scope"]}] if "scope" in entry else [{"memory_id": one} for one in entry["memory_ids"]]

@@ -13,6 +13,7 @@ from typing import Any
 
 from infinite_memory.cli import daemon_requests, editor, tables
 from infinite_memory.cli.terminal import in_one_line
+from infinite_memory.cli.undo_journal import UndoJournal
 from infinite_memory.errors import ConfigError, InfiniteMemoryError, format_count
 
 Json = dict[str, Any]
@@ -210,6 +211,8 @@ def edit(options: argparse.Namespace) -> int:
             print(tables.UNCHANGED)
             return 0
     reply = _send_change(options, request, revision, unsaved)
+    if reply["status"] == "OK" and reply["outcome"] != "unchanged":
+        UndoJournal().add({"edited": {reply["memory_id"]: reply["revision"] - 1}})
     if options.json or reply["status"] != "OK":
         return daemon_requests.report(reply)
     if reply["outcome"] == "unchanged":
@@ -217,7 +220,7 @@ def edit(options: argparse.Namespace) -> int:
         return 0
     print(f"{reply['memory_id']} changed; revision {reply['revision']}")
     if tables.is_terminal():
-        tables.note(f"show --history {reply['memory_id']} shows what it said before")
+        tables.note(f"undo takes it back; show --history {reply['memory_id']} shows what it said before")
     print_notes(reply)
     return 0
 

@@ -75,7 +75,7 @@ def _print_table(memories: Sequence[Json], words: str) -> None:
     standing_out = [word for word in words.split() if len(word) > 2]
     rows: list[list[Cell]] = []
     for memory in memories:
-        text = shorten(in_one_line(memory.get("excerpt") or memory["text"]))
+        text = to_cell(memory.get("excerpt") or memory["text"])
         scope, tags = in_one_line(memory.get("scope") or ""), in_one_line(", ".join(memory.get("tags", ())))
         row: list[Cell] = [
             local_day(memory.get("timestamp")),
@@ -101,6 +101,11 @@ def _confidence(memory: Json) -> Span:
     if value is None:
         return "", ""
     return f"{value:.2f}", "green" if value >= SURE else "dim" if value < DOUBTFUL else ""
+
+
+def to_cell(text: str) -> str:
+    """Write a stored text for a table: its lines and blanks run on, for people; in a pipe they stand as they are, escaped."""
+    return shorten(in_one_line(" ".join(text.split())))
 
 
 def shorten(text: str) -> str:

@@ -50,6 +50,8 @@ def _changes(options: argparse.Namespace) -> Iterator[Json]:
     daemon_requests.report_notes(answer)
     with link, link.makefile("rb") as stream:  # what is stored from here on waits in it
         newest = list(_newest(options)) if options.lines > 0 else []
+        if tables.is_terminal() and not options.json:
+            tables.note("waiting for what is stored, changed or forgotten; Ctrl-C ends it")
         yield from newest
         shown = {change["memory"]["memory_id"] for change in newest}
         for line in stream:
@@ -88,7 +90,9 @@ def _columns(change: Json) -> tuple[object, ...]:
 
 
 def _draw(change: Json) -> None:
-    event, memory_id, instant, scope, tags, text = (in_one_line(value) for value in _columns(change))
+    event, memory_id, instant, scope, tags, text = (
+        in_one_line(" ".join(str(value).split())) for value in _columns(change)
+    )
     terminal_table.write_line(
         (f"{event:<10}", _STYLES.get(event, "")), (f"{instant[:19].replace('T', ' '):<20}", ""), (f"{scope}  ", "cyan"), (text, ""),
         (f"  {tags}" if tags else "", "magenta"), (f"  {memory_id}", "dim"),

@@ -1,4 +1,4 @@
-"""What `infinite-memory undo` can take back: the ids of what the last calls of `forget` hid, and of `move` moved, in a file of the home."""
+"""What `infinite-memory undo` can take back: ids of what the last calls of `forget`, `move` and `edit` were about, in a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MAX_ENTRIES = 20  # so many calls can be undone, one after the other
 
 
 class UndoJournal:
-    """The entries, newest last: each has ``memory_ids``, or ``scope``, or ``moved`` (ids, each with the scope where it was).
+    """The entries, newest last: each has ``memory_ids``, or ``scope``, or ``moved`` (ids, each with the scope where it was), or ``edited``
+    (an id with the revision that it had).
 
     A file that cannot be read counts as empty.
     """
@@ -44,7 +45,9 @@ class UndoJournal:
         try:
             self._write([*self._read(), entry][-MAX_ENTRIES:])
         except OSError as exc:
-            ids = ", ".join(entry.get("memory_ids") or entry.get("moved") or [str(entry.get("scope"))])
+            ids = ", ".join(
+                entry.get("memory_ids") or entry.get("moved") or entry.get("edited") or [str(entry.get("scope"))]
+            )
             tables.note(f"undo will not know of it, {self._file} cannot be written ({exc.strerror}): {ids}")
 
     def remove(self, entry: Json) -> None:
@@ -63,7 +66,9 @@ class UndoJournal:
 
 
 def _is_entry(entry: Json) -> bool:
-    memory_ids, moved = entry.get("memory_ids"), entry.get("moved")
+    memory_ids, moved, edited = entry.get("memory_ids"), entry.get("moved"), entry.get("edited")
+    if isinstance(edited, dict):
+        return len(edited) == 1 and all(isinstance(revision, int) for revision in edited.values())
     if isinstance(moved, dict):
         return all(isinstance(text, str) for pair in moved.items() for text in pair)
     is_list = isinstance(memory_ids, list) and all(isinstance(memory_id, str) for memory_id in memory_ids)

@@ -105,8 +105,8 @@ def _print_results(results: list[Json]) -> None:
     columns = [Column(titles[index], is_number=True) for index in present]
     columns += [Column("each word", "magenta", max_width=16), Column("text", flexible=True), Column("id", "dim")]
     rows = []
-    for *parts, by_word, memory_id, text in lines:
-        rows.append([*(parts[index] for index in present), by_word, tables.shorten(text), memory_id])
+    for result, (*parts, by_word, memory_id, _) in zip(results, lines, strict=True):
+        rows.append([*(parts[index] for index in present), by_word, tables.to_cell(result["text"]), memory_id])
     terminal_table.write_table(columns, rows)
 
 

@@ -108,6 +108,7 @@ def test_what_concerns_the_whole_memory_tells_programs_too(shared: Installation,
 
 
 def test_what_was_forgotten_comes_back(shared: Installation) -> None:
+    (shared.home / "forgotten.json").unlink(missing_ok=True)  # what other tests edited
     ids = [remember(shared, f"errand {number}", "--scope", "Errands", "--tag", "errand") for number in range(3)]
     done = shared.command("forget", "--tag", "errand")
     assert (done.returncode, done.stdout) == (2, "")

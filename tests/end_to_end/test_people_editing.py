@@ -60,6 +60,45 @@ def test_memories_move_and_come_back(shared: Installation) -> None:
         assert said in done.stderr
 
 
+def test_an_edit_is_taken_back_where_nobody_changed_the_memory_since(shared: Installation) -> None:
+    stored = shared.call("store_memory", content="Tea at four", tags=["tea"], scope="Kitchen")
+    memory_id = stored["memory_id"]
+
+    def said() -> tuple[str, list[str]]:
+        memory = shared.call("get_memory", memory_id=memory_id)["memory"]
+        return memory["text"], memory["tags"]
+
+    assert shared.command("edit", memory_id, "Tea at five", "--tag", "late").returncode == 0
+    assert shared.command("move", memory_id, "--to", "Global").returncode == 0
+    assert shared.command("undo").stdout == f"{memory_id} moved from Global to Kitchen\n"
+    done = shared.command("undo")  # past the move, which changed nothing that it says
+    assert (done.returncode, done.stdout) == (0, f"{memory_id} says again what it said before; revision 5\n"), done
+    assert said() == ("Tea at four", ["tea"])
+
+    shared.command("edit", memory_id, "Tea at six")
+    shared.call("update_memory", memory_id=memory_id, content="Tea at seven")
+    done = shared.command("undo")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "was changed again since; show --history" in done.stderr
+    assert said() == ("Tea at seven", ["tea"])
+    assert "Tea" not in (shared.home / "forgotten.json").read_text()
+
+    shared.command("edit", memory_id, "--title", "Teatime")
+    assert "not taken away again" in shared.command("undo").stderr
+    shared.command("edit", memory_id, "Tea at eight")
+    told = json.loads(shared.command("undo", "--json").stdout)
+    assert [one["memory_id"] for one in told["changed"]] == [memory_id]
+    assert said() == ("Tea at seven", ["tea"])
+
+
+def test_lines_of_a_text_run_on_in_a_table_and_stand_escaped_in_a_pipe(shared: Installation) -> None:
+    memory_id = shared.call("store_memory", content="# Paints\n\n- hall:\tgreen")["memory_id"]
+    assert "# Paints\\n\\n- hall:\\tgreen" in shared.command("search", "paints").stdout
+    for arguments in (("search", "paints"), ("why", "paints"), ("forget", memory_id, "--dry-run")):
+        code, shown = on_a_terminal(shared, *arguments, editor="")
+        assert (code, "- hall: green" in shown) == (0, True), shown
+
+
 def test_what_somebody_else_changed_while_the_editor_was_open_is_not_overwritten(
     shared: Installation, tmp_path: Path
 ) -> None:

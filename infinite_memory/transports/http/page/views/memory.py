@@ -12,6 +12,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from infinite_memory.contracts.earlier_versions import FIELDS, build_changes, find_version
 from infinite_memory.errors import InvalidRequestError, MemoryChangedError
 from infinite_memory.transports.http.api.routes import Whose
 from infinite_memory.transports.http.page.routing import Visit, page
@@ -20,7 +21,6 @@ from infinite_memory.transports.http.page.sessions import Undo
 Json = dict[str, Any]
 
 MAX_COMPARED = 300  # words, or lines, that are compared with as many: a second at most, in a thread
-FIELDS = ("title", "speaker", "conversation_id", "source", "importance", "timestamp")
 BESIDE_CHANGES = frozenset(
     {"text", "revision", "number", "updated_at", "created_at", "moved_at", "memory_id", "occurrences", "says_otherwise"}
 )
@@ -42,7 +42,7 @@ async def show_memory(visit: Visit) -> Response:
         versions = [*versions, memory]
     # People count the versions that they see; a revision counts the memory's own upkeep too, such as a vector that came later.
     versions = [
-        version | {"number": older + index, "says_otherwise": bool(_differences(version, memory))}
+        version | {"number": older + index, "says_otherwise": bool(build_changes(version, memory))}
         for index, version in enumerate(versions, 1)
     ]
     queries = visit.queries
@@ -132,27 +132,16 @@ async def restore_version(visit: Visit, memory_id: str, number: str, *, last: bo
     if not number.isdecimal() or len(number) > 9:
         raise InvalidRequestError("revision", "is the number of no version")
     reply = await visit.queries.run("get_memory", {"memory_id": memory_id, "before_revision": int(number) + 1})
-    memory, old = reply["memory"], next(iter(reply["revisions"][-1:]), None)
-    if old is None or old["revision"] != int(number):
+    memory, old = reply["memory"], find_version(reply, int(number))
+    if old is None:
         raise InvalidRequestError("revision", f"there is no version {number} of it")
     if last and memory["revision"] != old["revision"] + 1:
         raise InvalidRequestError("", "it was changed again since; its history has every version to bring back")
-    changes = _differences(old, memory)
+    changes = build_changes(old, memory)
     if not changes:
         return None
     await visit.queries.run("update_memory", {"memory_id": memory_id} | changes, expected_revision=memory["revision"])
     return int(memory["revision"])
-
-
-def _differences(old: Json, memory: Json) -> Json:
-    """Return what an update has to change so that a memory says what an earlier version said; its scope stays."""
-    changes: Json = {} if old["text"] == memory["text"] else {"content": old["text"]}
-    if old["tags"] != memory["tags"]:
-        changes["tags"] = old["tags"]
-    metadata = {name: old[name] for name in FIELDS if name in old and old[name] != memory.get(name)}
-    before, now = old.get("metadata", {}), memory.get("metadata", {})
-    metadata |= {name: before.get(name) for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
-    return changes | ({"metadata": metadata} if metadata else {})
 
 
 def _changed_meanwhile(visit: Visit, memory: Json) -> InvalidRequestError:
