@@ -30,7 +30,7 @@ def test_results_come_while_a_question_is_typed_and_say_why(page: Page, person: 
     first = page.get_by_role("listitem").filter(has_text="Ada Quill")
     expect(first.locator("mark").first).to_have_text("violin")
     first.get_by_text("Why", exact=True).click()
-    expect(first.get_by_text("Found because it is near in meaning and it has words of the question")).to_be_visible()
+    expect(first.get_by_text("Found because it is near in meaning, it has words of the question")).to_be_visible()
     first.get_by_text("Numbers", exact=True).click()
     cells = first.locator("tbody td").all_inner_texts()
     total = float(first.locator("caption").inner_text().split()[1].rstrip(":"))
