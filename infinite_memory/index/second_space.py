@@ -211,6 +211,11 @@ class SecondSpace:
         if self._index is not None:
             self._index.remove(memory_ids)
 
+    def scope_merged(self, source: ScopeId, target: ScopeId) -> None:
+        """Let all memories of a scope be of another."""
+        if self._index is not None:
+            self._index.move_scope(source, target)
+
     def scope_removed(self, scope_id: ScopeId) -> None:
         """Take a whole scope out."""
         if self._index is not None:

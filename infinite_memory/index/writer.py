@@ -138,6 +138,7 @@ class IndexWriter:
             if index is not None:
                 with contextlib.suppress(IndexUnavailableError):  # the feed tells it
                     await call(index, partial(index.move_scope, source, target))
+        self._second.scope_merged(source, target)
 
     async def scope_removed(self, scope_id: ScopeId) -> None:
         """Take out a whole scope that this process just dropped."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,8 +11,10 @@ from hypothesis import strategies as st
 from infinite_memory.index import id_map
 from infinite_memory.index.vector import faiss_index
 from infinite_memory.index.vector.faiss_index import FaissIndex
+from infinite_memory.index.vector.files import FaissIndexFiles
 from infinite_memory.models import Filter, MemoryId
 from tests.unit.index.builders import (
+    DATABASE,
     DIM,
     SPACE,
     make_row,
@@ -116,3 +120,19 @@ def test_neighbours_of_few_turns_of_a_long_conversation_are_those_of_all() -> No
         few = index.neighbours([memory_id(number), memory_id(number + 1)])
         assert few == {one: every[one] for one in few}
         assert len({one.conversation for one in few.values()}) == len({every[one].conversation for one in few})
+
+
+def test_the_memories_of_a_scope_are_those_of_another_at_once(tmp_path: Path) -> None:
+    sidecar = make_sidecar([make_row(number, scope=number % 2) for number in range(10)])
+    sidecar.remove([memory_id(1)])
+    sidecar.move_scope(scope_id(1), scope_id(2))
+    sidecar.move_scope(scope_id(7), scope_id(2))  # nothing was ever in it
+    assert sidecar.count_by_scope() == {scope_id(0): 5, scope_id(2): 4}
+    assert sidecar.locate([memory_id(3)]) == {memory_id(3): scope_id(2)}
+    assert sidecar.count(Filter(scope_ids=frozenset({scope_id(1)}))) == 0
+    page = sidecar.list_page(Filter(scope_ids=frozenset({scope_id(2)})), 9, None, newest_first=True)
+    assert list(page.memory_ids) == [memory_id(number) for number in (9, 7, 5, 3)]
+    sidecar.upsert([make_row(3, scope=2, revision=2), make_row(11, scope=1)])
+    files = FaissIndexFiles(tmp_path / "saved")
+    files.save(sidecar, DATABASE, b"")
+    assert files.load(DATABASE, SPACE, DIM)[0].count_by_scope() == {scope_id(0): 5, scope_id(1): 1, scope_id(2): 4}
