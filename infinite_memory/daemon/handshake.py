@@ -34,6 +34,10 @@ _PYTHON_VARIABLES = frozenset({"PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "
 _SYSTEMD_VARIABLES = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "SYSTEMD_EXEC_PID"})
 """Of a service that starts the daemon by chance; the daemon would speak for that service."""
 
+_HUGE_PAGES = "glibc.malloc.hugetlb=1"
+"""Heap in pages of 2 MiB, where the system has them for who asks: a recall goes through 20 MB of weights and vectors, and takes 3 % less
+processor time; as much is in memory as without. glibc reads this when a process starts, so the daemon cannot choose it itself."""
+
 _OF_ANY_VERSION = frozenset({"session", "hook", "status", "stop"})
 """What a daemon of any version answers, or makes room for. What else a command wants, an older one may take for something else."""
 
@@ -207,7 +211,8 @@ def _daemon_environ(home: Path) -> Json:
     root = Path(__file__).resolve().parents[2]  # where the package lies
     if root.name not in ("site-packages", "dist-packages"):  # a checkout, or a folder that a program brought with it
         environ["PYTHONPATH"] = str(root)
-    return environ | {"INFINITE_MEMORY_HOME": str(home), "PYTHONSAFEPATH": "1"}
+    tunables = ":".join(filter(None, (_HUGE_PAGES, environ.get("GLIBC_TUNABLES"))))  # the last one of a name counts
+    return environ | {"INFINITE_MEMORY_HOME": str(home), "PYTHONSAFEPATH": "1", "GLIBC_TUNABLES": tunables}
 
 
 def _silent(home: Path, greeting: Json) -> str:

@@ -65,6 +65,9 @@ class EntityIndex:
     def read(self, question: str, corrected: Mapping[str, str]) -> ParsedQuery:
         """Find what *question* names, its misspelt words taken for what they were meant for."""
         tokens = _TOKEN.findall(question)
+        if not self._keys and not corrected:  # nothing can be named, nor is anything spelled otherwise
+            as_written = " ".join(tokens) or question
+            return ParsedQuery(frozenset(), as_written, as_written)
         words = [_word(token) for token in tokens]
         meant = [corrected.get(word, word) for word in words]
         respelt = [

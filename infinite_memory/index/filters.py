@@ -176,6 +176,12 @@ class TableFilter:
             if all((scope_id in one.values) != one.is_negated for one in self._conditions if isinstance(one, AnyOf))
         )
 
+    def passes_all(self) -> bool:
+        """True if every slot is alive and passes, as far as scopes tell that without a pass over all."""
+        return all(condition.field == Field.SCOPE for condition in self._conditions) and self.count() == len(
+            self._table
+        )
+
     def count_by_time(self, edges: Sequence[dt.datetime]) -> list[int]:
         """Count the living slots that pass between each of *edges*, which rise, and the next.
 

@@ -105,6 +105,9 @@ def _emoji_words(sequence: str) -> Iterator[str]:
 
 
 def _run_words(text: str, patterns: _Patterns) -> Iterator[str]:
+    if text.isascii() and text.isalpha():  # most runs are one plain word
+        yield text[:MAX_LENGTH]
+        return
     run = text.strip(_EDGES)
     pieces = [_POSSESSIVE.sub("", piece) for piece in patterns.parts.findall(run)]
     if not pieces:
@@ -141,6 +144,8 @@ def _plain(word: str, patterns: _Patterns) -> Iterator[str]:
 
 
 def _is_code(run: str) -> bool:
+    if run.isalpha():  # as most are
+        return False
     letters, digits = any(token.isalpha() for token in run), any(token.isdigit() for token in run)
     joined = any(character in "_/\\.@:#" for character in run[1:])
     return MIN_CODE_LENGTH <= len(run) <= MAX_LENGTH and (

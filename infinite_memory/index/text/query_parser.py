@@ -99,9 +99,10 @@ class QueryParser:
                 weight = CODE_WEIGHT if known == code else CODE_WEIGHT * LOOKALIKE[1]
                 phrases += [Phrase(parts, weight), Phrase((known,), weight)]
         if 1 <= len(words) <= WHOLE_WORDS:
-            exchanged = tokenize(" ".join(corrected.get(word, word) for word in fold_word(question).split()))
             weight = WHOLE_WEIGHT if len(words) > 1 else WHOLE_WEIGHT / 2
-            phrases.append(Phrase(tuple(exchanged if corrected else words), weight))
+            if corrected:
+                words = tokenize(" ".join(corrected.get(word, word) for word in fold_word(question).split()))
+            phrases.append(Phrase(tuple(words), weight))
         return [phrase for phrase in dict.fromkeys(phrases) if phrase.words][:MAX_PHRASES]
 
 

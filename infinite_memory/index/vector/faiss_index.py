@@ -198,7 +198,7 @@ class FaissIndex:
             with self._lock:
                 return passing.mask()
 
-        return RowFilter(test, every)
+        return RowFilter(test, every, is_open=passing.passes_all())
 
     def list_page(self, where: Filter, limit: int, cursor: str | None, newest_first: bool) -> Page:
         """List memories that pass *where* by the time they happened, then by id; newest first turns both around.

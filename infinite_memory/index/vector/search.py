@@ -53,12 +53,13 @@ class RowFilter:
     """Which slots may be found.
 
     ``test`` marks those of some slots, ``mask`` gives a mark for every slot (a pass over all of them), ``listed`` are the
-    slots themselves, rising, where they are known beforehand.
+    slots themselves, rising, where they are known beforehand. With ``is_open`` every slot may be found.
     """
 
     test: Callable[[NDArray[Any]], Mask]
     mask: Callable[[], Mask]
     listed: Slots | None = None
+    is_open: bool = False
 
 
 def find_nearest(table: VectorSnapshot, vector: Vectors, k: int, allowed: RowFilter) -> Nearest:
@@ -150,14 +151,19 @@ class _Search:
             self._marked = self._allowed.mask().take(self._table.slots)  # twice as fast as by index
         return self._marked
 
+    def _marks_from(self, start: int) -> Mask | None:
+        """Return a mark for each row from *start* on; None where all are allowed."""
+        if self._allowed.is_open:
+            return None
+        has_marks = self._marked is not None or start == 0
+        allowed = self._marks()[start:] if has_marks else self._allowed.test(self._table.slots[start:])
+        return None if allowed.all() else allowed
+
     def _exact(self, start: int, count: int) -> tuple[Slots, Scores]:
         """Search the rows from *start* on, all of them."""
-        slots = self._table.slots[start:]
-        has_marks = self._marked is not None or start == 0
-        allowed = self._marks()[start:] if has_marks else self._allowed.test(slots)
+        allowed = self._marks_from(start)
         all_rows: list[Slots] = [np.empty(0, np.int64)]
         all_scores: list[Scores] = [np.empty(0, np.float64)]
-        is_open = bool(allowed.all())
         first = 0
         for whole in self._table.parts:
             codes = whole[max(0, start - first) :]
@@ -165,7 +171,7 @@ class _Search:
             first += len(whole)
             if not len(codes):
                 continue
-            selected = None if is_open else allowed[offset - start : offset - start + len(codes)]
+            selected = None if allowed is None else allowed[offset - start : offset - start + len(codes)]
             if selected is None or selected.any():
                 scores, rows = search_exactly(codes, self._query[None], min(count, len(codes)), selected)
                 all_rows.append(rows[rows >= 0] + offset)

@@ -12,7 +12,6 @@ import datetime as dt
 import itertools
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterable,
     AsyncIterator,
     Callable,
     Collection,
@@ -74,6 +73,7 @@ class MemoryReader:
     ) -> dict[MemoryId, MemoryRecord]:
         query: Document = {} if deleted is None else {"live": not deleted}
         projection = None if vectors else WITHOUT_VECTORS
+        accepts = self._connection.set_aside.accepts
 
         async def read(scope_id: ScopeId, ids: list[ObjectId]) -> list[MemoryRecord]:
             wanted = {"_id": {"$in": ids}, **query}
@@ -83,19 +83,15 @@ class MemoryReader:
             ):
                 found = get_collection(database, scope_id).find(wanted, projection, session=session)
                 memories: list[MemoryRecord] = []
-                for document in await self._sound(scope_id, found.batch_size(_PAGE)):
-                    memories.append(mapping.from_document(document, scope_id))
-                    if len(memories) % _FEW == 0:
+                for count, document in enumerate(await found.batch_size(_PAGE).to_list(None), 1):
+                    if accepts(DocumentKind.MEMORY, schema.collection_name(scope_id), document):
+                        memories.append(mapping.from_document(document, scope_id))
+                    if count % _FEW == 0:
                         await asyncio.sleep(0)  # a batch that is there already suspends nobody
                 return memories
 
         pages = await _gather(lambda batch: read(*batch), batches(located))
         return {memory.memory_id: memory for page in pages for memory in page}
-
-    async def _sound(self, scope_id: ScopeId, found: AsyncIterable[Document]) -> list[Document]:
-        """Read those memories that can be read; the others are set aside."""
-        name, accepts = schema.collection_name(scope_id), self._connection.set_aside.accepts
-        return [document async for document in found if accepts(DocumentKind.MEMORY, name, document)]
 
     async def locate(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
         scope_ids = await self._scopes.ids()
