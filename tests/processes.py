@@ -67,10 +67,15 @@ def need_second_model() -> None:
 
 
 class Installation:
-    """One home, and the command that serves it."""
+    """One home, and the command that serves it.
 
-    def __init__(self, home: Path, environ: Mapping[str, str] | None = None) -> None:
+    At the end its daemon is stopped in order; where *is_stopped* is false, for nobody looks at the home again, it is killed, which spares a
+    second.
+    """
+
+    def __init__(self, home: Path, environ: Mapping[str, str] | None = None, *, is_stopped: bool = True) -> None:
         self.home = home
+        self.is_stopped = is_stopped
         self.environ = (
             {name: os.environ[name] for name in _KEPT if name in os.environ}
             | {
@@ -93,7 +98,7 @@ class Installation:
     ) -> None:
         for client in self.clients:
             client.kill()
-        if self.daemon_pid() is not None:
+        if self.is_stopped and self.daemon_pid() is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.command("daemon", "stop")
         self.kill_everything()

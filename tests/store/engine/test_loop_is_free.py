@@ -8,9 +8,10 @@ import numpy as np
 
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Window, content_hash
 from tests.mongo_server import run
+from tests.processes import LONG
 from tests.store.lifecycle.conftest import Memory, Open
 
-COUNT, CHARS, WINDOW = 300, 9000, 750
+COUNT, CHARS, WINDOW = 300 if LONG else 100, 9000, 750
 LATIN = [
     f"{first}{second}{third}" for first in ("bar", "mel", "tor") for second in "aeiou" for third in ("n", "lu", "sk")
 ]
