@@ -177,7 +177,7 @@ def rendered(lines: Iterable[Json], form: ExportFormat) -> Iterator[str]:
 
 
 def to_csv(lines: Iterable[Json]) -> Iterator[str]:
-    """Write the memories as a table, RFC 4180; tags are joined by commas, metadata is JSON.
+    """Write the memories as a table, RFC 4180; tags are joined by commas (`_joined`), metadata is JSON.
 
     A cell that a spreadsheet would read as a formula is prefixed with an apostrophe, which our import removes.
     """
@@ -211,7 +211,7 @@ def _entry(line: Json) -> str:
     """Write one memory; its text is quoted to set it apart from its metadata."""
     about = [f"- id: {line['memory_id']}", f"- source: {_one_line(line['source'])}"]
     if line["tags"]:
-        about.append(f"- tags: {_one_line(', '.join(line['tags']))}")
+        about.append(f"- tags: {_one_line(_joined(line['tags']))}")
     about += [f"- {name}: {_one_line(str(line[name]))}" for name in ("speaker", "conversation_id") if name in line]
     if "\r" in line["text"]:
         about.append(f"- {CR_NOTE}")
@@ -225,13 +225,20 @@ def _quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in escaped.split("\n"))
 
 
+def _joined(tags: list[str]) -> str:
+    """Write tags with commas between, or as a JSON list where an import would read others from that."""
+    joined = ", ".join(tags)
+    is_plain = joined.split(", ") == tags and not ("," in joined.replace(", ", "") or joined.startswith("["))
+    return joined if is_plain else json.dumps(tags, ensure_ascii=False)
+
+
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, list):
-        return escape_cell(", ".join(map(str, value)))
+        return escape_cell(_joined(value))
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     return "" if value is None else escape_cell(str(value))

@@ -296,6 +296,22 @@ def test_of_two_facts_that_would_hold_in_one_place_the_second_is_named_as_left_o
 
 
 @pytest.mark.parametrize("form", ["csv", "markdown"])
+def test_tags_with_commas_and_brackets_stay_what_they_are(open_memory: Open, form: str) -> None:
+    tags = ["tea, green", "one,two", '=SUM("a","b")'], ["[draft]", "plain"], ['["a"]'], ["tea", "green"]
+
+    async def work() -> None:
+        async with open_memory("old") as old:
+            ids = [await old.store(f"memory {number}", "Work", tags=some) for number, some in enumerate(tags)]
+            written = await old.ok("export_memory", format=form)
+        async with open_memory("new") as new:
+            await new.ok("import_memory", path=written["path"])
+            for memory_id, some in zip(ids, tags, strict=True):
+                assert (await new.ok("get_memory", memory_id=memory_id))["memory"]["tags"] == some
+
+    run(work())
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown"])
 def test_other_forms_keep_texts_tags_and_times(open_memory: Open, form: str) -> None:
     async def work() -> None:
         async with open_memory("old") as old:
