@@ -1,1 +1,1 @@
-"""Backups: one moment of everything in one file, encrypted where asked, and how it is restored."""
+"""Backups: a consistent snapshot of all data in one file, optionally encrypted, and its restore."""

@@ -1,9 +1,9 @@
-"""The container of a backup, written and read: numbered parts, each compressed and chained to all before it by a digest.
+"""Reader and writer of backup files: numbered parts, each compressed and chained to its predecessors by a digest.
 
-`archive_format` has its layout. Documents are opaque here: a part holds whole BSON documents, one after another, of one named collection.
+`archive_format` defines the layout. Documents are opaque here: a part holds whole, concatenated BSON documents of one named collection.
 
-Why a chain of digests and not one sum at the end: a fault is known where it stands, before anything after it is believed, and
-parts cannot be left out or exchanged.
+Why a chain of digests and not one checksum at the end: damage is located before anything after it is trusted, and parts cannot be
+dropped or swapped.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ else:
     from backports import zstd
 
 _READ_BYTES = 1 << 20
-_LEVEL = 3  # higher levels cost seconds and gain little, for most of a backup is vectors
+_LEVEL = 3  # higher levels cost seconds and gain little: most of a backup is vectors
 
 
 class BackupWriter:
-    """Writes one backup, front to back, into an open file."""
+    """Writes one backup sequentially to an open file."""
 
     def __init__(self, file: BinaryIO, head: Mapping[str, Any], cipher: Cipher | None = None) -> None:
         self._file, self._cipher = file, cipher
@@ -71,7 +71,7 @@ class BackupWriter:
         self._frame(HEAD, to_json(head))
 
     def add(self, part: Part) -> None:
-        """Write a part; a thread may do it.
+        """Write a part; may be called from a thread.
 
         Raises:
             OSError: the file cannot be written.
@@ -82,7 +82,7 @@ class BackupWriter:
         self._frame(DATA, self._packed(body))
 
     def finish(self, details: Mapping[str, Any]) -> None:
-        """Write the end, without which the file is no backup, and *details* into it."""
+        """Write the tail, with *details* in it; a file without a tail is not a valid backup."""
         at = self._file.tell()
         tail = {"counts": dict(self._counts), "parts": self._number, "details": dict(details)}
         self._frame(TAIL, self._packed(to_json(tail)))
@@ -90,7 +90,7 @@ class BackupWriter:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many documents of each collection were written so far."""
+        """Number of documents written so far, by collection."""
         return self._counts
 
     def _packed(self, body: bytes) -> bytes:
@@ -111,21 +111,21 @@ class BackupWriter:
 
 
 def mark_file(status: os.stat_result) -> str:
-    """Return a mark that another file, or the same after it was written to, does not have."""
+    """Return a mark that identifies this file in its present state: another or a modified file has a different one."""
     return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
 class BackupReader:
-    """Reads one backup, front to back, believing nothing that its digest does not cover.
+    """Reads one backup sequentially; trusts nothing that is not covered by a digest.
 
     Args:
-        file: An open file at its beginning; must be seekable.
-        name: What messages call it.
-        secret: Opens a locked one; needed for what is beyond the head.
-        max_unpacked: What the parts may unpack into, in bytes; None goes by the size of the file.
+        file: A seekable open file, positioned at its start.
+        name: The file's name in messages.
+        secret: Decrypts an encrypted backup; needed for everything after the head.
+        max_unpacked: Limit for the decompressed size of all parts, in bytes; None derives it from the size of the file.
 
     Raises:
-        BackupError: it is no backup, or of a newer version, or damaged in its head.
+        BackupError: it is not a backup, has a newer format version, or its head is damaged.
     """
 
     def __init__(
@@ -159,19 +159,19 @@ class BackupReader:
         self._cipher: Cipher | None = None
 
     def mark(self) -> str:
-        """Return what `mark_file` says of the open file."""
+        """Return `mark_file` of the open file."""
         return mark_file(os.fstat(self._file.fileno()))
 
     @property
     def digest(self) -> bytes:
-        """The digest of all that was read so far: two files with the same one at their ends hold the same."""
+        """Digest of everything read so far: two files with equal digests at the end have equal contents."""
         return self._digest
 
     def parts(self) -> Iterator[Part]:
-        """Yield every part, in order; when this ends without an error, the whole file was as it was written.
+        """Yield every part, in order; finishing without an error means that the whole file is intact.
 
         Raises:
-            BackupError: a part or the end is damaged or missing, or the passphrase is another one; says where.
+            BackupError: a part or the tail is damaged or missing, or the passphrase is wrong; says where.
         """
         self._summary: Summary | None = None
         counts: Counter[str] = Counter()
@@ -196,20 +196,20 @@ class BackupReader:
 
     @property
     def summary(self) -> Summary:
-        """What the backup holds; known once `parts` has ended."""
+        """Summary of the contents; available once `parts` is exhausted."""
         if self._summary is None:
             raise BackupError(f"{self._name} was not read to its end")
         return self._summary
 
     def again(self) -> BackupReader:
-        """Return a reader of the same open file, at its beginning."""
+        """Return a new reader of the same open file, at its start."""
         reader = BackupReader(self._file, self._name, self._secret, max_unpacked=self._max_unpacked)
         if reader.head == self.head:
-            reader._cipher = self._cipher  # deriving a key takes its time
+            reader._cipher = self._cipher  # deriving a key is slow
         return reader
 
     def checksum(self) -> str:
-        """Read the file again as it lies there; returns its SHA-256 in hexadecimal."""
+        """Read the file again; returns its SHA-256 in hexadecimal."""
         self._file.seek(0)
         whole = hashlib.sha256()
         while block := self._file.read(_READ_BYTES):
@@ -247,7 +247,7 @@ class BackupReader:
         if self._cipher is not None:
             opened = self._cipher.decrypt(number, payload, before)
             if opened is None:
-                # The digest fits, so the bytes are as they were written: it is the key that is not.
+                # The digest matches, so the bytes are intact: the key is wrong.
                 raise BackupError(f"{self._name} cannot be opened with this passphrase or key file")
             payload = opened
         try:
@@ -264,10 +264,10 @@ class BackupReader:
         return body
 
     def _count_unpacked(self, size: int) -> None:
-        """Count what a part is going to unpack into, before it does.
+        """Count a part's decompressed size before it is decompressed.
 
         Raises:
-            BackupError: all parts together are more than is allowed.
+            BackupError: the total exceeds the limit.
         """
         self.unpacked_bytes += size
         allowed = self._max_unpacked
@@ -323,7 +323,7 @@ class BackupReader:
 
 
 def read_head(file: BinaryIO, name: str) -> dict[str, Any]:
-    """Read what a backup says of itself, without opening what is in it.
+    """Read the head of a backup, without decrypting its contents.
 
     Raises:
         BackupError: it is not a backup, or its head is damaged.

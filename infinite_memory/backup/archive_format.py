@@ -1,7 +1,6 @@
-"""The layout of a backup file: its magic numbers, frames and limits, and what its head may say.
+"""The layout of a backup file: magic numbers, frames, limits and valid head fields.
 
-`docs/backup-format.md` is the description for those who read a backup without this program; the two are held together by a
-test.
+`docs/backup-format.md` specifies it for readers other than this program; a test keeps the two in sync.
 """
 
 from __future__ import annotations
@@ -21,36 +20,36 @@ else:
     pass
 
 FORMAT_VERSION = 1
-MAGIC = b"\x89IMBKP\r\n"  # the line end shows a transfer as text, as PNG's does
+MAGIC = b"\x89IMBKP\r\n"  # the line end reveals a transfer in text mode, as PNG's does
 END_MAGIC = b"IMBKPEND"
 
 PREAMBLE = struct.Struct(">8sH")  # magic, format version
 FRAME = struct.Struct(">4sQ")  # kind, length of the payload
-TRAILER = struct.Struct(">Q8s")  # where the tail begins, end magic
+TRAILER = struct.Struct(">Q8s")  # offset of the tail, end magic
 COUNT = struct.Struct(">HI")  # length of the collection's name, number of documents
 DIGEST_BYTES = 32
 MAX_NAME_BYTES = 120
 _LENGTH = struct.Struct("<i")
 
 MAX_PART_BYTES = 48 << 20
-"""Largest part before compression: a page of documents, one of which may have MongoDB's 16 MiB."""
+"""Maximum size of a part before compression: a page of documents, one of which may have MongoDB's 16 MiB."""
 
 MAX_PAYLOAD_BYTES = MAX_PART_BYTES + (1 << 20)
 MAX_HEAD_BYTES = 64 << 10
-MAX_TAIL_BYTES = 32 << 20  # unpacked; it counts the documents of each collection
+MAX_TAIL_BYTES = 32 << 20  # decompressed; it has a document count for each collection
 MAX_PARTS = 1_000_000
 MAX_SCHEMA_VERSION = 1 << 31
 
 FREE_UNPACKED_BYTES = 256 << 20
 MAX_UNPACK_RATIO = 1000
-"""What parts may unpack into, all together: the first always, beyond it so many times what was read of the file.
+"""Limits for the decompressed size of all parts: the first always, beyond it this multiple of the bytes read so far.
 
-Why the writer keeps the ratio too (`pad`): a few hundred equal texts of a MiB are an honest memory, and shrink as bombs do.
+Why the writer respects the ratio too (`pad`): a few hundred equal texts of a MiB are legitimate, and compress like a bomb.
 """
 
 _PAD_RATIO = MAX_UNPACK_RATIO // 2
-_PAD_FROM = 64 << 10  # bytes of a part; the frame of a smaller one is not that much smaller
-_SKIPPABLE = struct.Struct("<II")  # magic and length of a frame of zstd that is skipped
+_PAD_FROM = 64 << 10  # bytes of a part; smaller ones do not reach such a ratio
+_SKIPPABLE = struct.Struct("<II")  # magic and length of a skippable zstd frame
 _SKIPPABLE_MAGIC = 0x184D2A50
 
 HEAD, DATA, TAIL = b"HEAD", b"DATA", b"TAIL"
@@ -58,7 +57,7 @@ HEAD, DATA, TAIL = b"HEAD", b"DATA", b"TAIL"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Whole documents of one collection: BSON, one after another."""
+    """Whole, concatenated BSON documents of one collection."""
 
     collection: str
     count: int
@@ -67,7 +66,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a whole backup holds: its head, and how many documents of each collection."""
+    """Summary of a whole backup: its head, and the number of documents in each collection."""
 
     head: Mapping[str, Any]
     counts: Mapping[str, int]
@@ -76,10 +75,10 @@ class Summary:
 
 
 def split_documents(documents: bytes) -> Iterator[bytes]:
-    """Cut BSON documents that follow each other apart.
+    """Yield each of the concatenated BSON documents.
 
     Raises:
-        ValueError: the bytes are no whole documents.
+        ValueError: a document is truncated or damaged.
     """
     position, end = 0, len(documents)
     while position < end:
@@ -103,16 +102,16 @@ _HEAD_FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "consistent": lambda value: isinstance(value, bool),
     "lock": lambda value: isinstance(value, dict),
 }
-"""What a head may say: it is shown in lists and logs before anything vouches for it."""
+"""Validators of the head's fields: they are shown in lists and logs before anything authenticates them."""
 
 
 def find_wrong_field(head: Mapping[str, Any]) -> str | None:
-    """Name the first field of a head that is not what we write; None without one. A field may be missing."""
+    """Return the name of the first invalid field of a head, or None. A field may be missing."""
     return next((name for name, is_right in _HEAD_FIELDS.items() if name in head and not is_right(head[name])), None)
 
 
 def pad(packed: bytes, size: int) -> bytes:
-    """Add a frame that is skipped to what shrank so much that a reader might take it for a bomb."""
+    """Append a skippable frame to data that compressed so well that a reader might take it for a bomb."""
     missing = size // _PAD_RATIO - len(packed)
     if size <= _PAD_FROM or missing <= 0:
         return packed

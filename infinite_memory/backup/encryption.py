@@ -1,10 +1,10 @@
-"""Encryption of a backup's parts: a key from a passphrase or a key file, and AES-256-GCM over every part.
+"""Encryption of a backup's parts: AES-256-GCM for every part, with a key from a passphrase or a key file.
 
-Each backup has a salt of its own, so no two have the same key, and a part's nonce may be its number. The digest of all that came
-before is the associated data: parts cannot be exchanged, left out or carried into another backup.
+Each backup has its own salt, so no two have the same key, and a part's number can serve as its nonce. The digest of everything
+before a part is its associated data: parts cannot be swapped, dropped or moved to another backup.
 
-Why some key files are stretched too: a typed sentence is as easy to guess as a passphrase, wherever it stands. What is no text was
-made by a generator and needs no stretching. Backups that name no work factor, as those of version 0.1.0, open as they were locked.
+Why some key files are stretched too: a typed sentence is as easy to guess as a passphrase. A key file that is not text was
+generated and needs no stretching. Backups without a work factor, such as those of version 0.1.0, are decrypted as they were encrypted.
 
 Sources: RFC 7914 (scrypt), RFC 5869 (HKDF), NIST SP 800-38D (GCM).
 """
@@ -35,7 +35,7 @@ CIPHER_NAME = "AES-256-GCM"
 
 @dataclass(frozen=True, slots=True)
 class WorkFactor:
-    """What a guess of a passphrase costs: the parameters of scrypt, which stand in a backup's head."""
+    """The cost of guessing a passphrase: scrypt parameters, stored in a backup's head."""
 
     n: int
     r: int
@@ -43,19 +43,19 @@ class WorkFactor:
 
     @property
     def memory_bytes(self) -> int:
-        """How much memory a derivation takes."""
+        """Memory needed to derive a key."""
         return 128 * self.r * (self.n + self.p + 2)
 
     def to_json(self) -> dict[str, int]:
-        """Write it for the head."""
+        """Return the JSON form for the head."""
         return {"n": self.n, "r": self.r, "p": self.p}
 
     @classmethod
     def from_json(cls, value: object) -> WorkFactor:
-        """Read it from a head, which anybody may have written.
+        """Parse it from a head, which is untrusted.
 
         Raises:
-            BackupError: it is not a work factor, or costs more than `MAX_MEMORY_BYTES` or `MAX_WORK`.
+            BackupError: it is not a work factor, or exceeds `MAX_MEMORY_BYTES` or `MAX_WORK`.
         """
         named = [value.get(name) for name in ("n", "r", "p")] if isinstance(value, dict) else []
         numbers = [number for number in named if type(number) is int and number > 0]
@@ -73,21 +73,21 @@ class WorkFactor:
 
 
 WORK_FACTOR = WorkFactor(1 << 17, 8, 1)
-"""Of new backups: 128 MiB and about half a second for each guess."""
+"""For new backups: 128 MiB and about half a second per guess."""
 
 FIRST_WORK_FACTOR = WorkFactor(1 << 15, 8, 1)
-"""Of passphrases in backups whose head names none, as version 0.1.0 wrote them."""
+"""For passphrases in backups whose head has none, as written by version 0.1.0."""
 
 MAX_MEMORY_BYTES = 520 << 20
 MAX_WORK = 1 << 22
-"""n * r * p at most: four times what new backups ask for. A hostile head may ask for no more."""
+"""Limit for n * r * p, four times that of new backups: bounds the work that a hostile head can cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What a backup is locked with: a passphrase, or the content of a key file. Never shown.
+    """The secret of a backup: a passphrase, or the content of a key file. Never shown.
 
-    ``former_passphrase`` is how version 0.1.0 read the same file, where that differs: with the byte order mark.
+    ``former_passphrase`` is the passphrase as version 0.1.0 read it, if that differs: with the byte order mark.
     """
 
     passphrase: str | None = None
@@ -119,7 +119,7 @@ class Secret:
     def from_passphrase_file(cls, file: Path) -> Secret:
         """Read a passphrase: the first line of a text file in UTF-8, or in UTF-16 with a byte order mark.
 
-        The byte order mark and the line end, of whatever system, are not part of it.
+        The byte order mark and the line ending, of any platform, are stripped.
 
         Raises:
             BackupError: it cannot be read, or the line is empty.
@@ -146,16 +146,16 @@ _BOM = "\ufeff"
 
 
 def _read_at_most(file: Path, limit: int) -> bytes:
-    """Read a small file; one byte more than *limit* of a larger one, which may be endless."""
+    """Read a file up to *limit* + 1 bytes: enough to detect a larger one, which may be endless."""
     with file.open("rb") as opened:
         return opened.read(limit + 1)
 
 
 def find_secret(settings: BackupSettings) -> Secret | None:
-    """Return what backups are locked with by the settings; None when they are not.
+    """Return the secret that the settings configure for backups, or None.
 
     Raises:
-        BackupError: a file that the settings name cannot be read, or is empty.
+        BackupError: a configured file cannot be read, or is empty.
     """
     if settings.key_file:
         return Secret.from_key_file(Path(settings.key_file).expanduser())
@@ -165,7 +165,7 @@ def find_secret(settings: BackupSettings) -> Secret | None:
 
 
 def new_lock(secret: Secret) -> dict[str, Any]:
-    """Describe how a new backup is locked, without anything that opens it; stands in the backup's head."""
+    """Return the encryption parameters of a new backup, for its head; contains no secret."""
     kind = "passphrase" if secret.passphrase is not None else "key_file"
     lock = {"cipher": CIPHER_NAME, "kind": kind, "salt": os.urandom(SALT_BYTES).hex()}
     is_typed = secret.key_material is None or _is_text(secret.key_material)
@@ -173,7 +173,7 @@ def new_lock(secret: Secret) -> dict[str, Any]:
 
 
 def _is_text(material: bytes) -> bool:
-    """True if somebody can have typed it: bytes of a generator are not text but for one of many millions."""
+    """True if somebody may have typed it: random bytes are text once in many millions."""
     try:
         text = material.decode("utf-8")
     except UnicodeDecodeError:
@@ -195,7 +195,7 @@ class Cipher:
         return self._gcm.encrypt(_nonce(number), data, before)
 
     def decrypt(self, number: int, data: bytes, before: bytes) -> bytes | None:
-        """Decrypt part *number*; None when the key is another one, or the part was tampered with."""
+        """Decrypt part *number*; None if the key is wrong or the part was tampered with."""
         from cryptography.exceptions import InvalidTag
 
         for gcm in (self._gcm, *self._others):
@@ -213,7 +213,7 @@ def _nonce(number: int) -> bytes:
 
 
 def _derive(secret: Secret, lock: Mapping[str, Any]) -> list[bytes]:
-    """Derive the keys that may open a backup, the likely one first."""
+    """Return the candidate keys of a backup, the likeliest first."""
     try:
         salt = bytes.fromhex(lock["salt"])
         kind, cipher = lock["kind"], lock["cipher"]
@@ -227,7 +227,7 @@ def _derive(secret: Secret, lock: Mapping[str, Any]) -> list[bytes]:
     if kind == "passphrase":
         if secret.passphrase is None:
             raise BackupError("the backup is locked with a passphrase, and a key file was given")
-        # A later version reads a passphrase without its byte order mark, and the first one read it with that.
+        # Version 0.1.0 kept the byte order mark in the passphrase, later versions strip it.
         others = [secret.former_passphrase] if factor is None and secret.former_passphrase is not None else []
         phrases = [phrase.encode("utf-8", "surrogatepass") for phrase in (secret.passphrase, *others)]
         return [_stretched(phrase, salt, factor or FIRST_WORK_FACTOR) for phrase in phrases]

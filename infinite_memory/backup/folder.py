@@ -1,8 +1,8 @@
-"""The folder of backups: names, writing beside the target, and what lies there.
+"""The backup folder: file names, atomic writes and listings.
 
-A backup's name tells when it was made (``backup_2023-05-15T10-00-00Z.dump``); a second one of the same second gets ``-2``. A
-file is never overwritten: it gets its name by a hard link, which fails where there is one. Names of files that lie there were
-perhaps chosen by somebody else; nothing in the folder stops a list, a rotation or the check of another file.
+A backup is named after its creation time (``backup_2023-05-15T10-00-00Z.dump``); a second one in the same second gets ``-2``. A
+file is never overwritten: it is named by a hard link, which fails if the name exists. File names in the folder are untrusted, and
+no file there can break a listing, a rotation or the verification of another file.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ SUFFIX = ".dump"
 NAME = re.compile(r"backup_(\d{4})-(\d\d)-(\d\d)T(\d\d)-(\d\d)-(\d\d)Z(?:-\d+)?\.dump")
 PART_SUFFIX = ".part"
 PART_NAME = re.compile(r"\..+-[0-9a-f]{12}\.part", re.DOTALL)
-ABANDONED_S = 3600  # an unfinished file that nobody wrote to for an hour is a dead process's
-YOUNG_S = 10  # before, a file may have been made and not yet locked
+ABANDONED_S = 3600  # an unfinished file not written to for an hour belongs to a dead process
+YOUNG_S = 10  # younger files may have been created but not locked yet
 _MAX_NAME_CHARS = 120
 _LOOK_AGAIN_BYTES = 16 << 20
-_MAX_OF_A_SECOND = 1000  # files whose names differ only in the number behind
+_MAX_OF_A_SECOND = 1000  # files whose names differ only in the numeric suffix
 
 
 @contextlib.contextmanager
 def atomic_write(folder: Path, stem: str, suffix: str, *, is_ours: bool = True) -> Iterator[Target]:
-    """Open a new file in *folder* that appears under its name only when `Target.publish` is called.
+    """Open a temporary file in *folder* that gets its final name only when `Target.publish` is called.
 
-    Whatever is not published is removed.
+    An unpublished file is removed.
 
     Args:
-        is_ours: Whether the folder is one of ours, which is made where it is missing, and cleared of what died unfinished.
+        is_ours: Whether the folder is managed by us: created if missing, and cleared of abandoned temporary files.
 
     Raises:
-        BackupError: the folder cannot be written to, or the disk would be nearly full; the latter also while it is written.
+        BackupError: the folder cannot be written to, or the disk would be nearly full; the latter also during later writes.
     """
     try:
         if is_ours:
@@ -59,13 +59,13 @@ def atomic_write(folder: Path, stem: str, suffix: str, *, is_ours: bool = True) 
     try:
         yield Target(folder, stem, suffix, part, file)
     finally:
-        with contextlib.suppress(OSError):  # what could not be written cannot be flushed either
+        with contextlib.suppress(OSError):  # after a failed write, the flush fails too
             file.close()
         part.unlink(missing_ok=True)
 
 
 class _Reserving(io.BufferedRandom):
-    """A file that is not written on where its disk would be nearly full."""
+    """A file that refuses writes that would leave its disk nearly full."""
 
     def __init__(self, descriptor: int, folder: Path) -> None:
         super().__init__(io.FileIO(descriptor, "r+b"))
@@ -81,20 +81,20 @@ class _Reserving(io.BufferedRandom):
 
 
 def _check_room(folder: Path, size: int = 0) -> None:
-    """Refuse to write *size* bytes more into a folder where its disk would be nearly full."""
+    """Refuse to write *size* more bytes into a folder if that would leave its disk nearly full."""
     if shortage := find_shortage(folder, size):
         raise BackupError(f"{shortage}; make room, or name a folder on another disk", folder=folder)
 
 
 class Target:
-    """A file that is being written beside its later name."""
+    """A temporary file, written in the folder of its final name."""
 
     def __init__(self, folder: Path, stem: str, suffix: str, part: Path, file: BinaryIO) -> None:
         self._folder, self._stem, self._suffix = folder, stem, suffix
         self.part, self.file = part, file
 
     def sync(self) -> None:
-        """Bring all that was written to the disk.
+        """Flush everything written to disk.
 
         Raises:
             OSError: it could not be written.
@@ -103,11 +103,11 @@ class Target:
         os.fsync(self.file.fileno())
 
     def publish_as(self, name: str) -> Path:
-        """Rename the file to exactly this name, and return where it is now.
+        """Rename the file to exactly this name, and return its new path.
 
         Raises:
-            FileExistsError: there is a file of that name, which stays as it is.
-            OSError: it could not be named.
+            FileExistsError: a file of that name exists; it is left unchanged.
+            OSError: it could not be renamed.
         """
         target = self._folder / name
         _name(self.part, target)
@@ -115,10 +115,10 @@ class Target:
         return target
 
     def publish(self) -> Path:
-        """Rename the file to one that no file has, and return where it is now.
+        """Rename the file to an unused name, and return its new path.
 
         Raises:
-            BackupError: it could not be named.
+            BackupError: it could not be renamed.
         """
         for number in range(1, _MAX_OF_A_SECOND):
             name = f"{self._stem}{f'-{number}' if number > 1 else ''}{self._suffix}"
@@ -142,7 +142,7 @@ def find_backup(folder: Path, name: str) -> Path:
     """
     if "\0" not in name:
         for candidate in (folder / name if Path(name).name == name else None, Path(name)):
-            with contextlib.suppress(OSError):  # too long for a name, or in a folder that may not be looked into
+            with contextlib.suppress(OSError):  # the name is too long, or the folder is not accessible
                 if candidate is not None and candidate.is_file():
                     return candidate
     raise BackupNotFoundError(f"there is no backup {truncated_repr(name)}")
@@ -152,7 +152,7 @@ def find_newest(folder: Path) -> Path:
     """Find the newest backup in *folder*, by the instant in its name.
 
     Raises:
-        BackupNotFoundError: no file there is named as backups are.
+        BackupNotFoundError: no file there has the name of a backup.
     """
     named = [file for file in list_names(folder) if NAME.fullmatch(file.name)]
     if not named:
@@ -161,9 +161,9 @@ def find_newest(folder: Path) -> Path:
 
 
 def find_backup_for_client(folder: Path, name: str) -> Path:
-    """Find a backup as `find_backup` does, for somebody who is not to learn which other files there are.
+    """Find a backup as `find_backup` does, for a client that must not learn which other files exist.
 
-    Whoever asks may be a model that was talked into it: a path that leads elsewhere counts only if it is that of a backup.
+    The caller may be a model under prompt injection: a path outside the folder is accepted only if it is that of a backup.
 
     Raises:
         BackupNotFoundError: there is no such backup.
@@ -179,9 +179,9 @@ def find_backup_for_client(folder: Path, name: str) -> Path:
 
 
 def display_name(file: Path) -> str:
-    """Return a file's name for a message or log line: what cannot be printed is escaped, and it is cut when long.
+    """Return a file's name for a message or log line: unprintable characters are escaped, and long names truncated.
 
-    Whoever can write into the folder chooses names; a line end in one must not begin a line of its own in a log.
+    Anyone who can write into the folder chooses names; a line break in one must not start a new log line.
     """
     printable = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in file.name
@@ -190,30 +190,30 @@ def display_name(file: Path) -> str:
 
 
 def list_names(folder: Path) -> list[Path]:
-    """List the files in *folder* that end as backups do, oldest first by name; none where there is no folder."""
+    """Return the files in *folder* with the suffix of backups, oldest first by name; none if the folder does not exist."""
     found = []
     with contextlib.suppress(OSError):
         for file in folder.iterdir():
-            with contextlib.suppress(OSError):  # it went meanwhile, or leads into a folder that may not be looked into
+            with contextlib.suppress(OSError):  # removed in the meantime, or a link into an inaccessible folder
                 if file.suffix == SUFFIX and file.is_file():
                     found.append(file)
     return sorted(found, key=lambda file: file.stem)
 
 
 def make_stem(kind: str, instant: dt.datetime) -> str:
-    """Name a file of *kind* after an instant, to the second."""
+    """Return the stem of a file name: *kind* and an instant, to the second."""
     return f"{kind}_{instant.astimezone(dt.UTC):%Y-%m-%dT%H-%M-%SZ}"
 
 
 def unwritable(folder: Path, problem: OSError) -> BackupError:
-    """Return an error for a file that could not be written; it names the folder and not the file inside."""
+    """Return an error for a file that could not be written; it names the folder, not the file."""
     folder = folder.absolute()
     said = f"the folder {folder} cannot be written to: {problem.strerror or problem}; nothing was kept"
     return BackupError(said, folder=folder)
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring a new name in *folder* to the disk, where the system knows how."""
+    """Flush *folder* to disk, so that a new name in it survives a crash, if the system supports that."""
     with contextlib.suppress(OSError, AttributeError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -234,7 +234,7 @@ def _name(part: Path, target: Path) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove unfinished files whose writers are gone; those of other programs, named otherwise, stay."""
+    """Remove temporary files of dead writers; files of other programs have other names and stay."""
     for file in folder.glob(f".*{PART_SUFFIX}"):
         with contextlib.suppress(OSError):
             age_s = time.time() - file.lstat().st_mtime
@@ -243,8 +243,8 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _lock(file: BinaryIO) -> None:
-    """Mark a file as being written; the mark goes with the process, however that ends."""
-    with contextlib.suppress(OSError, ImportError):  # Windows, or a file system without locks: there time decides
+    """Mark a file as being written; the lock is released when the process ends, however it ends."""
+    with contextlib.suppress(OSError, ImportError):  # Windows, or a file system without locks: its age decides there
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""Restoring a backup: all of it or nothing, into an empty memory or over an existing one.
+"""Restore a backup, all or nothing, into an empty memory or over an existing one.
 
-The file is read to its end and every part checked before anything is put into place. Names of collections inside the file are
-checked against the few forms that we write; no path is ever taken from it.
+The whole file is read and every part checked before anything is committed. Collection names in the file are checked against the
+few patterns that we write; no path is ever taken from it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
-    """What a restore did, or would do where it was a dry run.
+    """What a restore did, or would do in a dry run.
 
-    ``saved`` is the backup of what was there before, where it was replaced.
+    ``saved`` is the backup of the previous data, if that was replaced.
     """
 
     file: Path
@@ -59,14 +59,14 @@ class RestoreReport:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How somebody wants a backup to be restored.
+    """Options of a restore.
 
     Args:
         mode: None restores into an empty memory only.
         only_scope: Restore this scope alone, as a new one named *as_scope* (default: its own name).
-        dry_run: Check everything and tell what would change, and change nothing.
-        allow_unlocked: Take a backup that is not locked though the settings name a passphrase or key file.
-        mark: What `archive.mark_file` said of the file when a user was asked about it; None where nobody was.
+        dry_run: Check everything and report what would change, without changing anything.
+        allow_unlocked: Accept an unencrypted backup although the settings name a passphrase or key file.
+        mark: `archive.mark_file` of the file when a user was asked to confirm; None if nobody was asked.
     """
 
     mode: RestoreMode | None = None
@@ -90,15 +90,15 @@ class Restoring:
     async def restore(self, name: str, wish: Wish = _AS_USUAL, progress: Progress | None = None) -> RestoreReport:
         """Restore a backup by its name or path.
 
-        It is read and checked whole before anything is written, documents included. What is there already need not be sound, and
-        no index need work: a replacement rescues a home that cannot open its own data.
+        The whole file, documents included, is read and checked before anything is written. Existing data may be damaged and the
+        index unusable: replacing rescues a home that cannot open its own data.
 
         Raises:
             BackupNotFoundError: there is no such file.
-            BackupError: it is damaged, cut off, newer, locked by another secret, not locked, holds a document that is not sound,
-                or does not fit on the server's disk; nothing was changed.
-            ChangedSinceAskedError: the file is another one than the *mark* of the wish says, or was written to; nothing was changed.
-            InvalidRequestError: there are memories, and the mode does not say what becomes of them; or the wish contradicts itself.
+            BackupError: it is damaged, truncated, newer, encrypted with another secret, not encrypted, contains an invalid
+                document, or does not fit on the server's disk; nothing was changed.
+            ChangedSinceAskedError: the file was replaced or modified since *mark* of the wish was taken; nothing was changed.
+            InvalidRequestError: there are memories, and the mode does not say what to do with them; or the wish contradicts itself.
             ScopeExistsError: the new scope's name is taken.
         """
         if wish.as_scope is not None:
@@ -116,7 +116,7 @@ class Restoring:
         mode = wish.mode
         if wish.only_scope is not None:
             mode = RestoreMode.MERGE
-        elif mode is None or empty:  # into an empty memory, everything comes back under its own ids
+        elif mode is None or empty:  # in an empty memory, everything is restored with its original ids
             mode = RestoreMode.REPLACE
         checks = self._backups.checks(allow_unlocked=wish.allow_unlocked)
         with open_backup(file, checks) as reader:
@@ -137,12 +137,12 @@ class Restoring:
                 )
                 done, saved = await finished(putting)
             finally:
-                with contextlib.suppress(StoreError):  # what is staged harms nobody, and is removed later
+                with contextlib.suppress(StoreError):  # staged data is harmless, and removed later
                     await restore.abort()
         return RestoreReport(file, mode, done, saved)
 
     async def _connected(self) -> None:
-        """Wait for the server; what it holds need not be readable.
+        """Wait for the server; its data need not be readable.
 
         Raises:
             StoreUnavailableError: it cannot be reached.
@@ -155,7 +155,7 @@ class Restoring:
             log.warning("restoring into a memory that does not open: %s", exc, extra={"event": "restore_into_broken"})
 
     async def _check_room(self, needed: int) -> None:
-        """Refuse what cannot fit before it fills the disk.
+        """Refuse a backup that does not fit, before it fills the disk.
 
         Raises:
             BackupError: there is not enough room.
@@ -170,17 +170,17 @@ class Restoring:
     async def _put(
         self, restore: Restore, mode: RestoreMode | None, progress: Progress | None, name: str, *, replaces: bool
     ) -> tuple[Restored, Backup | None]:
-        """Put everything into place, then bring schema, scopes and index level with it."""
+        """Commit the restore, then update schema, scopes and index to match."""
         index, copies = self._index, self._store.copies
         async with index.paused():
             async with copies.exclusive():
                 saved = None
                 if replaces and not await copies.is_empty():
                     if mode is not RestoreMode.REPLACE:
-                        raise InvalidRequestError("mode", _CHOOSE)  # they were stored in the meantime
+                        raise InvalidRequestError("mode", _CHOOSE)  # stored in the meantime
                     saved = await self._backups.create("before_restore")
                 done = await restore.commit()
-                if replaces:  # what was set aside is gone; what is not sound now is noted again
+                if replaces:  # documents set aside are gone; invalid ones are recorded again
                     for document in self._store.set_aside.documents():
                         self._store.set_aside.discard_collection(document.collection)
                 await retry_while_away(self._store.connect)
@@ -192,7 +192,7 @@ class Restoring:
                 else:
                     await index.reconcile()
                 index.scopes_changed()
-        if count is None:  # it did not open on what was there before; it does now, or goes on trying
+        if count is None:  # it did not open on the previous data; it does now, or keeps trying
             with contextlib.suppress(SidecarNotReadyError):
                 await index.sidecar()
         log.info("restored %s: %d memories", name, done.memories, extra={"event": "backup_restored"})
@@ -200,10 +200,10 @@ class Restoring:
 
 
 async def finished(task: asyncio.Task[T]) -> T:
-    """Wait for *task* to its end, also when who asked for it leaves: half a restore would be worse than an unwanted one.
+    """Wait until *task* ends, even if the caller is cancelled: half a restore would be worse than an unwanted one.
 
     Raises:
-        CancelledError: they left; the task is done, and its failure is in the log, for nobody else is told of it.
+        CancelledError: the caller was cancelled; the task is done, and a failure of it is logged, as nobody else sees it.
     """
     try:
         return await asyncio.shield(task)
@@ -215,7 +215,7 @@ async def finished(task: asyncio.Task[T]) -> T:
 
 
 async def read_in_thread(reader: BackupReader) -> None:
-    """Read a backup to its end and check everything in it, while others are served; whoever leaves ends it.
+    """Read and check a whole backup without blocking the event loop; cancelling stops it.
 
     Raises:
         BackupError: it cannot be restored.
@@ -231,7 +231,7 @@ async def read_in_thread(reader: BackupReader) -> None:
 
 
 async def _stage(checked: BackupReader, restore: Restore, progress: Progress | None) -> None:
-    """Stage every part of a backup that was checked; while one is written, the next is read and checked.
+    """Stage every part of a checked backup; while one is written, the next is read and checked.
 
     Raises:
         BackupError: the file was changed since it was checked.
@@ -247,7 +247,7 @@ async def _stage(checked: BackupReader, restore: Restore, progress: Progress | N
         while (chunk := await following) is not None:
             following = read()
             taking = asyncio.create_task(restore.take(chunk))
-            await finished(taking)  # or the server would go on with it after all was cleared away
+            await finished(taking)  # otherwise the server would go on writing after the cleanup
             done += chunk.count
             if progress is not None:
                 progress(done, 0)

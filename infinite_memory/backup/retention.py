@@ -1,11 +1,10 @@
-"""Which scheduled backups are kept: the newest of each of the last days, and of each of the last weeks.
+"""Retention of scheduled backups: keep the newest of each of the last days, and of each of the last weeks.
 
-What is too old goes once a new backup is there. It goes before as well, where settings were changed or a file could not be removed;
-and where there is no room for the new one, which would take the place of the oldest, that one goes first. The newest whole one
-always stays.
+Expired backups are removed after a new one is made, and also before it, in case settings were changed or a file could not be removed
+last time. If there is no room for the new backup, those that it will replace are removed first. The newest intact one is always kept.
 
-Only what this memory wrote by schedule is ever removed: a file that bears our name, whose head says "scheduled" and names this
-database. Backups that somebody asked for, or that were made before a restore, stay until somebody removes them.
+Only scheduled backups of this memory are ever removed: files with a backup's name whose head says "scheduled" and names this
+database. Backups made on request or before a restore stay until somebody removes them.
 """
 
 from __future__ import annotations
@@ -44,11 +43,10 @@ class Scheduled:
 async def scheduled_backup(
     backups: Backups, zone: ZoneInfo, progress: Progress | None = None
 ) -> tuple[Backup, list[Path]]:
-    """Make a backup that counts as scheduled, and remove those that are too old; returns both.
+    """Make a scheduled backup and remove expired ones; returns both.
 
     Raises:
-        BackupError: it could not be made; what is left of the others holds as many as are to be kept, but for the one that it
-            would have replaced, where there was no room.
+        BackupError: it could not be made; as many others remain as are to be kept, less any that were removed to make room for it.
     """
     settings, now = backups.settings, backups.now()
     rotated = partial(
@@ -77,16 +75,16 @@ async def rotate(
     until: dt.datetime | None = None,
     makes_room: bool = False,
 ) -> list[Path]:
-    """Remove scheduled backups that are not kept; returns them.
+    """Remove expired scheduled backups; returns their paths.
 
-    Nothing is removed unless the newest of those that stay is whole.
+    Nothing is removed unless the newest of the remaining ones is intact.
 
     Args:
-        fresh: The backup that was written and read back a moment ago. What says that it is newer was not written by this memory,
-            or by a wrong clock: it counts for nothing, so that it neither stops the rotation nor is kept in the place of others.
-        until: Now, where no backup was made yet; what says that it is newer counts for nothing, likewise.
-        makes_room: Whether what the backup of *until* will replace goes before it is made, where there is no room for both and is
-            then for one.
+        fresh: The backup that was just written and read back. Files that claim to be newer were not written by this memory, or
+            with a wrong clock: they are ignored, so that they neither stop the rotation nor are kept instead of others.
+        until: Now, if no backup has been made yet; files that claim to be newer are ignored, too.
+        makes_room: Whether to remove the backups that the one of *until* will replace before it is made; only if there is not
+            enough room without that, and enough with it.
     """
     found = await in_file_thread(lambda: scheduled_backups(folder, database))
     if fresh is not None:
@@ -103,7 +101,7 @@ async def rotate(
 
 
 def _makes_room(folder: Path, found: Sequence[Scheduled], kept: set[Scheduled]) -> bool:
-    """True if there is no room for a backup as large as the last, and is without what is not kept."""
+    """True if a backup as large as the last one does not fit now, but does once the expired ones are removed."""
     try:
         size = found[-1].file.stat().st_size
         freed = sum(backup.file.stat().st_size for backup in found if backup not in kept)
@@ -139,16 +137,16 @@ def _remove_surplus(
 
 
 def scheduled_backups(folder: Path, database: str) -> list[Scheduled]:
-    """List the scheduled backups of one database, oldest first; whatever else lies there is none of them."""
+    """Return the scheduled backups of one database, oldest first; other files are ignored."""
     found = []
     for file in list_names(folder):
         if NAME.fullmatch(file.name) is None:
             continue
         try:
-            with open_regular(file, follow_links=False) as opened:  # a link is nothing that was written here
+            with open_regular(file, follow_links=False) as opened:  # we never write links
                 head = read_head(opened, display_name(file))
             created_at = dt.datetime.fromisoformat(head["created_at"])
-            created_at.astimezone(dt.UTC)  # no time of year 1 or 9999 is taken, which has none in some zones
+            created_at.astimezone(dt.UTC)  # rejects times of year 1 or 9999 that are out of range in UTC
         except (BackupError, OSError, KeyError, TypeError, ValueError, OverflowError):
             continue
         if head.get("reason") == SCHEDULED and head.get("database") == database and created_at.tzinfo is not None:
@@ -157,7 +155,7 @@ def scheduled_backups(folder: Path, database: str) -> list[Scheduled]:
 
 
 def _not_after(found: Sequence[Scheduled], instant: dt.datetime) -> list[Scheduled]:
-    """Leave out what says that it is newer than a backup that was just made, or is to be made."""
+    """Leave out backups that claim to be newer than *instant*, the time of the backup of this run."""
     for backup in found:
         if backup.created_at > instant:
             log.warning(

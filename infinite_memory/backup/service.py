@@ -1,6 +1,6 @@
-"""Backups: one moment of everything, in one file that was read back before anybody is told of it.
+"""Backups: a consistent snapshot of all data in one file, which is verified before it is published.
 
-A backup is made of a snapshot of the store, so it is of one instant however long writing takes, and requests go on meanwhile.
+A backup is written from a snapshot of the store, so it shows one instant however long writing takes, and does not block requests.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from infinite_memory.transfer.serialization import instant_to_text
 
 log = logging.getLogger(__name__)
 
-SNAPSHOT_TRIES = 5  # a scope made or dropped while the snapshot is taken costs one
+SNAPSHOT_TRIES = 5  # a scope created or dropped while the snapshot is taken costs one
 RETRY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """One whole backup file. ``checksum`` is the SHA-256 of the file, in hexadecimal."""
+    """A complete backup file. ``checksum`` is the SHA-256 of the file, in hexadecimal."""
 
     file: Path
     size_bytes: int
@@ -66,7 +66,7 @@ class Backup:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A backup as the folder tells of it; ``fault`` says why it cannot be used, as far as its head shows."""
+    """A backup in a listing, described by its head; ``fault`` says why it cannot be used, if the head shows that."""
 
     file: Path
     size_bytes: int
@@ -86,7 +86,7 @@ class Backups:
 
     @classmethod
     def open(cls, folder: Path, *, store: Store, config: Config, clock: Clock) -> Backups:
-        """Return the backups of a folder, locked as the settings say.
+        """Return the backups of a folder, encrypted as configured.
 
         Raises:
             BackupError: the passphrase or key file that the settings name cannot be read.
@@ -95,7 +95,7 @@ class Backups:
 
     @property
     def settings(self) -> BackupSettings:
-        """How many backups are kept."""
+        """The backup settings, such as how many are kept."""
         return self._config.backup
 
     @property
@@ -104,22 +104,22 @@ class Backups:
         return self._store.identity
 
     def now(self) -> dt.datetime:
-        """Return the instant of a backup that is made now."""
+        """Return the present instant, for a new backup."""
         return self._clock()
 
     @property
     def secret(self) -> Secret | None:
-        """What the backups are locked with, if they are."""
+        """The secret that backups are encrypted with, or None."""
         return self._secret
 
     async def create(self, reason: str = "asked", progress: Progress | None = None) -> Backup:
-        """Write a backup, read it back, and only then give it its name.
+        """Write a backup, verify it, and only then publish it under its name.
 
         Args:
-            reason: "asked", "scheduled" or "before_restore"; rotation takes scheduled ones only.
+            reason: "asked", "scheduled" or "before_restore"; rotation removes scheduled ones only.
 
         Raises:
-            BackupError: it could not be written, or what was read back is not what was written; nothing is left of it.
+            BackupError: it could not be written or verified; nothing is left of it.
             StoreUnavailableError: MongoDB cannot be reached.
         """
         for attempt in range(1, SNAPSHOT_TRIES + 1):
@@ -178,35 +178,35 @@ class Backups:
         await in_file_thread(lambda: writer.finish({}))
 
     def checks(self, *, allow_unlocked: bool = False) -> Checks:
-        """Return what is asked of a backup that is read."""
+        """Return the checks for reading a backup."""
         return Checks.of(self._config, self._secret, allow_unlocked=allow_unlocked)
 
     async def verify(self, name: str, *, allow_unlocked: bool = False) -> Backup:
         """Read a whole backup and check every part and every document.
 
         Args:
-            allow_unlocked: Whether one that is not locked is taken though the settings name a passphrase or key file.
+            allow_unlocked: Accept an unencrypted backup although the settings name a passphrase or key file.
 
         Raises:
-            BackupNotFoundError: there is none of that name or path.
-            BackupError: it is damaged, cut off, of a newer version, locked by another secret or not locked; says where.
+            BackupNotFoundError: there is no backup of that name or path.
+            BackupError: it is damaged, truncated, of a newer version, encrypted with another secret or not encrypted; says where.
         """
         file = find_backup_for_client(self.folder, name)
         checks = self.checks(allow_unlocked=allow_unlocked)
         return await in_file_thread(lambda: verify_file(file, checks))
 
     async def list_all(self) -> list[Listed]:
-        """List what lies in the folder, oldest first."""
+        """Return the backups in the folder, oldest first."""
         return await in_file_thread(lambda: [listed(file) for file in list_names(self.folder)])
 
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What is asked of a backup when it is read.
+    """Requirements that a backup must meet when it is read.
 
     Args:
-        secret: What opens it. Where there is one, an unlocked file is refused: anybody who can write into the folder makes such.
-        allow_unlocked: Whether it is taken all the same.
+        secret: Decrypts it. If set, an unencrypted file is refused: anybody who can write into the folder can make one.
+        allow_unlocked: Accept an unencrypted file all the same.
         max_unpacked: As in `BackupReader`.
     """
 
@@ -216,7 +216,7 @@ class Checks:
 
     @classmethod
     def of(cls, config: Config, secret: Secret | None, *, allow_unlocked: bool = False) -> Checks:
-        """Return what the settings ask for."""
+        """Return the checks that the settings require."""
         unpacked = config.backup.max_unpacked_mb
         return cls(
             secret,
@@ -230,7 +230,7 @@ def open_backup(file: Path, checks: Checks) -> Iterator[BackupReader]:
     """Open a backup for reading.
 
     Raises:
-        BackupError: it cannot be read, is not one of this version, or is not locked where it has to be.
+        BackupError: it cannot be read, has an unsupported version, or is not encrypted although it must be.
     """
     name = display_name(file)
     try:
@@ -257,10 +257,10 @@ def verify_file(file: Path, checks: Checks | None = None) -> Backup:
 
 
 def check_file(file: Path, checks: Checks) -> tuple[Summary, str]:
-    """Read a file to its end and check everything in it; returns what it holds and its SHA-256.
+    """Read a whole file and check everything in it; returns its summary and SHA-256.
 
     Raises:
-        BackupError: it is not as it was written, or holds what cannot be restored; says where.
+        BackupError: it is damaged, or contains something that cannot be restored; says where.
         OSError: it cannot be read.
     """
     with open_backup(file, checks) as reader:
@@ -269,7 +269,7 @@ def check_file(file: Path, checks: Checks) -> tuple[Summary, str]:
 
 
 def read_back(file: Path, checks: Checks) -> tuple[Summary, str]:
-    """Read a file that was just written to its end: its documents were checked before they were written. As `check_file` else."""
+    """Read a file that was just written. Like `check_file`, but without checking documents: that was done before they were written."""
     with open_backup(file, checks) as reader:
         for _ in reader.parts():
             pass
@@ -277,10 +277,10 @@ def read_back(file: Path, checks: Checks) -> tuple[Summary, str]:
 
 
 def checked_chunks(reader: BackupReader) -> Iterator[Chunk]:
-    """Yield everything in a backup, each part when all of its documents were checked.
+    """Yield everything in a backup, each part once all of its documents are checked.
 
     Raises:
-        BackupError: a part is not as it was written, or a document cannot be restored; says which.
+        BackupError: a part is damaged, or a document cannot be restored; says which.
     """
     check = BackupCheck(int(reader.head.get("schema_version", 0)))
     for part in reader.parts():
@@ -289,14 +289,14 @@ def checked_chunks(reader: BackupReader) -> Iterator[Chunk]:
 
 
 def read_all(reader: BackupReader, ended: threading.Event | None = None) -> None:
-    """Read a backup to its end and check everything in it, or until *ended* is set. Errors as in `checked_chunks`."""
+    """Read a whole backup and check everything in it, unless *ended* is set first. Errors as in `checked_chunks`."""
     for _ in checked_chunks(reader):
         if ended is not None and ended.is_set():
             return
 
 
 def listed(file: Path) -> Listed:
-    """Return what a file's head says; never raises for a damaged one."""
+    """Return the description in a file's head; does not raise for a damaged file."""
     size = 0
     try:
         with open_regular(file) as opened:
@@ -336,7 +336,7 @@ def _backup(file: Path, size_bytes: int, checksum: str, summary: Summary) -> Bac
 
 
 def _by_kind(counts: Mapping[str, int]) -> dict[str, int]:
-    """Sum the collections of memories up; the others stand for themselves."""
+    """Return the counts with all collections of memories summed up as one."""
     found: dict[str, int] = {"memories": 0}
     for name, count in counts.items():
         kind = "memories" if name.startswith(MEMORIES_PREFIX) else name
