@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from infinite_memory.index.base import TextFiles, VectorIndexFiles
+from infinite_memory.index.milvus import connection, silence
 from infinite_memory.index.milvus.files import MilvusIndexFiles
 from infinite_memory.index.text.files import TantivyTextFiles
 from infinite_memory.index.vector.files import FaissIndexFiles
@@ -22,6 +23,13 @@ VECTOR_INDEXES = ("faiss", "milvus-lite", *(("milvus",) if LONG or MILVUS_URI el
 """The standalone server takes three seconds for each index that is made, so it is asked in long runs alone, or where one is named."""
 TEXT_INDEXES: dict[str, Callable[[Path], TextFiles]] = {"tantivy": TantivyTextFiles}
 """What opens the files of an implementation that has its data in a folder."""
+
+
+@pytest.fixture(autouse=True)
+def _busy_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server that shares the machine with other tests take its time: what is silent is tested elsewhere."""
+    for module in (silence, connection):
+        monkeypatch.setattr(module, "ANSWER_S", 30.0)
 
 
 @pytest.fixture(scope="session")
