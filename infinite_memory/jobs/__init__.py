@@ -1,1 +1,1 @@
-"""What runs by itself: the schedule, the runner, and the tidying of memories."""
+"""Scheduled jobs: the schedule, the runner, and the consolidation of memories."""

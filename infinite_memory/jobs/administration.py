@@ -1,7 +1,7 @@
-"""What is done with the memory as a whole, beside the engine: backups, restores, exports, imports and consolidation.
+"""Operations on a whole memory outside the engine: backups, restores, exports, imports and consolidation.
 
-``bootstrap.py`` hands in what these work with; who has an `Administration` sees everything. The native contract's commands and the
-daily jobs ask it.
+``bootstrap.py`` injects the collaborators; an `Administration` has access to everything. It is used by the native contract's commands
+and the daily jobs.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from infinite_memory.index.sync import IndexSync
 
 
-STATE_S = 2.0  # how long is waited for the database where its state is asked for
+STATE_S = 2.0  # timeout for the database when its state is requested
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceState:
-    """What whoever watches the service asks for. Of a database that does not answer in time nothing is known but that."""
+    """The state of the service, for monitoring. If the database does not answer in time, its fields keep their defaults."""
 
     free_bytes: int
     set_aside: int
@@ -53,7 +53,7 @@ class ServiceState:
 
 
 class Administration:
-    """Opens what works on one home's memory as a whole."""
+    """Creates the services that work on the whole memory of one home."""
 
     def __init__(
         self, *, store: Store, index: IndexSync, scopes: ScopeCache, embeddings: EmbeddingService, config: Config,
@@ -65,7 +65,7 @@ class Administration:
         self._home, self._backup_folder = home, backup_folder
 
     def open_backups(self) -> Backups:
-        """Return the backups that the settings name.
+        """Return the configured backups.
 
         Raises:
             BackupError: the passphrase or key file that the settings name cannot be read.
@@ -73,7 +73,7 @@ class Administration:
         return Backups.open(self._backup_folder, store=self._store, config=self._config, clock=self._clock)
 
     def is_own_backup(self, name: str) -> bool:
-        """True if *name*, a name or path, is a file in the folder of backups, and no link in it to another.
+        """True if *name*, a name or path, is a file in the backup folder, not a link to one elsewhere.
 
         Raises:
             BackupNotFoundError: there is no such file.
@@ -81,7 +81,7 @@ class Administration:
         return find_backup(self._backup_folder, name).resolve().parent == self._backup_folder.resolve()
 
     def is_unlocked_backup(self, name: str) -> bool:
-        """True if backups are locked here and the head of the one that *name* names does not say that it is.
+        """True if backups are to be encrypted here and the head of backup *name* does not say that it is.
 
         Raises:
             BackupNotFoundError: there is no such file.
@@ -92,7 +92,7 @@ class Administration:
         return not listed(find_backup_for_client(self._backup_folder, name)).is_encrypted
 
     def mark_backup(self, name: str) -> str:
-        """Return the mark (`archive.mark_file`) of the backup that *name* names now.
+        """Return the present mark (`archive.mark_file`) of backup *name*.
 
         Raises:
             BackupNotFoundError: there is no such file.
@@ -100,39 +100,39 @@ class Administration:
         return mark_file(find_backup_for_client(self._backup_folder, name).stat())
 
     def open_restoring(self) -> Restoring:
-        """Return what restores from these backups; errors as in `open_backups`."""
+        """Return the service that restores these backups; errors as in `open_backups`."""
         return Restoring(self.open_backups(), store=self._store, index=self._index, scopes=self._scopes)
 
     def open_importer(self) -> Importer:
-        """Return what imports."""
+        """Return the importer."""
         return Importer(
             store=self._store, index=self._index, scopes=self._scopes, embeddings=self._embeddings,
             config=self._config, clock=self._clock,
         )  # fmt: skip
 
     def import_folders(self) -> ImportFolders:
-        """Return where files to import may lie, for who may not name any path."""
+        """Return the folders that may be imported from by clients that may not name any path."""
         return ImportFolders.of(self._config.import_.folders, self._home)
 
     def open_tidier(self) -> Tidier:
-        """Return what merges, prunes and sums up."""
+        """Return the service that merges, prunes and summarizes."""
         return Tidier(
             store=self._store, index=self._index, scopes=self._scopes, embeddings=self._embeddings,
             config=self._config, clock=self._clock, uses=self._uses, forgettings=self._forgettings,
         )  # fmt: skip
 
     async def find_purge_reference(self) -> PurgeReference:
-        """Return from when ages are counted where a purge is asked for."""
+        """Return the reference instant for the ages of memories in a requested purge."""
         return await PurgeGuard(self._store, self._config.retention.purge_deleted_days, self._clock).find_reference()
 
     async def find_duplicates(self, kind: str) -> list[list[MemoryId]]:
-        """Return all groups of memories that say the same; *kind* is "deduplicate" or "merge_similar", see `Tidier.find_groups`."""
+        """Return all groups of duplicates; *kind* is "deduplicate" or "merge_similar", see `Tidier.find_groups`."""
         return await self.open_tidier().find_groups(Tidying(kind))
 
     async def export(
         self, *, form: ExportFormat, scope: str | None, deleted: bool, progress: Progress | None = None
     ) -> Exported:
-        """Write an export beside the backups, once the index is ready; see `transfer.export.export`."""
+        """Write an export to the backup folder, once the index is ready; see `transfer.export.export`."""
         await self._index.sidecar()
         return await export(
             self.open_backups().folder, store=self._store, scopes=self._scopes, clock=self._clock,
@@ -140,7 +140,7 @@ class Administration:
         )  # fmt: skip
 
     async def service_state(self) -> ServiceState:
-        """Return how backups, jobs, database and disk stand; waits no longer than `STATE_S`."""
+        """Return the state of backups, jobs, database and disk; waits `STATE_S` at most."""
         state = ServiceState(shutil.disk_usage(self._home).free, len(self._store.set_aside))
         try:
             async with asyncio.timeout(STATE_S):
@@ -153,5 +153,5 @@ class Administration:
         return replace(state, is_database_up=True, last_backup_at=last_backup_at, jobs=finished)
 
     async def failing_jobs(self) -> list[JobState]:
-        """List the jobs whose last run failed."""
+        """Return the jobs whose last run failed."""
         return await failing_jobs(self._store)

@@ -1,4 +1,4 @@
-"""What daemons that share one database know of each other: each notes now and then that it is there, and how its index stands."""
+"""Membership of daemons that share one database: each sends a heartbeat with the state of its index."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from infinite_memory.tasks import cancel_and_wait
 log = logging.getLogger(__name__)
 
 NOTE_EVERY_S = 15.0
-LOOK_EVERY_S = 1.0  # whether there is something new to note
-GONE_S = 60.0  # a daemon that noted nothing for so long died, or cannot reach the database
-LATE_S = 60.0  # an index that was level so long ago is behind
+LOOK_EVERY_S = 1.0  # how often to check for a change worth a heartbeat
+GONE_S = 60.0  # without a heartbeat for so long, a daemon has died or cannot reach the database
+LATE_S = 60.0  # an index that has been out of sync for longer is reported
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The parts of one memory: what the database is of, its servers and its daemons. ``own_id`` is that of the daemon that tells."""
+    """The cluster of one memory: database, servers and daemons. ``own_id`` is the id of the reporting daemon."""
 
     server_version: str
     deployment: str
@@ -38,7 +38,7 @@ class ClusterState:
     own_id: str
 
     def serialize(self) -> dict[str, Any]:
-        """Return it as `cluster status --json` shows it."""
+        """Return it in the form of `cluster status --json`."""
         daemons = [
             asdict(daemon.note)
             | {
@@ -56,7 +56,7 @@ class ClusterState:
         }
 
     def find_problems(self) -> list[str]:
-        """Return what is not as it should be, in words for people."""
+        """Return the problems, as sentences for people."""
         problems = [f"{server.name} is not reached" for server in self.servers if server.role == "unknown"]
         for daemon in self.daemons:
             name = f"{daemon.note.host} process {daemon.note.pid}"
@@ -74,11 +74,11 @@ class ClusterState:
 
 
 class Presence:
-    """Notes that this daemon is there, and tells who else is. Used from one event loop.
+    """Sends this daemon's heartbeats, and lists the other daemons. Used from one event loop.
 
     Args:
         engine: The name of the index engine in use.
-        is_shared: Whether other daemons may use the database; nothing is written by itself otherwise.
+        is_shared: Whether other daemons may use the database; no heartbeats are sent otherwise.
     """
 
     def __init__(self, store: Store, index: IndexSync, *, engine: str, is_shared: bool) -> None:
@@ -87,21 +87,21 @@ class Presence:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to note; needs a running event loop."""
+        """Start the heartbeats; needs a running event loop."""
         if self._is_shared:
             self._task = asyncio.create_task(self._run(), name="presence")
 
     async def close(self) -> None:
-        """Note no more, and take the note away."""
+        """Stop the heartbeats and remove the last one."""
         if self._task is not None:
             await cancel_and_wait([self._task])
             await self._quietly(lambda: self._store.members.remove(self._id))
 
     async def state(self) -> ClusterState:
-        """Return how everything stands.
+        """Return the state of the cluster.
 
         Raises:
-            StoreError: the database cannot be asked.
+            StoreError: the database cannot be queried.
         """
         members, own = self._store.members, self._make_note()
         if self._is_shared:
@@ -112,10 +112,10 @@ class Presence:
         return ClusterState(info.server_version, info.deployment, servers, daemons, self._id)
 
     async def shard(self, min_count: int, *, dry_run: bool) -> ShardingPlan:
-        """Shard every collection of at least *min_count* documents, unless it is a dry run; return what is, or would be, done.
+        """Shard every collection of at least *min_count* documents, and return the plan; a dry run only returns the plan.
 
         Raises:
-            StoreError: the database is no sharded cluster, or refuses it.
+            StoreError: the database is not a sharded cluster, or refuses it.
         """
         planned = await self._store.members.plan_sharding(min_count)
         if not dry_run:

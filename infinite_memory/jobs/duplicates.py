@@ -1,4 +1,4 @@
-"""Which memories say the same, so that one of them may stand for all: in the very same words, or in nearly the same."""
+"""Finds duplicate memories that can be merged into one: with identical text, or nearly so."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from infinite_memory.text.equivalence import exact_key, say_the_same
 
 
 def group_equal(memories: Iterable[MemoryRecord]) -> list[list[MemoryRecord]]:
-    """Group memories of the very same text; the oldest of each is kept."""
+    """Group memories of identical text; the oldest of each group comes first, to be kept."""
     by_text: dict[str, list[list[MemoryRecord]]] = defaultdict(list)
     for memory in sorted(memories, key=by_age):
         groups = by_text[exact_key(memory.text)]
@@ -28,10 +28,10 @@ def group_equal(memories: Iterable[MemoryRecord]) -> list[list[MemoryRecord]]:
 def group_similar(
     memories: Iterable[MemoryRecord], near: Callable[[MemoryRecord], Sequence[MemoryId]]
 ) -> list[list[MemoryRecord]]:
-    """Group memories that say the same in nearly the same words; the newest form of each is kept.
+    """Group memories that say the same in nearly the same words; the newest of each group comes first, to be kept.
 
     Args:
-        near: Lists the memories near to one in meaning, the nearest first; itself may be among them.
+        near: Returns the memories nearest in meaning, nearest first; may include the memory itself.
     """
     by_id = {memory.memory_id: memory for memory in memories}
     taken: set[MemoryId] = set()
@@ -56,17 +56,17 @@ def group_similar(
 
 
 def fits(group: Sequence[MemoryRecord]) -> bool:
-    """True if one memory may have the tags of all."""
+    """True if the tags of all fit on one memory."""
     return len(united(group[0], group[1:]).tags) <= max(MAX_MEMORY_TAGS, len(group[0].tags))
 
 
 def united(first: MemoryRecord, rest: Sequence[MemoryRecord]) -> MemoryRecord:
-    """Return the first of a group with the tags and times of all."""
+    """Return the first of a group with the tags and times of all, and the highest importance."""
     tags = {fold(tag): tag for memory in reversed([first, *rest]) for tag in reversed(memory.tags)}
     ordered = dict.fromkeys(fold(tag) for memory in (first, *rest) for tag in memory.tags)
     for memory in rest:
         if memory.conversation_id and memory.conversation_id != first.conversation_id:
-            tag = f"conversation:{memory.conversation_id}"  # found under each conversation that it was part of
+            tag = f"conversation:{memory.conversation_id}"  # can be found by each conversation that it was part of
             tags.setdefault(fold(tag), tag)
             ordered.setdefault(fold(tag))
     times = {instant for memory in (first, *rest) for instant in (memory.occurrences or (memory.occurred_at,))}
@@ -80,5 +80,5 @@ def united(first: MemoryRecord, rest: Sequence[MemoryRecord]) -> MemoryRecord:
 
 
 def by_age(memory: MemoryRecord) -> tuple[dt.datetime, MemoryId]:
-    """Return what memories are sorted by: the oldest first."""
+    """Return the sort key of a memory: oldest first."""
     return memory.occurred_at, memory.memory_id

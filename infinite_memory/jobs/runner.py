@@ -1,13 +1,13 @@
-"""What runs by itself, and when: the daily backup with its rotation, retention, tidying with compaction, the sidecar's check.
+"""Runs the daily jobs: the backup with its rotation, retention, purge and compaction, and the check of the sidecar.
 
-APScheduler's cron triggers wake us at each job's time, a look every half a minute besides (`wakeups`); what is due is decided by
-what the store says is done. So a run that was missed while the machine slept or no daemon ran happens once, at the next start; of
-several daemons on one MongoDB one takes it (a lease); and a daemon that dies in mid-job leaves it due. A job that fails is noted,
-tried again an hour later, and stops no other.
+APScheduler's cron triggers wake the runner at each job's time, and a poll every 30 s does too (`wakeups`); which jobs are due follows
+from the completed runs recorded in the store. So a run missed while the machine slept or no daemon ran happens once, at the next
+start; of several daemons on one MongoDB one runs it (a lease); and a daemon that dies during a job leaves it due. A failure is
+recorded, retried an hour later, and does not stop other jobs.
 
-Why not APScheduler's own job store and grace time: it remembers in the process only, or needs a driver that blocks; and it asks
-when a job was to start, while the question is for which day one is done. Its cron trigger may skip the night in which the clock
-jumps over a job's time; the next look finds that day's run due all the same (`schedule`).
+Why not APScheduler's job store and grace time: its state is in memory only, or needs a blocking driver; and it tracks when a job
+was to start, while the question is which day's run is done. Its cron trigger may skip the night in which the clock
+jumps over a job's time; the next poll finds that day's run due all the same (`schedule`).
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ log = logging.getLogger(__name__)
 
 RETRY_AFTER = dt.timedelta(hours=1)
 LEASE = dt.timedelta(minutes=2)
-RENEW_S = 30.0  # a quarter of the lease: a renewal that fails ends nothing
-START_LOOK_S = 0.2  # how often it is looked whether MongoDB is there
-STOP_S = 10.0  # a job under way may take this long once the daemon is asked to go; it is due again otherwise
-CLOCK_FAULT = dt.timedelta(days=2)  # a run noted as done so far in the future was noted by a wrong clock
+RENEW_S = 30.0  # a quarter of the lease, so that one failed renewal does no harm
+START_LOOK_S = 0.2  # poll interval until MongoDB is connected
+STOP_S = 10.0  # grace period for a running job at shutdown; it stays due otherwise
+CLOCK_FAULT = dt.timedelta(days=2)  # a run recorded further in the future than this was recorded with a wrong clock
 DEFAULT_TIME = dt.time(3, 0)
 _AFTER_BACKUP = {
     RETENTION: 15,
     TIDY: 30,
     "check_sidecar": 60,
-}  # minutes: what is purged is in the backup of the same night
+}  # minutes: purged memories are in the backup of the same night
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something that runs once a day; ``run`` says what it did."""
+    """A daily job; ``run`` returns what it did."""
 
     name: str
     time: dt.time
@@ -80,23 +80,23 @@ class Jobs:
         self._engine, self._administration, self._zone = engine, administration, zone
         self._store, self._config, self._clock = store, config, clock
         self._purge_guard = PurgeGuard(store, config.retention.purge_deleted_days, clock)
-        self._shift = dt.timedelta()  # how far the clock was set, as long as the guard was not told
+        self._shift = dt.timedelta()  # clock changes not yet reported to the guard
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._wakeups: Wakeups | None = None
         self._starting: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._states: dict[str, JobState] = {}
-        self._retried_at_once: set[str] = set()  # jobs that failed before this start: what was wrong may be mended
+        self._retried_at_once: set[str] = set()  # jobs that failed before this start: the cause may be fixed
         self._running: str | None = None
         self._closing = False
         self.jobs = self._make_jobs()
 
     def start(self) -> None:
-        """Begin once the memory is there; what was missed runs first."""
+        """Start once the store is connected; missed runs come first."""
         self._starting = asyncio.create_task(self._start(), name="jobs")
 
     async def close(self) -> None:
-        """Let the job under way finish for a while; one that does not is due again at the next start."""
+        """Give the running job time to finish; if it does not, it is due again at the next start."""
         self._closing = True
         if self._wakeups is not None:
             await self._wakeups.close()
@@ -124,14 +124,14 @@ class Jobs:
         self._shift = max(self._shift, abs(shift))
 
     def run_due_soon(self) -> None:
-        """Run what is due, unless that is being done."""
+        """Run the due jobs in a task, unless one does so already."""
         if not self._closing and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self.run_due(), name="due jobs")
 
     async def run_due(self) -> None:
         """Run every job that is due, one after another; the outermost loop of the jobs."""
         if self._shift:
-            with contextlib.suppress(InfiniteMemoryError):  # it is told at the next look
+            with contextlib.suppress(InfiniteMemoryError):  # reported at the next wakeup
                 await self._purge_guard.look((await self._state(TIDY)).last_ok_at, self._shift)
                 self._shift = dt.timedelta()
         for job in self.jobs:
@@ -145,7 +145,7 @@ class Jobs:
                 log.exception("the job %s failed", job.name, extra={"event": "job_failed"})
 
     async def _start(self) -> None:
-        while not self._store.identity:  # a backup needs MongoDB alone, neither the model nor the index
+        while not self._store.identity:  # a backup needs MongoDB only, not the model or the index
             await asyncio.sleep(START_LOOK_S)
         await self._first_look()
         times = {job.name: job.time for job in self.jobs}
@@ -153,7 +153,7 @@ class Jobs:
         self._wakeups.start()
 
     async def _first_look(self) -> None:
-        """Note jobs that never ran as done up to now: a memory that is a minute old needs no backup of last night."""
+        """Record jobs that never ran as done up to now: a memory that is a minute old needs no backup for last night."""
         now = self._clock()
         for job in self.jobs:
             with contextlib.suppress(InfiniteMemoryError):
@@ -173,11 +173,11 @@ class Jobs:
             return
         copies = self._store.copies
         if not await copies.take_lease(job.name, self._holder, LEASE):
-            return  # another daemon is at it; should it die, the lease ends by itself
+            return  # another daemon runs it; if that dies, the lease expires
         renewing = asyncio.create_task(self._renew(job.name))
         try:
             state = await self._state(job.name)
-            due = self._find_due(job, state)  # another daemon may have done it a moment ago
+            due = self._find_due(job, state)  # another daemon may have just done it
             if due is not None:
                 self._running = job.name
                 await self._run(job, due, state)
@@ -192,7 +192,7 @@ class Jobs:
         try:
             said = await job.run()
         except (StoreUnavailableError, SidecarNotReadyError):
-            raise  # it is put off, until the parts are there
+            raise  # postponed until store and index are ready
         except InfiniteMemoryError as exc:
             log.warning(
                 "the job %s failed: %s", job.name, exc.in_full(), extra={"event": "job_failed", "job": job.name}
@@ -209,7 +209,7 @@ class Jobs:
         await save_state(self._store, state)
 
     def _find_due(self, job: Job, state: JobState) -> dt.datetime | None:
-        """Return the due instant for which the job is to run now; None when nothing is due."""
+        """Return the due instant that the job is to run for now, or None."""
         now = self._clock()
         due = last_due(now, job.time, self._zone)
         done = state.done_until
@@ -246,18 +246,18 @@ class Jobs:
         return f"{made.file.name}, {format_count(made.memories, 'memory')}; {len(removed)} older removed"
 
     def _retention_operations(self) -> list[Tidying]:
-        """Return what the settings ask for; each can be undone, and the backup of the same night holds what was before."""
+        """Return the configured operations; each can be undone, and the backup of the same night has the state before."""
         settings = self._config.retention
         limits = (settings.max_age_days, settings.max_memories, settings.max_text_mb)
         switches = {
             Tidying.DEDUPLICATE: settings.deduplicate,
-            Tidying.SUMMARIZE: settings.summarize,  # before what it sums up may be pruned
+            Tidying.SUMMARIZE: settings.summarize,  # before the summarized turns may be pruned
             Tidying.PRUNE: any(limit is not None for limit in limits),
         }
         return [operation for operation, is_on in switches.items() if is_on]
 
     async def _retention(self) -> str:
-        """Do what the settings ask for; ages are counted from the last run, so that a clock that is ahead for one hides nothing early."""
+        """Run the configured operations; ages count from the last run, so that a clock that is ahead for one run hides nothing early."""
         tidier = self._administration.open_tidier()
         state = self._states[RETENTION]
         as_of = self._purge_guard.get_reference(state.last_ok_at or state.done_until)

@@ -1,8 +1,7 @@
-"""Once a day at a time on the user's clock, through every change of that clock.
+"""Daily due instants at a local time, across daylight saving changes.
 
-A day's due instant is the first at which a clock there shows the time. In the night in which it is shown twice, that is the
-earlier one; in the night in which it is skipped, it is as long after midnight as the time says (02:30 is then shown as 03:30). So
-each day has exactly one.
+A day's due instant is the first at which a local clock shows the time: the earlier one on a day when the time occurs twice. On a day
+that skips the time, it is as long after midnight as the time says (02:30 is then 03:30 on the clock). So each day has exactly one.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _DAY = dt.timedelta(days=1)
 
 
 def get_due(day: dt.date, time: dt.time, zone: ZoneInfo) -> dt.datetime:
-    """Return the instant of a day, in UTC."""
+    """Return the due instant of a day, in UTC."""
     return dt.datetime.combine(day, time, tzinfo=zone).replace(fold=0).astimezone(dt.UTC)
 
 
@@ -35,9 +34,9 @@ def next_due(now: dt.datetime, time: dt.time, zone: ZoneInfo) -> dt.datetime:
 
 
 def parse_time(text: str) -> dt.time:
-    """Read a time of day, HH:MM.
+    """Parse a time of day, HH:MM.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not one.
     """
     return dt.datetime.strptime(text, "%H:%M").time()

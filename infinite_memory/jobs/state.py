@@ -1,4 +1,4 @@
-"""What is known of each job, kept in the store: which day's run is done, when it last ran, what failed."""
+"""The state of each job, kept in the store: which day's run is done, when it last ran, what failed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JOBS = (BACKUP, RETENTION, TIDY, "check_sidecar")
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """How one job stands. ``done_until`` is the due instant of the newest run that is done; ``failure`` is of the last try."""
+    """The state of one job. ``done_until`` is the due instant of the last completed run; ``failure`` is that of the last attempt."""
 
     name: str
     done_until: dt.datetime | None = None
@@ -23,22 +23,22 @@ class JobState:
     failure: str | None = None
 
     def succeeded(self, due: dt.datetime, at: dt.datetime, said: str) -> JobState:
-        """Note a run that did what it should."""
+        """Return the state after a successful run."""
         return replace(self, done_until=due, last_run_at=at, last_ok_at=at, said=said, failure=None)
 
     def failed(self, at: dt.datetime, failure: str) -> JobState:
-        """Note a run that failed; it stays due."""
+        """Return the state after a failed run; it stays due."""
         return replace(self, last_run_at=at, failure=failure)
 
     def with_later_success(self, at: dt.datetime) -> JobState:
-        """Note that what this job does was done otherwise at *at*: a failure before that is over."""
+        """Return the state after the job's work was done in another way at *at*, which clears an earlier failure."""
         if self.failure is None or self.last_run_at is None or at < self.last_run_at:
             return self
         return replace(self, last_ok_at=at, failure=None)
 
 
 async def load_state(store: Store, name: str) -> JobState:
-    """Read a job's state; a new one when it never ran. A backup that somebody made later ends the failure of the job's."""
+    """Load a job's state, or a new one if it never ran. A later backup on request clears a failure of the backup job."""
     record = await store.get_meta(f"job.{name}") or {}
     instants = {key: record.get(key) for key in ("done_until", "last_run_at", "last_ok_at")}
     state = JobState(name, **instants, said=record.get("said"), failure=record.get("failure"))
@@ -48,7 +48,7 @@ async def load_state(store: Store, name: str) -> JobState:
 
 
 async def save_state(store: Store, state: JobState) -> None:
-    """Keep a job's state."""
+    """Save a job's state."""
     await store.set_meta(
         f"job.{state.name}",
         {
@@ -62,6 +62,6 @@ async def save_state(store: Store, state: JobState) -> None:
 
 
 async def failing_jobs(store: Store) -> list[JobState]:
-    """List the jobs whose last run failed."""
+    """Return the jobs whose last run failed."""
     states = [await load_state(store, name) for name in JOBS]
     return [state for state in states if state.failure is not None]
