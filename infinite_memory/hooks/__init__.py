@@ -1,1 +1,1 @@
-"""Hooks of assistants: what is said in a session is stored, and what is known is recalled, with no model in the path."""
+"""Hooks of coding assistants: messages of a session are captured, and relevant memories are recalled, without a language model."""

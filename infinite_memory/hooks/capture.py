@@ -1,10 +1,10 @@
-"""Stores what was said in a session, each turn once, from the transcript and from where it was left.
+"""Stores the turns of a session, each once, reading its transcript from the last offset.
 
-A memory's id is a keyed hash of scope, speaker, instant and text: reading a turn again, after a crash, from a transcript that was
-rewritten, or from the copy that a resumed session brings, meets the memory that is there, also when the user has forgotten it since.
-One that was removed for good is met in the project's ledger (`ledger`). A fork gives some of its copies a new instant; those are
-told by their mark: what was said in a session that was read is not read again from its fork; of another, or one whose note is
-gone, it is compared by speaker and text, with what the ledger knows was stored (whatever became of it) and with what is remembered.
+A memory's id is a keyed hash of scope, speaker, timestamp and text: reading a turn again, after a crash, from a rewritten transcript
+or from the copy in a resumed session, finds the existing memory, even if the user has forgotten it since. A hard-forgotten one is
+found in the project's ledger (`ledger`). A fork gives some of its copies a new timestamp; those carry a mark. Turns copied from a
+session that was read are skipped. Copies from another session, or one whose record is gone, are compared by speaker and text with
+the ledger (everything ever stored) and with the stored memories.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from infinite_memory.models import Scope, content_hash
 log = logging.getLogger(__name__)
 
 REMEMBER = "remember"
-"""The tag and type of a ``#remember`` line; retention never prunes what bears it (`jobs.consolidation`)."""
+"""The tag and type of a ``#remember`` line; retention never prunes memories that have it (`jobs.consolidation`)."""
 
 TURN = "turn"
-"""The type of what was said."""
+"""The type of a captured turn."""
 
 BATCH = 50
-MAX_TURN_CHARS = 100_000  # a longer one is cut: a log that was pasted, say
-MAX_SECRET_CHARS = 10_000  # a secret that the cut goes through is masked as a whole first
+MAX_TURN_CHARS = 100_000  # longer ones are truncated, such as a pasted log
+MAX_SECRET_CHARS = 10_000  # a secret that crosses the cut is masked as a whole first
 REMEMBERED_IMPORTANCE = 8.0
 
 
 class Capture:
-    """Reads transcripts into memories. One at a time: its user sees to that."""
+    """Stores transcripts as memories. Not reentrant: the caller serialises calls."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -53,11 +53,11 @@ class Capture:
         self, engine: Engine, reading: Reading, project: Project, control: Control, *, stores: bool,
         until: float | None = None,
     ) -> None:  # fmt: skip
-        """Read what is new in a transcript; with *stores* false it only counts as read. What was said after *until* is left for later.
+        """Store the new part of a transcript; if *stores* is false, only mark it as read. Turns after *until* are left for later.
 
         Raises:
-            InfiniteMemoryError: it could not be stored; it is read again next time.
-            OSError: the transcript cannot be read, or the home cannot be written.
+            InfiniteMemoryError: a turn could not be stored; it is read again next time.
+            OSError: the transcript cannot be read, or the home is not writable.
         """
         size = size_of(reading.transcript)
         if size is None:
@@ -85,11 +85,11 @@ class Capture:
     async def capture_said(
         self, engine: Engine, said: Json, reading: Reading, project: Project, control: Control, *, stores: bool
     ) -> None:
-        """Store what a client's event itself tells, of one that lets nobody rely on its transcripts; its offset counts such events.
+        """Store a turn that is in the event itself, for a client without usable transcripts; the offset counts such events.
 
         Raises:
             ValueError: the event is malformed.
-            InfiniteMemoryError: it could not be stored; it is read again next time.
+            InfiniteMemoryError: the turn could not be stored; it is read again next time.
         """
         speaker, text, at, key = (said.get(name) for name in ("speaker", "text", "at", "key"))
         if speaker not in (USER, ASSISTANT) or not isinstance(text, str) or not isinstance(at, float):
@@ -106,7 +106,7 @@ class Capture:
         self._sessions.save_reading(reading)
 
     async def _store(self, engine: Engine, turns: Sequence[Turn], reading: Reading, project: Project) -> None:
-        """Store those turns that are not there; one that the engine refuses is counted, and holds up no other."""
+        """Store the turns that are not stored yet; one that the engine refuses is counted and does not block the others."""
         scope = await engine.scopes.open(project.scope)
         parents = {turn.copied_from for turn in turns if turn.is_copy} - {reading.session_id}
         read = {parent for parent in parents if await asyncio.to_thread(self._sessions.has_read, parent)}
@@ -140,9 +140,9 @@ class Capture:
 async def _find_told(
     engine: Engine, ledger: Ledger, copies: Sequence[Turn], reading: Reading, project: Project
 ) -> set[str]:
-    """Return the keys of those *copies* whose words were stored from the session that they were copied from.
+    """Return the keys of those *copies* whose texts were stored from the session that they were copied from.
 
-    Asked before any of them is stored, and not noted of copies: who says "yes" twice said it twice.
+    Checked before any of them is stored, and not recorded for copies: a user who says "yes" twice said it twice.
     """
     drafts = await asyncio.to_thread(_drafts, copies, reading, project)
     ids = {turn.key: await _make_text_ids(engine, draft, project) for turn, draft in drafts}
@@ -151,7 +151,7 @@ async def _find_told(
 
 
 async def _make_text_ids(engine: Engine, draft: NewMemory, project: Project) -> Sequence[str]:
-    """Return the ids by which the ledger knows who said what, whenever it was."""
+    """Return the ledger's ids for speaker and text, independent of the timestamp."""
     said = f"{draft.speaker}\0{content_hash(draft.text)}"
     return await engine.memories.make_ids(f"hook-said-whenever/{project.root}/{said}")
 
@@ -159,13 +159,13 @@ async def _make_text_ids(engine: Engine, draft: NewMemory, project: Project) -> 
 async def _remember(
     engine: Engine, scope: Scope, keyed: dict[str, NewMemory]
 ) -> tuple[int, int, dict[str, InfiniteMemoryError]]:
-    """Store memories under ids made from their keys, unless one of their ids is taken, be it by a forgotten one.
+    """Store memories under ids derived from their keys, unless an id is taken, even by a forgotten memory.
 
     Returns:
-        How many were stored, how many were refused for what they are, and which could not be stored, and may be at another time.
+        The number stored, the number refused as invalid, and the failures by key, which may succeed on a retry.
 
     Raises:
-        InfiniteMemoryError: none could be stored.
+        InfiniteMemoryError: the whole batch failed.
     """
     ids = {key: await engine.memories.make_ids(f"hook/{scope.scope_id}/{key}") for key in keyed}
     taken = await engine.memories.find_taken(scope, [one for several in ids.values() for one in several])
@@ -190,7 +190,7 @@ def _batches(turns: Sequence[Turn]) -> Iterator[Sequence[Turn]]:
 
 
 def _drafts(turns: Sequence[Turn], reading: Reading, project: Project) -> list[tuple[Turn, NewMemory]]:
-    """Make what is to be stored of some turns; secrets are masked here."""
+    """Return each turn with the memory to store for it; secrets are masked here."""
     return [(turn, _draft(turn, reading, project)) for turn in turns]
 
 
@@ -212,7 +212,7 @@ def _draft(turn: Turn, reading: Reading, project: Project) -> NewMemory:
 
 
 async def _list_said(engine: Engine, scope: Scope, fork: Reading) -> frozenset[tuple[str | None, str]]:
-    """Collect who said what in a scope, outside the session *fork*; only for the copies that it brings."""
+    """Return (speaker, content hash) of the memories in a scope, without the session *fork*; needed only for its copies."""
     own = without_surrogates(fork.session_id)
     return frozenset(
         [
@@ -224,7 +224,7 @@ async def _list_said(engine: Engine, scope: Scope, fork: Reading) -> frozenset[t
 
 
 def _is_allowed(turn: Turn, reading: Reading, control: Control) -> bool:
-    """True if capture was on when a turn was said. One without an instant counts as said now, unless capture was ever off."""
+    """True if capture was on at the time of a turn. One without a timestamp counts as said now, unless capture was ever off."""
     if turn.at is None:
         return not reading.withheld_until and not control.is_paused_at(time.time())
     said_at = turn.at.timestamp()

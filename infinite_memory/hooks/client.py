@@ -1,11 +1,11 @@
-"""What a hook does itself where `run` could not leave it to the daemon. Standard library only, no shell; exit code 0 whatever happens.
+"""The hook's fallback for events that `run` could not hand to the daemon. Standard library only, no shell; exit code 0 whatever happens.
 
-An event that ends something (Stop, SubagentStop, PreCompact, SessionEnd) goes to the spool, on the disk, before anything else;
-then the daemon is told, and started in the background where there is none. An event that begins something (SessionStart,
-UserPromptSubmit) asks the daemon what is known, waits a short time, and prints what came or nothing at all. A daemon that hangs
-costs no more than `DEADLINE_S`: a timer of the system ends the process.
+An event that ends something (Stop, SubagentStop, PreCompact, SessionEnd) is first written to the spool on disk;
+then the daemon is notified, or started in the background if none is running. An event that begins something (SessionStart,
+UserPromptSubmit) asks the daemon for context, waits a short time, and prints the answer or nothing. A daemon that hangs delays the
+client by at most `DEADLINE_S`: a system timer ends the process.
 
-Output is the envelope that the client documents (`clients`), in ASCII, so that no character can be cut in two on the way.
+Output is the envelope that the client documents (`clients`), in ASCII, so that no character can be split in transit.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ LATE = f"the daemon did not answer within {ANSWER_S:g} s"
 def run(
     arguments: Sequence[str], data: bytes | None = None, *, is_late: bool = False, deadline_s: float = DEADLINE_S
 ) -> int:
-    """Handle one event; always 0.
+    """Handle one event; always return 0.
 
     Args:
-        arguments: The event, and options.
-        data: What came on standard input, where it was read.
-        is_late: A daemon took the event and did not answer in time: it is asked nothing more.
-        deadline_s: When this process ends, in seconds, whatever it waits for.
+        arguments: The event and options.
+        data: Standard input, if it was already read.
+        is_late: A daemon accepted the event but did not answer in time: do not contact it again.
+        deadline_s: Seconds after which this process ends, whatever it waits for.
     """
     _end_in_time(deadline_s)
     home, event, client = None, "unknown", CLAUDE_CODE
@@ -52,7 +52,7 @@ def run(
         if options.get("--client") in CLIENTS:
             client = options["--client"]
         named = find_home(os.environ).path
-        check_home(named)  # nothing is written into a home that somebody else made, not even that it was refused
+        check_home(named)  # nothing is written to a home owned by somebody else, not even the refusal
         home = named
         if read_control(home).state == OFF:
             return 0
@@ -72,14 +72,14 @@ def run(
 
 
 def _stop_timer() -> None:
-    """Let the interpreter end in peace: it gives signals their own effect back first, and the timer's would be another exit code."""
+    """Stop the timer before the interpreter exits: it restores default signal handlers, and SIGALRM would change the exit code."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
 
 def _end_in_time(deadline_s: float) -> None:
-    """End this process after a time, whatever it waits for: by a timer of the system, on Windows by a thread."""
+    """End this process after *deadline_s*, whatever it waits for: by a system timer, on Windows by a thread."""
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
         signal.setitimer(signal.ITIMER_REAL, deadline_s)
@@ -92,10 +92,10 @@ def _end_in_time(deadline_s: float) -> None:
 
 
 def _read_input() -> bytes:
-    """Return what the client wrote, and no more than tells that it is too large.
+    """Return standard input, truncated one byte above the limit so that the caller can see that it is too large.
 
     Raises:
-        ValueError: nobody writes anything.
+        ValueError: standard input is a terminal.
     """
     if os.isatty(0):
         raise ValueError("an event is read from standard input, and this is a terminal")
@@ -104,14 +104,14 @@ def _read_input() -> bytes:
 
 
 def _handle(home: Path, client: str, name: str, message: Json, *, is_late: bool) -> Json | None:
-    """Return the envelope to print; None for none."""
+    """Return the envelope to print, if any."""
     if message["event"] in CAPTURING:
         if "said" in message and read_control(home).state == PAUSED:
-            return None  # what is said during a pause is not even written to the spool
+            return None  # text captured during a pause is not even written to the spool
         try:
             spool(home, message)
         except OSError:
-            # A full disk, say: the daemon may still read the transcript now, and the next event reads it anyway.
+            # For example a full disk: the daemon may still read the transcript now, and the next event reads it anyway.
             _send(home, message | {"what": "capture"}, is_late=is_late)
             raise
         answer = _send(home, {"what": "drain"}, is_late=is_late)
@@ -129,13 +129,13 @@ def _handle(home: Path, client: str, name: str, message: Json, *, is_late: bool)
 
 
 def _send(home: Path, message: Json, *, is_late: bool) -> Json | None:
-    """Hand a message to the daemon and return its answer, one with ``late`` where none came in time; None where no daemon took it."""
+    """Send a message to the daemon and return its answer, one with ``late`` if it timed out; None if no daemon accepted it."""
     if is_late:
         return {"late": True}
     try:
         link = connect(home, ANSWER_S)
     except InfiniteMemoryError:
-        return {}  # one of another version runs; its next client replaces it
+        return {}  # a daemon of another version is running; its next client replaces it
     if link is None:
         return None
     greeting = {"protocol": PROTOCOL, "version": __version__, "pid": os.getpid(), "kind": "hook"} | message
@@ -147,7 +147,7 @@ def _send(home: Path, message: Json, *, is_late: bool) -> Json | None:
         except TimeoutError:
             return {"late": True}
         except (OSError, ValueError):
-            return None  # it was ending: a socket takes connections until its process is gone
+            return None  # it was shutting down: a socket accepts connections until its process is gone
     return answer if isinstance(answer, dict) else None
 
 
@@ -160,8 +160,8 @@ def _read_line(link: Any) -> bytes:
 
 
 def _start_daemon() -> None:
-    """Start the daemon and wait for nothing; it reads the spool when it is there."""
-    import subprocess  # only who starts a daemon needs it
+    """Start the daemon without waiting for it; it reads the spool once it runs."""
+    import subprocess  # imported lazily: only needed to start a daemon
 
     from infinite_memory.platform_processes import start_detached
 

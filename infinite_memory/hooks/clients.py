@@ -1,9 +1,9 @@
-"""The assistants whose hooks are understood: what each calls its events, what is in them, and what it takes back.
+"""Supported assistants: the names of their hook events, the fields of an event, and the output that they accept.
 
-Standard library only: the hook imports this. Claude Code's names are ours; its form (https://code.claude.com/docs/en/hooks) is Codex's as
-well (https://developers.openai.com/codex/hooks). Gemini CLI has the same fields under other names
-(https://geminicli.com/docs/hooks/reference). Cursor (https://cursor.com/docs/hooks) gives what was said in the event itself, and takes
-context at a session's start alone: what it documents for a prompt is whether it may be sent.
+Standard library only: the hook imports this. Event names are Claude Code's; Codex (https://developers.openai.com/codex/hooks) uses its
+format too (https://code.claude.com/docs/en/hooks). Gemini CLI has the same fields under other event names
+(https://geminicli.com/docs/hooks/reference). Cursor (https://cursor.com/docs/hooks) sends the text in the event itself and accepts
+context at session start only: for a prompt it documents only whether it may be submitted.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ EVENTS: Mapping[str, Mapping[str, str]] = {
         "sessionStart": "SessionStart", "beforeSubmitPrompt": "Stop", "afterAgentResponse": "Stop", "sessionEnd": "SessionEnd",
     },
 }  # fmt: skip
-"""What a client calls an event, and which of ours it is."""
+"""Each client's event names, mapped to ours."""
 
 FIELDS = ("session_id", "transcript_path", "cwd", "source", "trigger", "reason")
-FIELD_CHARS = 4096  # of a path or an id
-PROMPT_CHARS = 2000  # of a prompt are enough to search by
-SAID_CHARS = 110_000  # of a text that the event itself holds; more than is stored of one (`capture`)
+FIELD_CHARS = 4096  # length of a path or an id
+PROMPT_CHARS = 2000  # the part of a prompt used for the search
+SAID_CHARS = 110_000  # of the text in an event; more than is stored of it (`capture`)
 _ADDED, _ADDED_ENDS = "<hook_context>", "</hook_context>"
 _SAID_IN_CURSOR = {"beforeSubmitPrompt": ("user", "prompt"), "afterAgentResponse": ("assistant", "text")}
 
 
 def make_message(client: str, name: str, data: bytes, environ: Mapping[str, str]) -> Json:
-    """Return what a hook's event says, as it is kept in the spool: `event` is our name of it, `at` the instant, `environ` what is carried.
+    """Return an event as it is written to the spool: `event` is our name for it, `at` its timestamp, `environ` its carried variables.
 
     Args:
         client: The assistant.
-        name: What it calls the event.
-        data: What it wrote to standard input.
+        name: Its name for the event.
+            data: Its standard input for the hook.
         environ: Its environment.
 
     Raises:
-        ValueError: the event has no known name, is too large, no JSON object, or names no session.
+        ValueError: the event is unknown, too large, not a JSON object, or names no session.
     """
     if name not in EVENTS[client]:
         raise ValueError("the event has no name that is known")
@@ -78,15 +78,15 @@ def _parse(data: bytes) -> Json:
 
 
 def read_event(client: str, name: str, fields: Json) -> Json:
-    """Return what the daemon is told of an event.
+    """Return the fields of an event that are sent to the daemon.
 
     Args:
         client: The assistant.
-        name: What it calls the event.
-        fields: What it wrote to standard input.
+        name: Its name for the event.
+            fields: The event, parsed from standard input.
 
-    Raises:
-        ValueError: they name no session.
+        Raises:
+            ValueError: the event names no session.
     """
     if client == CURSOR:
         return _of_cursor(name, fields)
@@ -99,7 +99,7 @@ def read_event(client: str, name: str, fields: Json) -> Json:
 
 
 def _typed(prompt: str) -> str:
-    """Return a prompt without what hooks added at the session's start: Gemini CLI puts that before the first one, its tags escaped."""
+    """Return a prompt without the context added by hooks at session start: Gemini CLI prepends it to the first prompt, tags escaped."""
     return prompt.partition(_ADDED_ENDS)[2] if prompt.startswith(_ADDED) and _ADDED_ENDS in prompt else prompt
 
 
@@ -124,7 +124,7 @@ def _of_cursor(name: str, fields: Json) -> Json:
 
 
 def make_envelope(client: str, name: str, context: str, notice: str) -> Json | None:
-    """Return what a client is given: *context* for its model and *notice* for the user, each "" for none; None for nothing at all."""
+    """Return the output for a client: *context* for its model and *notice* for the user, each "" for none; None if there is neither."""
     if client == CURSOR:
         return {"additional_context": context} if context and name == "sessionStart" else None
     output: Json = {}

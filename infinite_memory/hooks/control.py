@@ -1,9 +1,9 @@
-"""Whether capture is paused or hooks are off, by the user's word. Standard library only: the hook asks this first.
+"""Whether the user has paused capture or turned hooks off. Standard library only: the hook checks this first.
 
-A pause is kept as the stretch of time that it lasts, and not as a switch: transcripts are read after the fact, and what was said
-during a pause stays out whenever it is read. Where the computer's clock was ahead when a pause began and was set right in it, nobody
-knows when that was: then all stays out that was said before the end of the pause and is not stored yet. One that it ended in what is
-still to come has ended all the same, by the user's word: it ends when that is noticed (`settle_control`).
+A pause is stored as a time range and not as a switch: transcripts are read after the fact, and turns of a pause stay out whenever
+they are read. If the clock was ahead when a pause began and was corrected during it, the real start is unknown: then everything
+before the end of the pause that is not stored yet stays out. A pause whose recorded end is in the future has still been ended by the
+user: it ends when that is noticed (`settle_control`).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import NamedTuple
 from infinite_memory.hooks.files import hooks_folder, read_json, write_json
 from infinite_memory.platform_files import lock_file
 
-MAX_PAUSES = 1000  # the oldest are joined to one above this: what they cover stays out
+MAX_PAUSES = 1000  # above this the oldest are merged into one range, which stays out as a whole
 
 ON, PAUSED, OFF = "on", "paused", "off"
 
 
 class Control(NamedTuple):
-    """The state, and each pause as ``(from, to)`` in seconds since 1970; ``to`` is None while it lasts."""
+    """The state, and each pause as ``(from, to)`` as Unix timestamps; ``to`` is None while it lasts."""
 
     state: str = ON
     pauses: tuple[tuple[float, float | None], ...] = ()
 
     def is_paused_at(self, instant: float) -> bool:
-        """True if what was said at *instant* is not to be stored; everything while a pause lasts that began in what is still to come."""
+        """True if a turn at *instant* must not be stored; always true during a pause whose recorded start is in the future."""
         now = time.time()
         return any(
             (start <= instant or (end is None and start > now)) and (end is None or instant < end)
@@ -39,7 +39,7 @@ class Control(NamedTuple):
 
 
 def read_control(home: Path) -> Control:
-    """Return the state; a file that cannot be understood counts as a pause without end, for that loses no privacy."""
+    """Return the state; an unreadable file counts as an endless pause, which is the private choice."""
     path = hooks_folder(home) / "control.json"
     value = read_json(path)
     if value is None:
@@ -52,17 +52,17 @@ def read_control(home: Path) -> Control:
 
 
 def set_state(home: Path, state: str) -> Control:
-    """Turn capture on, pause it, or turn hooks off; begins or ends a pause as of now.
+    """Turn capture on, pause it, or turn hooks off; starts or ends a pause as of now.
 
     Raises:
-        OSError: it could not be written.
+        OSError: the state could not be written.
     """
     with _locked(home):
         return _write(home, state)
 
 
 def settle_control(home: Path) -> Control:
-    """Return the state, as `read_control` does, once no pause ends in what is still to come."""
+    """Return the state, as `read_control` does, after ending pauses whose recorded end is in the future."""
     control = read_control(home)
     if not _ends_later(control):
         return control
@@ -70,7 +70,7 @@ def settle_control(home: Path) -> Control:
         with _locked(home):
             control = read_control(home)
             return _write(home, control.state) if _ends_later(control) else control
-    except OSError:  # it is tried again
+    except OSError:  # retried on the next read
         return control
 
 
@@ -81,7 +81,7 @@ def _ends_later(control: Control) -> bool:
 
 @contextlib.contextmanager
 def _locked(home: Path) -> Iterator[None]:
-    """Keep other processes from writing the state: a pause that one begins is not overwritten by what another read before."""
+    """Lock the state against other processes, so that a stale write cannot overwrite a new pause."""
     file = hooks_folder(home) / "control.lock"
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
@@ -110,6 +110,6 @@ def _write(home: Path, state: str) -> Control:
 
 
 def _not_later(pause: tuple[float, float | None], now: float) -> tuple[float, float | None]:
-    """Return a pause of a clock that was ahead as it is known by the right one."""
+    """Return a pause recorded by a clock that was ahead, corrected by the current one."""
     start, end = pause
     return pause if end is None or end <= now else (start if start <= now else 0.0, now)

@@ -1,8 +1,8 @@
-"""Makes a short record of a session out of its own sentences: what it was about, what was decided, what stays open, and which files.
+"""Extractive summary of a session, built from its own sentences: topics, decisions, open questions and files.
 
-Nothing is rephrased and no model takes part: sentences are chosen by the words that they share with several turns, and by words that
-speak of a decision or of something open. The same turns always give the same record. Sentences are told apart in every script; decisions
-and open matters by words of eleven languages, of which the text holds the beginnings so that endings do not matter.
+Nothing is rephrased and no model is used: sentences are chosen by the words that they share with several turns, and by words that
+mark a decision or an open question. The same turns always produce the same digest. Sentences are split in every script; decisions
+and open questions are detected by words of eleven languages, matched by prefix so that inflection does not matter.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from infinite_memory.text.tokenizer import tokenize
 ABOUT, DECIDED, OPEN, FILES = "About", "Decided", "Open", "Files"
 MAX_ABOUT, MAX_DECIDED, MAX_OPEN, MAX_FILES = 3, 4, 3, 8
 MIN_TURNS = 2
-MIN_WORDS = 4  # of a sentence that tells something; scripts without blanks count pairs of characters
+MIN_WORDS = 4  # in a usable sentence; scripts without spaces count pairs of characters
 MAX_SENTENCE_CHARS = 220
-MAX_TURN_CHARS = 20_000  # of a turn are looked at: what follows is a log
-LAST_TURNS = 4  # in which something open is still so
-FIRST_PROMPT_WEIGHT, USER_WEIGHT = 2.0, 1.3  # who asks says what it is about
+MAX_TURN_CHARS = 20_000  # of a turn are read: longer ones are logs
+LAST_TURNS = 4  # turns in which an open question still counts as open
+FIRST_PROMPT_WEIGHT, USER_WEIGHT = 2.0, 1.3  # the user's words name the topic
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _ITEM = re.compile(r"^\s*(?:[-*+•>]|\d{1,3}[.)]|#{1,6})\s+")
@@ -78,7 +78,7 @@ _REMAINING = re.compile("|".join(_STAYS_OPEN), re.IGNORECASE)
 
 
 class Said(NamedTuple):
-    """What one side said, by the memory that holds it."""
+    """One turn, with the id of its memory."""
 
     memory_id: str
     speaker: str | None
@@ -87,14 +87,14 @@ class Said(NamedTuple):
 
 
 class Digest(NamedTuple):
-    """The record of a session, and the memories that its sentences come from."""
+    """The digest of a session, and the memories that it quotes."""
 
     text: str
     sources: tuple[str, ...]
 
 
 class _Sentence(NamedTuple):
-    """A sentence and where it stands: the number of its turn, and its own."""
+    """A sentence and its position: the number of its turn, and its own within it."""
 
     turn: int
     number: int
@@ -104,7 +104,7 @@ class _Sentence(NamedTuple):
 
 
 def make_digest(turns: Sequence[Said]) -> Digest | None:
-    """Return the record of what was said, oldest first in *turns*; None where too little was said to be about anything."""
+    """Return the digest of *turns*, which are oldest first; None if they are too few or have no topic."""
     if len(turns) < MIN_TURNS:
         return None
     sentences = [one for number, turn in enumerate(turns) for one in _sentences(number, turn.text)]
@@ -138,7 +138,7 @@ def make_digest(turns: Sequence[Said]) -> Digest | None:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut a text into sentences, one line at a time; code, tables and rules are left out."""
+    """Split a text into sentences, line by line; code, tables and horizontal rules are skipped."""
     found = []
     for line in _CODE.sub("\n", text[:MAX_TURN_CHARS]).split("\n"):
         if not _NO_SENTENCE.match(line):
@@ -147,7 +147,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _sentences(turn: int, text: str) -> list[_Sentence]:
-    """List the sentences of a turn that tell something."""
+    """Return the usable sentences of a turn."""
     made = []
     for number, said in enumerate(split_sentences(text)):
         words = tokenize(said)
@@ -165,10 +165,10 @@ def _stems(words: Iterable[str]) -> frozenset[str]:
 
 
 def _topics(sentences: Sequence[_Sentence], turns: Sequence[Said]) -> list[_Sentence]:
-    """Choose the sentences that share most words with other turns, each for words that none before it has; the user's count more.
+    """Choose the sentences that share most words with other turns, each word counted once; the user's sentences weigh more.
 
-    A word that stands in nearly every turn tells no more than one that stands in a single one (*SumBasic*, Nenkova and Vanderwende
-    2005, with the share of turns in place of the share of words, so that words of a language without a stop list weigh little).
+    A word in nearly every turn weighs as little as a word in a single one (*SumBasic*, Nenkova and Vanderwende 2005, with the share
+    of turns instead of the share of words, so that stop words of a language without a stop list weigh little).
     """
     spread: Counter[str] = Counter()
     for _, said in itertools.groupby(sentences, key=lambda sentence: sentence.turn):
@@ -199,10 +199,10 @@ def _decides(one: _Sentence) -> bool:
 
 
 def _stays_open(one: _Sentence, turns: Sequence[Said], last_of_others: Mapping[str | None, int]) -> bool:
-    """True for a question that nobody answered, and for what the last turns say is still to be done.
+    """True for an unanswered question, and for a remaining task named in the last turns.
 
     Args:
-        last_of_others: For each speaker, the number of the last turn of somebody else.
+        last_of_others: For each speaker, the number of the last turn by anybody else.
     """
     if one.is_question:
         return last_of_others[turns[one.turn].speaker] <= one.turn
@@ -211,7 +211,7 @@ def _stays_open(one: _Sentence, turns: Sequence[Said], last_of_others: Mapping[s
 
 
 def _take_first(sentences: Iterable[_Sentence], most: int) -> list[_Sentence]:
-    """Return the first few of different text."""
+    """Return the first *most* sentences with distinct texts."""
     found: dict[str, _Sentence] = {}
     for sentence in sentences:
         found.setdefault(sentence.text.casefold(), sentence)
@@ -219,6 +219,6 @@ def _take_first(sentences: Iterable[_Sentence], most: int) -> list[_Sentence]:
 
 
 def _files(turns: Sequence[Said]) -> list[str]:
-    """List the files that are named, most often named first."""
+    """Return the files mentioned, most frequent first."""
     counts = Counter(file for turn in turns for file in set(_FILE.findall(_URL.sub(" ", turn.text[:MAX_TURN_CHARS]))))
     return [file for file, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MAX_FILES]]

@@ -1,8 +1,8 @@
-"""A digest in a language model's words: for who has a model configured and asks for it (`capture.digest_by_model`), and never in a turn.
+"""Digests written by a language model, if one is configured and `capture.digest_by_model` is on; never while a turn waits.
 
-The digest made of the session's own sentences is stored first, so nobody waits for the model and nothing is missing where it fails. The
-model is shown the turns as they are stored, with secrets masked. It may have used the words of any of them, so the digest names all that it
-was shown: whichever of those is forgotten or edited, the digest goes (`engine.quotations`), and one of sentences is made again.
+The extractive digest is stored first, so nothing waits for the model and nothing is missing if it fails. The model is shown the turns as
+they are stored, with secrets masked. It may have used any of them, so the digest lists all of them as sources: if one is forgotten or
+edited, the digest is removed (`engine.quotations`) and an extractive one is made again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from infinite_memory.hooks.masking import mask
 from infinite_memory.llm.base import ChatMessage, ChatModel, Role, ask_model
 from infinite_memory.models import MemoryRecord
 
-MAX_CHARS = 24_000  # of a session are shown: its beginning and its end
+MAX_CHARS = 24_000  # of a session are shown to the model: its beginning and its end
 MAX_SHOWN_TURNS = 200
 MAX_TURN_CHARS = 2000
 MAX_TOKENS = 500
@@ -28,7 +28,7 @@ ASKED = (
 
 
 def choose_shown(turns: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-    """Return the turns that a model is shown: all, or of a long session as many from the beginning as from the end."""
+    """Return the turns to show to a model: all, or for a long session as many from the beginning as from the end."""
     half = MAX_SHOWN_TURNS // 2
     chosen = list(turns) if len(turns) <= MAX_SHOWN_TURNS else [*turns[:half], *turns[-half:]]
     while len(chosen) > 1 and sum(len(_line(turn)) for turn in chosen) > MAX_CHARS:
@@ -37,11 +37,11 @@ def choose_shown(turns: Sequence[MemoryRecord]) -> list[MemoryRecord]:
 
 
 async def write_digest(model: ChatModel, shown: Sequence[MemoryRecord]) -> str:
-    """Have *model* write the record of what it is shown; secrets that it makes up or puts together are masked again.
+    """Have *model* write the digest of the turns *shown*; its output is masked again, as it may contain secrets.
 
     Raises:
-        ModelError: it does not answer.
-        ConfigError: its key cannot be read.
+        ModelError: the model does not answer.
+        ConfigError: the model's key cannot be read.
     """
     said = "\n".join(map(_line, shown))
     text = await ask_model(model, ASKED, [ChatMessage(Role.USER, said)], max_tokens=MAX_TOKENS)

@@ -1,10 +1,10 @@
-"""Keeps a digest of each captured session as a memory: made at its end, made again where it went on, and gone with what it quotes.
+"""Stores a digest of each captured session as a memory: made at its end, remade if the session continues, removed with what it quotes.
 
-A digest has the type ``digest``, so `prune` leaves it when the turns it was made of are old; from then on it is the session's record, and
-what is said in the session later gets a digest of its own. Its id is made of the session and its text: making it again changes nothing,
-and one that was forgotten stays forgotten. It quotes: where a turn that it has a sentence of is changed or forgotten, and not pruned, the
-engine removes it in the same request (`engine.quotations`), and it is made again of what is left. `check` looks for what was changed by
-other ways, such as a restored backup.
+A digest has the type ``digest``, so `prune` keeps it when the turns it was made from are old; from then on it is the session's record, and
+later turns of the session get their own digest. Its id is derived from the session and its text: making it again changes nothing, and a
+forgotten one stays forgotten. It quotes: if a quoted turn is changed or forgotten, and not merely pruned, the engine removes the digest
+in the same request (`engine.quotations`), and it is remade from the remaining turns. `check` finds changes made in other ways, such as a
+restored backup.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from infinite_memory.hooks.projects import Project
 from infinite_memory.llm.base import ChatModel
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
 
-MAX_TURNS = 2000  # of a session are looked at, the last ones
-PAGE = 50  # digests that are read with what they quote at a time
-CHECK_ALL_S = 6 * 3600.0  # how often all digests of a project are looked at; at other starts the newest page of them
-QUIET_S = 600.0  # a session whose transcript did not grow for so long has ended, whether or not it said so
+MAX_TURNS = 2000  # of a session are read, the last ones
+PAGE = 50  # digests read at a time, with their sources
+CHECK_ALL_S = 6 * 3600.0  # how often all digests of a project are checked; at other starts only the newest page
+QUIET_S = 600.0  # a session whose transcript has not grown for this long has ended, with or without an event
 
 
 class Digests:
-    """Makes and checks the digests of projects. One at a time: its user sees to that."""
+    """Makes and checks the digests of a project. Not reentrant: the caller serialises calls."""
 
     def __init__(
         self, engine: Engine, project: Project, ledger: Ledger, source: str, purged_before: dt.datetime | None
@@ -47,13 +47,13 @@ class Digests:
         self._purged_before = purged_before
 
     async def refresh(self, session_id: str, removed: Sequence[MemoryRecord] = ()) -> bool:
-        """Make the digest of a session where it has none that is up to date; True if one was stored.
+        """Make the digest of a session unless it has a current one; True if one was stored.
 
         Args:
-            removed: Its digests that were removed for what they quoted, and not because somebody wanted none.
+            removed: Its digests that were removed because of what they quoted, and not at the user's request.
 
         Raises:
-            InfiniteMemoryError: it could not be stored, or the old one not removed.
+            InfiniteMemoryError: the digest could not be stored, or the old one not removed.
             OSError: the ledger cannot be read or written.
         """
         scope = await self._engine.scopes.find(self._project.scope)
@@ -89,10 +89,10 @@ class Digests:
         return is_new
 
     async def rewrite(self, session_id: str, model: ChatModel) -> bool:
-        """Replace the digest of a session by one that *model* writes, where it has one that none wrote; True if it has now.
+        """Replace the extractive digest of a session with one written by *model*; True if it was replaced.
 
         Raises:
-            ModelError: it does not answer; the digest stays as it is.
+            ModelError: the model does not answer; the digest stays as it is.
             InfiniteMemoryError, OSError: as in `refresh`.
         """
         conversation = without_surrogates(session_id)
@@ -116,12 +116,13 @@ class Digests:
         return is_new
 
     async def check(self, *, all_of_them: bool = True, remakes: bool = True) -> None:
-        """Remove the digests of the project that quote what was forgotten or changed, and make them again. Errors as in `refresh`.
+        """Remake the digests of the project that quote forgotten or changed memories. Errors as in `refresh`.
 
-        What is made again is removed after that, so that a check which is cut short is made up for by the next.
+        An old digest is removed after its replacement is stored, so the next check finishes an interrupted one.
 
         Args:
-            all_of_them: Look at every digest, and not at the newest `PAGE` alone.
+            all_of_them: Check every digest, not only the newest `PAGE`.
+            remakes: Make new digests; otherwise unsound ones are only removed.
         """
         sessions: dict[str, None] = {}
         cursor: str | None = None
@@ -142,9 +143,9 @@ class Digests:
             await self.refresh(session_id)
 
     async def _store(self, session_id: str, scope: Scope, replaced: Sequence[MemoryRecord], new: NewMemory) -> bool:
-        """Store a digest, unless one of that text was stored before and is gone without being *replaced* now: it was forgotten.
+        """Store a digest, unless the same text was stored before and is gone without being *replaced* now: then it was forgotten.
 
-        The session may come back to a text that it had earlier, so an id is also made of the digests that are replaced.
+        The session may return to an earlier text, so the id also depends on the digests that are replaced.
         """
         key = self._key(session_id, replaced)
         plain = await self._engine.memories.make_ids(to_content(self._key(session_id, ()), new.text))
@@ -157,7 +158,7 @@ class Digests:
         with contextlib.suppress(AlreadyExistsError):
             stored = await self._engine.memories.store(dataclasses.replace(new, memory_id=ids[0]))
             if await find_unsound(self._engine, [stored.memory], self._purged_before):
-                await self._remove([stored.memory])  # a turn was forgotten while this was made of it
+                await self._remove([stored.memory])  # a quoted turn was forgotten in the meantime
                 return False
         await asyncio.to_thread(self._ledger.note, [ids[0], plain[0]] if replaced else [ids[0]])
         return True
@@ -167,7 +168,7 @@ class Digests:
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     async def _list_digests(self, conversation: str) -> list[MemoryRecord]:
-        """List the digests of a session, oldest first."""
+        """Return the digests of a session, oldest first."""
         listed = await self._list(Filter(conversation_id=conversation, type=DIGEST))
         return await self._engine.memories.keep_digests(listed)
 
@@ -177,12 +178,12 @@ class Digests:
                 await self._engine.forget.matching(ForgetTarget(memory_id=digest.memory_id), ForgetMode.HARD)
 
     async def _list(self, where: Filter) -> list[MemoryRecord]:
-        """List memories of the project, oldest first, the last `MAX_TURNS` of them."""
+        """Return the last `MAX_TURNS` memories of the project, oldest first."""
         page = await self._page(where, MAX_TURNS)
         return [] if page is None else list(reversed(page.memories))
 
     async def _page(self, where: Filter, limit: int, cursor: str | None = None) -> MemoryPage | None:
-        """List memories of the project, newest first; None where its scope is not there."""
+        """Return a page of the project's memories, newest first; None if its scope does not exist."""
         try:
             return await self._engine.memories.list_page(ScopedFilter((self._project.scope,), where), limit, cursor)
         except ScopeNotFoundError:
@@ -192,16 +193,16 @@ class Digests:
 async def find_unsound(
     engine: Engine, digests: Sequence[MemoryRecord], purged_before: dt.datetime | None
 ) -> list[MemoryRecord]:
-    """Return the digests that quote a memory which was changed since or is not there any more, unless `prune` hid it.
+    """Return the digests that quote a memory that was changed since or is gone, unless `prune` hid it.
 
     Args:
-        purged_before: What was said before may have been pruned and removed for good since (`retention.purge_pruned_days`); None: nothing.
+        purged_before: Memories older than this may have been pruned and then purged (`retention.purge_pruned_days`); None: none were.
     """
     return _unsound(digests, await _find_quoted(engine, digests), purged_before)
 
 
 async def _find_quoted(engine: Engine, digests: Sequence[MemoryRecord]) -> Mapping[MemoryId, MemoryRecord]:
-    """Return the memories that digests quote, live or hidden; those that are gone are left out."""
+    """Return the memories that digests quote, live or soft-forgotten; missing ones are left out."""
     quoted = {source for digest in digests for source in get_sources(digest)}
     return await engine.memories.find(sorted(quoted), deleted=None) if quoted else {}
 
@@ -209,7 +210,7 @@ async def _find_quoted(engine: Engine, digests: Sequence[MemoryRecord]) -> Mappi
 def _unsound(
     digests: Sequence[MemoryRecord], found: Mapping[MemoryId, MemoryRecord], purged_before: dt.datetime | None
 ) -> list[MemoryRecord]:
-    """Return those of `find_unsound`; *found* is what `_find_quoted` gave."""
+    """Return the result of `find_unsound`, given that of `_find_quoted` as *found*."""
     sound = {memory_id for memory_id, memory in found.items() if memory.deleted_at is None or memory.is_pruned}
     hidden = found.keys() - sound
     changed_at = {one: found[one].updated_at for one in sound if found[one].deleted_at is None}
@@ -225,7 +226,7 @@ def _unsound(
 async def find_in_place_of_turns(
     engine: Engine, digests: Sequence[MemoryRecord], purged_before: dt.datetime | None
 ) -> list[MemoryRecord]:
-    """Return the digests that are not unsound and quote no turn that is still there, for such a turn is found itself."""
+    """Return the sound digests whose turns are all gone; otherwise the turns are found themselves."""
     found = await _find_quoted(engine, digests)
     live = {memory_id for memory_id, memory in found.items() if memory.deleted_at is None}
     unsound = _unsound(digests, found, purged_before)
@@ -233,13 +234,13 @@ async def find_in_place_of_turns(
 
 
 def purged_before(config: Config) -> dt.datetime | None:
-    """Return before which instant pruned memories may have been removed for good; None where they never are."""
+    """Return the instant before which pruned memories may have been purged; None if they never are."""
     days = config.retention.purge_pruned_days
     return None if days is None else dt.datetime.now(dt.UTC) - dt.timedelta(days=days)
 
 
 def is_quiet(file: Path) -> bool:
-    """True if a transcript has not grown for a while; one that is gone is quiet."""
+    """True if a transcript has not grown for `QUIET_S`, or is gone."""
     try:
         return time.time() - file.stat().st_mtime > QUIET_S
     except (OSError, ValueError):
@@ -260,7 +261,7 @@ def _end(digest: MemoryRecord) -> dt.datetime:
 
 
 def _instant(digest: MemoryRecord, name: str) -> dt.datetime:
-    """Return an instant of the digest's metadata; where somebody changed those, when the digest is dated."""
+    """Return an instant of the digest's metadata; the digest's own timestamp if the metadata is invalid."""
     try:
         instant = dt.datetime.fromisoformat(str(digest.metadata.get(name)))
     except ValueError:

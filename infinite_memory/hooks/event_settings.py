@@ -1,4 +1,4 @@
-"""The settings that count for one event of a hook: the files' as they are now, and what its client says of capture and recall."""
+"""The settings for one hook event: the current files, and the client's own variables for capture and recall."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_KEPT = 16  # clients with settings of their own
 
 
 class EventSettings:
-    """Reads settings again when a file of them has changed: to read and check them takes a tenth of a recall."""
+    """Caches settings until a file changes: loading and validating them takes a tenth of a recall."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -23,12 +23,12 @@ class EventSettings:
         self._kept: dict[tuple[tuple[str, str], ...], Config] = {}
 
     def read(self, event: Mapping[str, Any]) -> Config:
-        """Return the settings that count for an event.
+        """Return the settings for an event.
 
-        What the environment of the daemon says of capture and recall is the word of whoever started it, and counts for nobody else.
+        Capture and recall variables in the daemon's own environment come from the client that started it and are ignored here.
 
         Raises:
-            ConfigError: one of them is wrong; nothing is captured then.
+            ConfigError: a setting is invalid; nothing is captured then.
         """
         state = (_get_state(CHECKOUT_CONFIG_FILE), _get_state(self._file))
         if state != self._state or len(self._kept) >= MAX_KEPT:
@@ -42,7 +42,7 @@ class EventSettings:
 
 
 def carried_by(event: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables that an event carries."""
+    """Return the environment variables carried by an event."""
     named = event.get("environ")
     if not isinstance(named, dict):
         return {}
@@ -50,7 +50,7 @@ def carried_by(event: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _get_state(file: Path) -> tuple[int, ...] | None:
-    """Return what tells a file from what it was; None where there is none."""
+    """Return a fingerprint that changes with the file; None if it does not exist."""
     try:
         status = file.stat()
     except OSError:

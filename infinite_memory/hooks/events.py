@@ -1,4 +1,4 @@
-"""One event of a hook, as it came from the client, handled in the daemon: what `client` does where no daemon runs."""
+"""Handles a raw hook event in the daemon; the counterpart of `client`, which does it without one."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-ENVIRON_BYTES = 128 << 10  # longest variables that an event carries
+ENVIRON_BYTES = 128 << 10  # maximum size of the variables carried by an event
 
 
 class Answering(Protocol):
-    """What answers messages (`service.HookService`)."""
+    """An object that answers messages (`service.HookService`)."""
 
     async def answer(self, message: Mapping[str, Any]) -> Json:
         """Answer one message of a hook."""
@@ -32,7 +32,7 @@ class Answering(Protocol):
 
 
 def sizes_of(greeting: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the bytes of variables and event that follow a greeting; None where nothing follows, or more than a hook sends."""
+    """Return the sizes in bytes of variables and event after a handshake; None if nothing follows, or more than a hook sends."""
     match greeting.get("sizes"):
         case [int(environ), int(data)] if 0 <= environ <= ENVIRON_BYTES and 0 <= data <= SHORT_BYTES:
             return environ, data
@@ -42,14 +42,14 @@ def sizes_of(greeting: Mapping[str, Any]) -> tuple[int, int] | None:
 async def handle_event(
     service: Answering, home: Path, greeting: Mapping[str, Any], environ: bytes, data: bytes
 ) -> bytes:
-    """Return what a hook prints, b"" for nothing. What fails is recorded for `doctor`.
+    """Return the hook's output, b"" for none. Failures are recorded for `doctor`.
 
     Args:
-        service: What answers.
-        home: The home, with spool and records.
+        service: Answers the message.
+        home: The home, which holds spool and event records.
         greeting: Names the client and its event.
-        environ: Variables of the client, ``NAME=value``, with null characters between them.
-        data: What the client wrote to the hook's standard input.
+        environ: Variables of the client, ``NAME=value``, separated by null characters.
+        data: The hook's standard input.
     """
     client, name = str(greeting.get("client")), str(greeting.get("name"))
     if client not in TOLD_IN_FULL or read_control(home).state == OFF:
@@ -79,7 +79,7 @@ async def _handle(service: Answering, home: Path, client: str, name: str, messag
         try:
             await asyncio.to_thread(spool, home, message)
         except OSError:
-            # A full disk, say: the transcript may be readable now, and the next event reads it anyway.
+            # For example a full disk: the transcript may be readable now, and the next event reads it anyway.
             await service.answer(message | {"what": "capture"})
             raise
         await service.answer({"what": "drain"})

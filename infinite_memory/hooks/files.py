@@ -1,9 +1,9 @@
-"""The files that hooks and daemon share, below ``hooks/`` of the home. Standard library only: the hook imports this.
+"""Files shared by hooks and daemon, in ``hooks/`` of the home. Standard library only: the hook imports this.
 
 ``spool/`` holds the events whose transcripts are still to be read, one file each, written before the hook acknowledges anything.
-``sessions/`` tells how far each transcript was read, ``recalled/`` what a session was shown, ``events/`` the last event of each
-kind. ``control.json`` says when capture is paused. Each of these files is replaced as a whole, so a reader sees all of it or none.
-``stored/`` has the ids of all that was ever stored of a project (`ledger`).
+``sessions/`` holds the offset in each transcript, ``recalled/`` the memories a session was shown, ``events/`` the last event of each
+kind. ``control.json`` holds the pauses of capture. Each of these files is replaced atomically, so a reader sees all of it or none.
+``stored/`` has the ids of everything ever stored for a project (`ledger`).
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from infinite_memory.platform_files import open_regular, replace_file
 
 Json = dict[str, Any]
 
-MAX_BYTES = 4 << 20  # of a file of ours; a larger one is not read
+MAX_BYTES = 4 << 20  # maximum size of these files; a larger one is not read
 
 CLIENTS = (CLAUDE_CODE, CODEX, CURSOR, GEMINI) = "claude-code", "codex", "cursor", "gemini"
-"""The assistants whose hooks are understood; a memory's source is the one that it was captured from."""
+"""The supported assistants; the one a memory was captured from is its source."""
 
 DAY_S = 86_400.0
-MALFORMED = ".malformed"  # ends the name of an event that was set aside
+MALFORMED = ".malformed"  # suffix of an event that was set aside
 
 _counter = 0
 
 
 def hooks_folder(home: Path) -> Path:
-    """Return the folder of these files; it need not exist."""
+    """Return the folder of these files; it may not exist."""
     return home / "hooks"
 
 
 def spool_folder(home: Path) -> Path:
-    """Return the folder of the events that wait."""
+    """Return the folder of pending events."""
     return hooks_folder(home) / "spool"
 
 
 def read_json(path: Path) -> Json | None:
-    """Return a file's object; None where there is none that can be read."""
+    """Return the JSON object in a file; None if it is missing or unreadable."""
     try:
         with open_regular(path) as file:
             value = json.loads(file.read(MAX_BYTES))
@@ -50,10 +50,10 @@ def read_json(path: Path) -> Json | None:
 
 
 def write_json(path: Path, value: Json, *, durable: bool = False) -> None:
-    """Replace a file, for its owner alone; with *durable* it is on the disk when this returns.
+    """Replace a file, readable by its owner only; with *durable* it is synced to disk when this returns.
 
     Raises:
-        OSError: the disk is full, say; the file is as it was.
+        OSError: writing failed, for example on a full disk; the file is unchanged.
     """
     global _counter  # noqa: PLW0603
     _counter += 1
@@ -79,16 +79,16 @@ def write_json(path: Path, value: Json, *, durable: bool = False) -> None:
 
 
 def spool(home: Path, event: Json) -> None:
-    """Add an event to those that wait; it is on the disk when this returns.
+    """Add an event to the spool; it is synced to disk when this returns.
 
     Raises:
-        OSError: it could not be written.
+        OSError: the event could not be written.
     """
     write_json(spool_folder(home) / f"{time.time_ns():020d}-{os.getpid()}.json", event, durable=True)
 
 
 def waiting(home: Path) -> list[Path]:
-    """List the files of the events that wait, oldest first."""
+    """Return the files of pending events, oldest first."""
     try:
         return sorted(path for path in spool_folder(home).iterdir() if path.suffix == ".json")
     except OSError:
@@ -96,7 +96,7 @@ def waiting(home: Path) -> list[Path]:
 
 
 def set_aside(path: Path) -> None:
-    """Rename an event that cannot be understood, so that it is not read again and `doctor` tells of it. One that cannot be read waits."""
+    """Rename a malformed event, so that it is not read again and `doctor` reports it. An unreadable one stays pending."""
     try:
         with open_regular(path) as file:
             file.read(1)
@@ -106,7 +106,7 @@ def set_aside(path: Path) -> None:
 
 
 def events_set_aside(home: Path) -> list[str]:
-    """List the names of the events that were set aside."""
+    """Return the names of the events that were set aside."""
     try:
         return sorted(path.name for path in spool_folder(home).iterdir() if path.suffix == MALFORMED)
     except OSError:
@@ -114,7 +114,7 @@ def events_set_aside(home: Path) -> list[str]:
 
 
 def record_event(home: Path, client: str, event: str, failure: str | None = None) -> None:
-    """Remember when an event last came, and since when it fails. What cannot be written is let be: nobody waits for it."""
+    """Record when an event last arrived, and since when it has failed. Best effort: write errors are ignored."""
     path = hooks_folder(home) / "events" / f"{client}.{event}.json"
     now = time.time()
     before = read_json(path)
@@ -129,7 +129,7 @@ def record_event(home: Path, client: str, event: str, failure: str | None = None
 
 
 def last_events(home: Path) -> list[Json]:
-    """List the last event of each kind and client, by name."""
+    """Return the last event of each kind and client, sorted by name."""
     try:
         paths = sorted(path for path in (hooks_folder(home) / "events").iterdir() if path.suffix == ".json")
     except OSError:
@@ -138,7 +138,7 @@ def last_events(home: Path) -> list[Json]:
 
 
 def notice_of_failures(home: Path) -> str:
-    """Return one line for the user where hooks fail for a day; "" otherwise."""
+    """Return a notice for the user if hooks have failed for more than a day; "" otherwise."""
     since = [float(event["failing_since"]) for event in last_events(home) if event.get("failing_since")]
     if not since or time.time() - min(since) <= DAY_S:
         return ""
@@ -146,7 +146,7 @@ def notice_of_failures(home: Path) -> str:
 
 
 def _is_event(value: Json) -> bool:
-    """True if a file of ``events/`` is one that `record_event` may have written."""
+    """True if the content of a file in ``events/`` is valid, as `record_event` writes it."""
     last = value.get("last_failure")
     return (
         isinstance(value.get("at"), float)

@@ -1,12 +1,12 @@
-"""What was ever stored of a project's sessions, by keyed ids alone: a turn that was forgotten for good does not come back.
+"""Keyed ids of everything ever stored from a project's sessions, so that a hard-forgotten turn does not come back.
 
-Transcripts outlast memories: a resumed session brings copies of its entries, and a transcript that was rewritten is read again. A
-memory that is forgotten softly still holds its id; one that was removed, by whatever way, holds nothing. So each id is noted when its
-turn was stored, in a file for each project that is only ever appended to. An id is an HMAC with the database's secret
-(`store.id_keys`); no text and no other hash of one is kept. It is made with the project's folder and not with its scope, so it also
-holds when the scope was removed and made again. Beside it stands the id of the turn's words alone: a fork gives copies new instants.
+Transcripts outlast memories: a resumed session contains copies of its entries, and a rewritten transcript is read again. A
+soft-forgotten memory still occupies its id; a removed one does not. So each id is recorded when its turn is stored, in an append-only
+file per project. An id is an HMAC with the database's secret (`store.id_keys`); no text and no other hash of it is kept. It is derived
+from the project's folder and not from its scope, so it remains valid if the scope is removed and created again. The id of the text
+without its timestamp is recorded too: a fork gives copies new timestamps.
 
-Why not the tombstones of the store: those serve readers that poll, are kept for a week and only by servers that stand alone.
+Why not the store's tombstones: those serve readers that poll, are kept for a week, and only by standalone servers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from infinite_memory.hooks.files import hooks_folder
 
 ID_CHARS = 24
 _LINE_BYTES = ID_CHARS + 1
-_ROOM = b"-" * ID_CHARS + b"\n"  # a line that was made ready for an id
+_ROOM = b"-" * ID_CHARS + b"\n"  # a line reserved for an id
 
 
 class Ledger:
@@ -32,10 +32,10 @@ class Ledger:
         self._path = hooks_folder(home) / "stored" / f"{name}.ids"
 
     def noted(self, ids: Iterable[Sequence[str]]) -> list[bool]:
-        """Return for each turn, given by all ids that it may have, whether one of them is noted.
+        """Return for each turn, given by all its possible ids, whether one of them is recorded.
 
         Raises:
-            OSError: the file is there and cannot be read.
+            OSError: the file exists but cannot be read.
         """
         try:
             known = frozenset(self._path.read_bytes().split(b"\n"))
@@ -44,18 +44,18 @@ class Ledger:
         return [any(one.encode("ascii") in known for one in several) for several in ids]
 
     def make_room(self, count: int) -> None:
-        """Make room for *count* ids, before what they stand for is stored: it would be there, and its id not, where the disk is full.
+        """Reserve space for *count* ids before their turns are stored, or a full disk could leave a stored turn without its id.
 
         Raises:
-            OSError: there is no room, or the file cannot be written.
+            OSError: the disk is full, or the file is not writable.
         """
         self._append(_ROOM * count)
 
     def note(self, ids: Sequence[str]) -> None:
-        """Append ids; they are on the disk when this returns.
+        """Append ids; they are synced to disk when this returns.
 
         Raises:
-            OSError: they could not be written.
+            OSError: writing failed.
         """
         self._append(b"".join(one.encode("ascii") + b"\n" for one in ids))
 
@@ -73,7 +73,7 @@ class Ledger:
 
 
 def _find_end(file: BinaryIO) -> int:
-    """Return where the next line goes: over what a crash left of one, and over room that was made."""
+    """Return the offset of the next line, which overwrites a line torn by a crash, and reserved space."""
     size = file.seek(0, os.SEEK_END)
     end = size - size % _LINE_BYTES
     while end and file.seek(end - _LINE_BYTES) >= 0 and file.read(_LINE_BYTES) == _ROOM:

@@ -1,9 +1,9 @@
-"""Masks secrets before a turn is stored: keys and tokens by the forms that their issuers document, passwords by how they are
-named, card numbers by their checksum. What is masked shows its kind, ``[masked: aws-access-key]``.
+"""Masks secrets before a turn is stored: keys and tokens by their issuers' documented formats, passwords by the name they are
+assigned to, card numbers by their checksum. A masked secret is replaced with its kind, ``[masked: aws-access-key]``.
 
-Why a table of ours and not detect-secrets: its regular expressions are the same public forms, but it reads files line by line,
-imports `requests` for checking keys online, and has had no release since 2024. Detectors of random-looking text stay out here as they
-would there: a conversation about code is full of hashes that are no secrets.
+Why our own table and not detect-secrets: its regular expressions are the same public formats, but it reads files line by line, imports
+`requests` for checking keys online, and has had no release since 2024. Entropy detectors are not used here, nor would they be there: a
+conversation about code is full of hashes that are not secrets.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ BLOCK = "private-key"
 BLOCK_MASK = f"[masked: {BLOCK}]"
 _SECRET = {kind: re.compile(form, re.DOTALL if kind == BLOCK else 0) for kind, form in _FORMS.items()}
 _CARD = re.compile(r"(?<![\d.-])(?:\d[ -]?){12,18}\d(?!\d|[.-]\d)")
-_CODE = re.compile(r"[A-Za-z_][\w.]*[(\[]|\$[({A-Za-z_]|<")  # reads a secret from somewhere, and is none
-_MIXED = re.compile(r"(?=.*\d)(?=.*[A-Za-z])|.*[^\w.]")  # what a word of a sentence is not
+_CODE = re.compile(r"[A-Za-z_][\w.]*[(\[]|\$[({A-Za-z_]|<")  # an expression that reads a secret, not the secret itself
+_MIXED = re.compile(r"(?=.*\d)(?=.*[A-Za-z])|.*[^\w.]")  # does not match an ordinary word
 
 
 def mask_blocks(text: str) -> tuple[str, int]:
     """Return *text* with each secret that spans lines replaced by its kind, and how many there were.
 
-    For who takes a text apart by its lines: after that `mask` would find no such secret any more. All other forms stay within a line.
+    For callers that split a text into lines, after which `mask` would not find such a secret. All other kinds stay within a line.
     """
     return _SECRET[BLOCK].subn(BLOCK_MASK, text) if "-----BEGIN" in text else (text, 0)
 
@@ -77,7 +77,7 @@ def mask(text: str) -> tuple[str, int]:
 
 
 def _mask_passwords(text: str) -> tuple[str, int]:
-    """Mask what is assigned to a name such as ``DB_PASSWORD``; of bare words only those that no sentence would hold."""
+    """Mask values assigned to a name such as ``DB_PASSWORD``; unquoted ones only if they are not ordinary words."""
     count = 0
 
     def hide(match: re.Match[str]) -> str:
@@ -95,7 +95,7 @@ def _mask_passwords(text: str) -> tuple[str, int]:
 
 
 def _has_checksum(number: str) -> bool:
-    """True if the digits end in the check digit of card numbers (Luhn) and begin as those of a card do."""
+    """True if the digits pass the Luhn check and start like a card number."""
     digits = [int(digit) for digit in number if digit.isdigit()]
     if digits[0] not in (2, 3, 4, 5, 6) or len(set(digits)) < 3:
         return False

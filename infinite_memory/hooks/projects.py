@@ -1,7 +1,7 @@
 """The project of a session: its folder, the scope of its memories, and what a file in the folder turns off.
 
-A scope is named as its folder, and the engine takes names for the same that differ by case, form or blanks. Two such folders are two
-projects all the same: the one whose name the scope bears has it, and another's bears a mark behind ``//``, which no path holds.
+A scope is named after its folder, and the engine treats names that differ by case, Unicode form or spaces as equal. Two such folders
+are still two projects: the one that the scope is named after has it; the other's scope gets a suffix after ``//``, which no path contains.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ def find_project(cwd: str) -> Project:
     if marked is not None:
         try:
             settings = tomllib.loads(_read_small(marked / PROJECT_FILE))
-        except (OSError, ValueError, RecursionError):  # what cannot be read may have said no
+        except (OSError, ValueError, RecursionError):  # an unreadable file may have turned it off
             settings = {"capture": {"enabled": False}, "recall": {"enabled": False}}
     root = _repository(repository or marked or folder)
     return Project(root, _scope_name(root), *(_is_enabled(settings, name) for name in ("capture", "recall")))
 
 
 def _repository(root: Path) -> Path:
-    """Return the folder of a worktree's repository; of any other folder, itself.
+    """Return the folder of a worktree's repository; for any other folder, the folder itself.
 
-    A file ``.git`` is believed only where the repository names that very file as its worktree's, as git itself checks: any archive can
-    hold such a file, and would be shown another project's memories.
+    A ``.git`` file is trusted only if the repository points back to it, as git itself checks: any archive can contain such a file,
+    and would be shown another project's memories.
     """
     link = root / ".git"
     try:
@@ -78,11 +78,11 @@ def _repository(root: Path) -> Path:
 
 
 def _read_small(file: Path) -> str:
-    """Return the text of a file of settings.
+    """Return the text of a settings file.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no UTF-8, or larger than such a file is.
+        OSError: the file cannot be read.
+        ValueError: it is not UTF-8, or larger than `MAX_SETTINGS_BYTES`.
     """
     with open_regular(file) as source:
         data = source.read(MAX_SETTINGS_BYTES + 1)
@@ -92,7 +92,7 @@ def _read_small(file: Path) -> str:
 
 
 def _scope_name(root: Path) -> str:
-    """Name the scope of a project by its folder as the user would write it."""
+    """Return a project's scope name: its folder as the user would write it."""
     written = str(root)
     home = str(Path.home())
     if written.startswith(home + os.sep):
@@ -103,9 +103,9 @@ def _scope_name(root: Path) -> str:
 
 
 async def find_scope(engine: Engine, project: Project) -> str:
-    """Return the name of the scope of a project's memories, the same for the same folder; the scope need not exist.
+    """Return the name of a project's scope, always the same for a folder; the scope may not exist.
 
-    The mark is keyed with the database's secret, so nobody can make a folder that gets the mark of another.
+    The suffix is keyed with the database's secret, so nobody can craft a folder that gets another's suffix.
     """
     plain = project.scope
     is_name = plain == normalize("NFC", plain.strip()) and plain == _printable(plain)
@@ -114,19 +114,19 @@ async def find_scope(engine: Engine, project: Project) -> str:
         return bearer.name
     ids = await engine.memories.make_ids(f"hook-project/{project.root}")
     marked = [f"{_printable(plain).strip()}//{project_id[:MARK_CHARS]}" for project_id in ids]
-    for name in marked:  # whoever bore the plain name may be gone since, or the secret another
+    for name in marked:  # the scope with the plain name may be gone since, or the secret may have changed
         if await engine.scopes.find(name) is not None:
             return name
     return plain if bearer is None and is_name else marked[0]
 
 
 def _printable(text: str) -> str:
-    """Return *text* without what no scope's name can hold."""
+    """Return *text* without characters that are invalid in scope names."""
     return without_surrogates(_UNPRINTABLE.sub("\ufffd", text))
 
 
 def _is_same_folder(name: str, root: Path) -> bool:
-    """True if a scope is named for *root* in another spelling, on a disk that takes both for the same."""
+    """True if a scope is named after *root* in another spelling, on a file system where both are the same folder."""
     try:
         return Path(name.removeprefix(PREFIX)).expanduser().samefile(root)
     except (OSError, ValueError, RuntimeError):
@@ -134,7 +134,7 @@ def _is_same_folder(name: str, root: Path) -> bool:
 
 
 def _is_enabled(settings: Any, section: str) -> bool:
-    """True unless the project's file turns *section* off; anything but true counts as off."""
+    """True unless the project's file turns *section* off; any value but true counts as off."""
     table = settings.get(section, {})
     return isinstance(table, dict) and table.get("enabled", True) is True
 

@@ -1,10 +1,10 @@
-"""What a session is shown of what is known: a little at its start, and for each prompt what surely belongs to it, or nothing.
+"""Memories recalled into a session: a few at its start, and for each prompt those that are clearly relevant, or none.
 
-Recalled text is marked as data, with its date and source, one line a memory; no value of a memory can leave its line or the frame.
-Nothing is shown twice in a session, and nothing that the session said itself. Budgets are in tokens, estimated from
-above: a third of the ASCII characters and one for each other.
+Recalled text is marked as data, with its date and source, one line per memory; no value of a memory can break out of its line or the
+frame. Nothing is shown twice in a session, nor are the session's own turns. Budgets are in tokens, estimated from above: a third of the
+ASCII characters, and one for each other character.
 
-What surely belongs to a prompt is told by `relevance`.
+`relevance` decides what is clearly relevant.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from infinite_memory.hooks.sessions import Recalled
 from infinite_memory.hooks.transcript import ASSISTANT, USER
 from infinite_memory.models import MILLISECOND, Filter, Match, MemoryId, MemoryRecord, TimeRange
 
-MAX_UNITS = 9_500  # UTF-16 units; the client cuts at 10,000 characters, wherever that is
+MAX_UNITS = 9_500  # UTF-16 units; the client truncates at 10,000 characters, even inside a line
 MAX_LINE_CHARS = 700
 MIN_LINE_CHARS = 160
 MAX_TOPIC_CHARS = 240
 MAX_NAME_CHARS = 80  # of a speaker or source
 CANDIDATES = 20
 SHOWN = 5  # memories for one prompt
-MIN_WORDS = 3  # in a shorter prompt ("go on") there is nothing to search by
+MIN_WORDS = 3  # a shorter prompt ("go on") has no topic to search for
 REMEMBERED, SESSIONS, NEWEST, MAX_DIGESTS = 10, 5, 300, 20
 STANDING_TYPES = ("decision", "preference")
 
@@ -47,21 +47,21 @@ _INVISIBLE = (
     "\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Characters of format and those that are ignored where they are not known (Unicode 16, Cf and Default_Ignorable_Code_Point)."""
+"""Format and default-ignorable characters (Unicode 16, Cf and Default_Ignorable_Code_Point)."""
 _FRAME = re.compile(
     rf"[<\uff1c\ufe64](?=[\s{_INVISIBLE}]*(?:/[\s{_INVISIBLE}]*)?[a-z][a-z0-9{_INVISIBLE}]*[_-])", re.IGNORECASE
 )
-"""What opens or closes a frame, ours or one of the client's (``<system-reminder>``): such names hold a ``-`` or ``_``."""
+"""A tag that opens or closes a frame, ours or the client's (``<system-reminder>``): their names contain ``-`` or ``_``."""
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BRACKETS = str.maketrans("[];", "(),")
 
 Line = tuple[Sequence[MemoryRecord], str]
-"""A line, and the memories that it shows."""
+"""The memories shown on a line, and the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Who asks: the session, its scopes (the project's first), the budget, and the clock and zone that dates are written in.
+    """The context of a recall: the session, its scopes (the project's first), the token budget, and the clock and zone for dates.
 
     ``purged_before`` is as in `digests.find_unsound`.
     """
@@ -77,7 +77,7 @@ class Asking:
 async def recall_for_prompt(
     engine: Engine, prompt: str, asking: Asking, recalled: Recalled, min_confidence: float
 ) -> str:
-    """Return what surely belongs to a prompt, "" for nothing; what is shown is added to *recalled*."""
+    """Return the memories relevant to a prompt as text, "" for none; their ids are added to *recalled*."""
     if not asking.tokens or not _has_topic(prompt):
         return ""
     where = ScopedFilter(asking.scopes, lenient=True)
@@ -100,7 +100,7 @@ async def recall_for_prompt(
         if match.memory.memory_id in shown:
             continue
         if len(exchange) == 1 and match.memory.type == TURN and asks(match.memory):
-            continue  # a question that nobody answered is no answer to a prompt, however like it
+            continue  # an unanswered question does not answer a prompt, however similar it is
         memories = [one for one in exchange if one is match.memory or one.memory_id not in shown]
         lines.append((memories, _line(memories, asking, match)))
         shown |= {memory.memory_id for memory in memories}
@@ -111,7 +111,7 @@ async def recall_for_prompt(
 
 
 async def recall_for_start(engine: Engine, asking: Asking, recalled: Recalled) -> str:
-    """Return what a session begins with, "" for nothing: what was to be remembered, what stands, what the last sessions were about."""
+    """Return the text for a session's start, "" for none: ``#remember`` lines, decisions and preferences, and the last sessions."""
     if not asking.tokens:
         return ""
     own = (asking.scopes[0],)
@@ -123,7 +123,7 @@ async def recall_for_start(engine: Engine, asking: Asking, recalled: Recalled) -
         digests = await _newest(engine, own, Filter(type=DIGEST), MAX_DIGESTS)
         unsound = await find_unsound(engine, digests, asking.purged_before)
     except ScopeNotFoundError:
-        return ""  # nothing was ever stored for this project
+        return ""  # nothing has been stored for this project yet
     lines: list[Line] = [((one,), _line((one,), asking)) for one in noted if _is_new(one, asking, recalled)]
     digests = [digest for digest in digests if digest not in unsound]
     turns = [turn for turn in turns if turn.type == TURN]
@@ -135,13 +135,13 @@ async def _newest(engine: Engine, scopes: tuple[str, ...], where: Filter, limit:
 
 
 def _has_topic(prompt: str) -> bool:
-    """True if there is something to search by: no command, and more than "go on"; scripts without blanks count characters."""
+    """True if a prompt is worth a search: not a command, and more than "go on"; scripts without spaces count characters."""
     words = len(prompt.split()) + sum(not character.isascii() for character in prompt) // 2
     return words >= MIN_WORDS and not prompt.startswith(("/", "!"))
 
 
 async def _find_following(engine: Engine, matches: Sequence[Match]) -> dict[MemoryId, MemoryId]:
-    """Find what was said right after those of the first hits after which another hit was said in the same session."""
+    """Return, for those of the first hits that a later hit of the same session follows, the turn right after them."""
     near = [match.memory for match in matches[:JUDGED] if match.confidence >= MIN_CONFIDENCE]
     earlier = [
         one
@@ -157,7 +157,7 @@ async def _find_following(engine: Engine, matches: Sequence[Match]) -> dict[Memo
 
 
 async def _find_beside(engine: Engine, memory: MemoryRecord, *, is_after: bool) -> MemoryId | None:
-    """Find the turn that was said right after, or right before, another of its session."""
+    """Return the turn right after, or right before, another of the same session."""
     times = TimeRange(memory.occurred_at + MILLISECOND, None) if is_after else TimeRange(None, memory.occurred_at)
     where = ScopedFilter(None, Filter(conversation_id=memory.conversation_id, type=TURN, time=times))
     return next(iter(await engine.memories.list_ids(where, 1, newest_first=not is_after)), None)
@@ -166,9 +166,9 @@ async def _find_beside(engine: Engine, memory: MemoryRecord, *, is_after: bool) 
 async def _find_exchange(
     engine: Engine, memory: MemoryRecord, known: Mapping[MemoryId, MemoryRecord]
 ) -> tuple[MemoryRecord, ...]:
-    """Return a turn with the one that answers it, or that it answers; alone what has none, or is no turn.
+    """Return a turn with its answer, or with the turn it answers; alone if there is none, or if it is not a turn.
 
-    *known* are memories that were read.
+    *known* holds memories that are already loaded.
     """
     if memory.conversation_id is None or memory.type != TURN:
         return (memory,)
@@ -183,7 +183,7 @@ async def _find_exchange(
 
 
 def _last_sessions(turns: Iterable[MemoryRecord], digests: Sequence[MemoryRecord], asking: Asking) -> Iterator[Line]:
-    """Write a line for each of the last sessions: its digest, or what was asked first and how it ended where it has none."""
+    """Yield a line for each of the last sessions: its digest, or without one its first question and its end."""
     talks: dict[str, list[MemoryRecord]] = {}
     for one in sorted((*turns, *digests), key=lambda one: one.occurred_at, reverse=True):
         if one.conversation_id and one.conversation_id != asking.session_id:
@@ -199,7 +199,7 @@ def _last_sessions(turns: Iterable[MemoryRecord], digests: Sequence[MemoryRecord
 
 
 def _format_ends(talk: Sequence[MemoryRecord]) -> str:
-    """Write what was asked first and how it ended; *talk* is newest first."""
+    """Return the first question and the last answer of a session; *talk* is newest first."""
     first = next((turn for turn in reversed(talk) if turn.speaker == USER), None)
     last = next((turn for turn in talk if turn.speaker == ASSISTANT), None)
     said = [f"asked: {_short(first.text)}"] if first else []
@@ -216,7 +216,7 @@ def _best_part(match: Match) -> str:
 
 
 def _line(memories: Sequence[MemoryRecord], asking: Asking, match: Match | None = None) -> str:
-    """Write a memory, or an exchange; of that which was found (*match*) what is nearest to the prompt."""
+    """Return the line for a memory or an exchange; for the hit itself (*match*) only its best-matching part."""
     texts = [_best_part(match) if match is not None and memory is match.memory else memory.text for memory in memories]
     first = memories[0]
     said = ", ".join(_name(value) for value in (first.speaker, first.source) if value)
@@ -227,17 +227,17 @@ def _line(memories: Sequence[MemoryRecord], asking: Asking, match: Match | None 
 
 
 def _name(value: str) -> str:
-    """Write a speaker or source, which whoever stores a memory chooses, so that it does not end the brackets that it stands in."""
+    """Return a speaker or source, which the storing client chooses, escaped so that it cannot close the brackets around it."""
     return _short(value, MAX_NAME_CHARS).translate(_BRACKETS)
 
 
 def _short(text: str, most: int = MAX_TOPIC_CHARS) -> str:
-    """Write a value of a memory: on one line and inside the frame. Everything of a memory that is shown passes here."""
+    """Return a value of a memory on one line, unable to leave the frame. Every shown value goes through here."""
     return cut_text(_FRAME.sub("‹", _UNPRINTABLE.sub("", " ".join(text.split()))), most)
 
 
 def _written(lines: Iterable[Line], asking: Asking, recalled: Recalled) -> str:
-    """Put lines into their frame, as many from the first as the budget allows; the first one is cut where it is too long."""
+    """Return lines in their frame, as many as fit the budget, in order; the first one is truncated if it is too long."""
     tokens, units = asking.tokens - estimate_tokens(_OPEN + _CLOSE), MAX_UNITS - len(_OPEN) - len(_CLOSE)
     chosen: list[str] = []
     for memories, line in lines:
@@ -252,7 +252,7 @@ def _written(lines: Iterable[Line], asking: Asking, recalled: Recalled) -> str:
 
 
 def _fitting(line: str, tokens: int, units: int) -> str:
-    """Cut a line to a budget; "" where less than `MIN_LINE_CHARS` of it would be left."""
+    """Truncate a line to a budget; "" if less than `MIN_LINE_CHARS` of it would remain."""
     most = len(line)
     while most >= min(MIN_LINE_CHARS, len(line)) and most > 0:
         shown = cut_text(line, most)
@@ -263,7 +263,7 @@ def _fitting(line: str, tokens: int, units: int) -> str:
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate from above how many tokens a text has; no model's own tokenizer is at hand."""
+    """Return an upper estimate of a text's tokens; the model's own tokenizer is not available."""
     plain = sum(character.isascii() for character in text)
     return math.ceil(plain / 3) + len(text) - plain
 

@@ -1,10 +1,10 @@
-"""What of a search surely belongs to a prompt: a probability for each hit, and nothing below `hooks.min_confidence`.
+"""The relevance of hits to a prompt, as a probability for each; hits below `hooks.min_confidence` are not shown.
 
-Why the engine's confidence is not enough: it tells a question about something that is remembered from one about something else, and of
-what it is sure of about half is what was asked for. The right hit is told from its neighbours by how far it is ahead of every other, in
-meaning and in words: where both agree there is little doubt. Its exchange is no rival: the turn that follows it is about the same. This is
-a logistic fit of both leads, of cosine and of the prompt's words, to two public sets of conversations, each conversation judged by a fit
-to the others (`docs/performance-hooks.md` has the table, `scripts/bench hooks --data` measures again). A hit counts as right where it, or
+Why the engine's confidence is not enough: it separates questions about remembered topics from others, but only about half of the hits
+that it is confident in are what was asked for. The right hit stands out by its lead over every other, in cosine and in words: if both
+agree there is little doubt. The turn that follows it is not a rival: it is about the same topic. The model is a logistic regression on
+both leads, the cosine and the coverage of the prompt's words, fitted to two public sets of conversations and evaluated by leaving one
+conversation out (`docs/performance-hooks.md` has the table, `scripts/bench hooks --data` reproduces it). A hit counts as right if it, or
 the other turn of its exchange that is shown with it, is listed as evidence.
 """
 
@@ -20,17 +20,17 @@ from infinite_memory.text.stemmer import stem_words
 from infinite_memory.text.stopwords import content_words
 from infinite_memory.text.tokenizer import tokenize
 
-JUDGED = 5  # hits; the fit knows no more
-MAX_CHARS = 1500  # of a hit's text are looked at for the prompt's words
+JUDGED = 5  # hits; the model was fitted to these
+MAX_CHARS = 1500  # of a hit's text are searched for the prompt's words
 
-MIN_CONFIDENCE = 0.5  # the engine's: a question about something else stays under it
+MIN_CONFIDENCE = 0.5  # of the engine: questions about other topics stay below it
 
 USUAL_COSINE, USUAL_WORDS = 0.3, 0.25
-"""What the best rival has at least, in nineteen of twenty searches where much is stored; a lead over less tells nothing."""
-MAX_COSINE_LEAD, MAX_WORDS_LEAD = 0.2, 0.3  # either way; a longer lead is no surer
+"""Minimum of the best rival in 19 of 20 searches of a large memory; a lead over less means nothing."""
+MAX_COSINE_LEAD, MAX_WORDS_LEAD = 0.2, 0.3  # in either direction; a larger lead adds no certainty
 
 _ZERO, _BY_COSINE, _BY_COVERAGE, _BY_COSINE_LEAD, _BY_WORDS_LEAD = -1.57, 1.69, 1.18, 2.29, 7.56
-"""The fit, but for the first: the fit's own is .14 less, which is a bound of .67. Of what is shown, .81 and .96 are right all the same."""
+"""Fitted coefficients, but the first is .14 above the fit, as with a bound of .67. Still .81 and .96 of the shown hits are right."""
 
 _ASKS = re.compile(r"[?？؟][\"'”’)\]*_\s]*(?:\[[^\]]*\]\s*)?\Z")
 
@@ -41,12 +41,12 @@ def judge(
     explanations: Mapping[MemoryId, Explanation],
     followers: Mapping[MemoryId, MemoryId],
 ) -> list[tuple[Match, float]]:
-    """Return those of the first hits that are near at all, in their order, with the probability that each is what *prompt* asks for.
+    """Return those of the first hits that pass `MIN_CONFIDENCE`, in order, each with the probability that it answers *prompt*.
 
     Args:
-        matches: The hits, without those that are not to be shown: a hit's lead is over those that could be.
-        explanations: Of each of them.
-        followers: Which hit was said right after which.
+        matches: The hits that may be shown: a hit's lead is over these only.
+        explanations: The explanation of each hit.
+        followers: For each hit, the turn right after it.
     """
     asked = _stems(prompt)
     judged = []
@@ -65,7 +65,7 @@ def judge(
 
 
 def _leads(own: Explanation, rivals: Sequence[Explanation]) -> tuple[float, float]:
-    """Return how far a hit is ahead of the best of its rivals in meaning and in words, each for itself; below 0 where it is behind."""
+    """Return a hit's lead over its best rival in cosine and in words, each separately; negative if it is behind."""
     in_meaning = (own.cosine or 0.0) - max([USUAL_COSINE, *(rival.cosine or 0.0 for rival in rivals)])
     in_words = own.parts.words - max([USUAL_WORDS, *(rival.parts.words for rival in rivals)])
     return _within(in_meaning, MAX_COSINE_LEAD), _within(in_words, MAX_WORDS_LEAD)

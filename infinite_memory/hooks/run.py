@@ -1,9 +1,9 @@
-"""What an assistant's hook starts: hands the event to the daemon as it came, and prints what the daemon answers.
+"""Entry point of an assistant's hook: passes the raw event to the daemon, and prints the daemon's answer.
 
-What a hook costs is mostly what it imports: this takes a few milliseconds where the modules of `client` take forty. So it imports what the
-interpreter holds already, and of sockets only the part that is written in C (`_socket`: the module around it loads six others). Whatever
-is unusual is left to `client`, with what was read of standard input: no daemon, another user's files, a home whose path is too long for a
-socket, TCP, Windows, a client that tells what was said in the event itself.
+Most of a hook's run time is imports: this takes a few milliseconds where the modules of `client` take forty. So it imports only modules
+that the interpreter has already loaded, and for sockets the C part (`_socket`: the module around it loads six others). Everything unusual
+is left to `client`, together with the standard input already read: no daemon, another user's files, a home whose path is too long for a
+socket, TCP, Windows, a client that sends the text in the event itself.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ import time
 
 from infinite_memory import __version__
 
-TYPE_CHECKING = False  # the module of that name costs as much as everything here
+TYPE_CHECKING = False  # importing `typing` takes as long as everything else here
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PROTOCOL = 1  # `daemon.ipc`
 HOME_VARIABLE = "INFINITE_MEMORY_HOME"  # `paths`
 CARRIED = ("INFINITE_MEMORY_CAPTURE__", "INFINITE_MEMORY_HOOKS__")
-"""How the variables begin that a client's events carry: they count for that client alone, not for the daemon it may start."""
+"""Prefixes of the variables carried by a client's events: they apply to that client only, not to the daemon it may start."""
 TOLD_IN_FULL = (
     "claude-code",
     "codex",
     "gemini",
-)  # clients whose events may come twice: their transcripts tell what was said
-ANSWER_S = 0.8  # how long an answer of the daemon is waited for
+)  # clients whose events may be sent twice: turns come from their transcripts
+ANSWER_S = 0.8  # timeout for the daemon's answer
 DEADLINE_S = 1.2  # Claude Code gives SessionEnd 1.5 s in all
 INPUT_BYTES = 16 << 20
 SHORT_BYTES = (
     128 << 10
-)  # of an event that the daemon reads, beside all else; a larger one is read by the hook's own process
+)  # maximum size of an event that the daemon parses; a larger one is parsed by the hook's own process
 _DONE = b'{"ok": true}\n'
 
 
 class Unusual(Exception):
-    """This is for `client` to do."""
+    """The event has to be handled by `client`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Handle one event of `hook EVENT [--client NAME] [--home FOLDER]`; returns 0 whatever happens.
+    """Handle one event of `hook EVENT [--client NAME] [--home FOLDER]`; always return 0.
 
-    Without *arguments* those of this process are taken, and it ends here.
+    Without *arguments* those of this process are used, and the process exits here.
     """
     begun = time.monotonic()
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -56,21 +56,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         data = _read_input(begun)
         _print(_ask(path, greeting, data))
         if arguments is None:
-            os._exit(0)  # to take the interpreter down takes 2 ms, and nothing is left to be done
+            os._exit(0)  # interpreter shutdown takes 2 ms, and nothing is left to do
         return 0
     except TimeoutError:
         is_late = data is not None
     except Exception:
-        pass  # `client` meets it again, and records it
+        pass  # `client` hits the same error and records it
     if data is None and time.monotonic() - begun >= DEADLINE_S:
-        return 0  # its event never came
+        return 0  # the event never arrived
     from infinite_memory.hooks.client import run
 
     return run(words, data, is_late=is_late, deadline_s=max(begun + DEADLINE_S - time.monotonic(), 0.1))
 
 
 def options_of(words: Sequence[str]) -> dict[str, str]:
-    """Return the values of ``--home`` and ``--client``, written as one argument with ``=`` or as two."""
+    """Return the values of ``--home`` and ``--client``, given as one argument with ``=`` or as two."""
     options: dict[str, str] = {}
     rest = iter(words)
     for word in rest:
@@ -84,7 +84,7 @@ def find_home(words: Sequence[str]) -> str:
     """Return the home as `paths.find_home` does.
 
     Raises:
-        Unusual: it takes more than the environment to tell.
+        Unusual: the environment alone does not tell.
     """
     named = options_of(words[1:]).get("--home", os.environ.get(HOME_VARIABLE))
     user = os.environ.get("HOME", "")
@@ -97,7 +97,7 @@ def find_home(words: Sequence[str]) -> str:
 
 
 def _find_socket(words: Sequence[str]) -> str:
-    """Return the path of the daemon's socket, which nobody but this user can have put there."""
+    """Return the path of the daemon's socket, checked to be created by this user."""
     home = find_home(words)
     path = f"{home}/daemon.sock"
     folder, status = os.stat(home), os.lstat(path)  # noqa: PTH116
@@ -115,7 +115,7 @@ def _greet(words: Sequence[str]) -> dict[str, object]:
 
 
 def _read_input(begun: float) -> bytes:
-    """Return what the client wrote to standard input."""
+    """Return the event from standard input."""
     import select
 
     if os.isatty(0):
@@ -130,7 +130,7 @@ def _read_input(begun: float) -> bytes:
             return data
         data += chunk
         if len(data) > INPUT_BYTES:
-            return data  # it is refused
+            return data  # too large: refused later
 
 
 def _print(output: bytes) -> None:
@@ -138,16 +138,16 @@ def _print(output: bytes) -> None:
         while output:
             output = output[os.write(1, output) :]
     except OSError:
-        pass  # the client left
+        pass  # the client is gone
 
 
 def _ask(path: str, event: dict[str, object], data: bytes) -> bytes:
-    """Return what the daemon has the client told.
+    """Return the daemon's output for the client.
 
     Raises:
-        TimeoutError: it does not answer in time.
-        Unusual: it is somebody else, or of another version, or is ending.
-        OSError: nobody listens.
+        TimeoutError: the daemon does not answer in time.
+        Unusual: it belongs to another user, has another version, or is shutting down.
+        OSError: nothing is listening.
     """
     from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket
 

@@ -1,7 +1,7 @@
-"""The daemon's side of the hooks: reads the spool into memories in the background, and answers what a session is to be shown.
+"""The daemon's side of the hooks: captures spooled events in the background, and returns the context for a session.
 
-An event leaves the spool when what it speaks of is stored. What fails stays there and is tried again: after a pause that grows, at
-the next event, and at the daemon's next start; so nothing that was acknowledged is lost, however the daemon ends.
+An event is removed from the spool when its turns are stored. If that fails it stays there and is retried with exponential backoff, at
+the next event, and at the daemon's next start; so no acknowledged event is lost, however the daemon ends.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from infinite_memory.zones import find_zone
 
 log = logging.getLogger(__name__)
 
-RETRY_S = (1.0, 300.0)  # the first and the longest pause before what failed is tried again
-ANSWER_S = 0.6  # the hook waits 0.8 s: what comes later is not shown, and must not count as shown
+RETRY_S = (1.0, 300.0)  # first and longest delay before a retry
+ANSWER_S = 0.6  # the hook waits 0.8 s: a later answer is not shown, and must not count as shown
 CAPTURED, DIGESTED, WRITTEN = (
     "capture",
     "digest",
     "digest-by-model",
-)  # the names under which the doctor finds what the daemon did
+)  # names of the daemon's own events for `doctor`
 
 
 class HookService:
-    """Captures and recalls for the sessions of one home. Used from one event loop."""
+    """Captures and recalls for the sessions of one home. Use from one event loop only."""
 
     def __init__(self, engine: Callable[[], Awaitable[Engine]], home: Path, config_file: Path) -> None:
         self._engine, self._home = engine, home
@@ -66,22 +66,22 @@ class HookService:
         self._is_wanted = self._is_catching_up = False
         self._retry: asyncio.TimerHandle | None = None
         self._pause_s = RETRY_S[0]
-        self._direct: list[Json] = []  # events that the hook could not write to the disk
-        self._begun: set[str] = set()  # folders in which a session began, whose digests are still to be looked after
-        self._checked_at: dict[Path, float] = {}  # when all digests of a project were last looked at
-        self._removed: dict[str, list[MemoryRecord]] = {}  # digests that were removed for what they quoted, by session
+        self._direct: list[Json] = []  # events that the hook could not write to disk
+        self._begun: set[str] = set()  # folders in which a session started, whose digests are still to be checked
+        self._checked_at: dict[Path, float] = {}  # when all digests of a project were last checked
+        self._removed: dict[str, list[MemoryRecord]] = {}  # digests removed because of what they quoted, by session
         self._subscribing: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
         self._unwritten: list[tuple[Digests, Reading, ModelSettings]] = []  # digests that a model is to write
 
     def start(self) -> None:
-        """Read what waits in the spool, in the background, and learn of digests that are removed for what they quote."""
+        """Read the spool in the background, and subscribe to digests that are removed because of what they quote."""
         self._subscribing = asyncio.create_task(self._subscribe(), name="hooks-digests")
         if waiting(self._home):
             self.drain()
 
     async def close(self) -> None:
-        """Stop; what was not stored yet is read at the next start."""
+        """Stop; events not stored yet are read at the next start."""
         if self._retry is not None:
             self._retry.cancel()
         tasks = [one for one in (self._draining, self._subscribing, self._writing) if one is not None]
@@ -90,7 +90,7 @@ class HookService:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _subscribe(self) -> None:
-        with contextlib.suppress(InfiniteMemoryError):  # an engine that cannot be built removes nothing
+        with contextlib.suppress(InfiniteMemoryError):  # an engine that fails to start removes no digests
             (await self._engine()).on_digests_removed(self._on_digests_removed)
 
     def _on_digests_removed(self, digests: Sequence[MemoryRecord]) -> None:
@@ -100,7 +100,7 @@ class HookService:
         self.drain()
 
     async def answer(self, message: Mapping[str, Any]) -> Json:
-        """Answer one message of a hook; never raises but for cancellation."""
+        """Answer one message of a hook; raises nothing but cancellation."""
         what = message.get("what")
         if what in ("capture", "recall"):
             self._direct.append(dict(message))
@@ -121,7 +121,7 @@ class HookService:
             log.exception("a recall for a hook failed", extra={"event": "hook_failed"})
             record_event(self._home, _client(message), "recall", type(exc).__name__)
         finally:
-            self.drain(catch_up=is_start)  # not beside the answer, for which a turn waits
+            self.drain(catch_up=is_start)  # not concurrently with the answer, which a turn waits for
         return {"ok": True}
 
     async def _recall(self, message: Mapping[str, Any]) -> str:
@@ -144,9 +144,9 @@ class HookService:
 
         texts: list[str] = []
         if event == "SessionStart" and message.get("source") == "resume":
-            recalled.is_started = True  # it has what it was shown before
+            recalled.is_started = True  # its context still has the earlier recall
         elif not recalled.is_started:
-            # A prompt brings what the start did not, where the daemon was still starting then.
+            # The first prompt gets the start's text if the daemon was not ready at session start.
             texts.append(await recall_for_start(engine, asking(config.hooks.start_tokens), recalled))
             recalled.is_started = True
         if isinstance(prompt := message.get("prompt"), str):
@@ -158,7 +158,7 @@ class HookService:
         return "\n".join(filter(None, texts))
 
     def drain(self, *, catch_up: bool = False) -> None:
-        """Read the spool in the background, and with *catch_up* what transcripts have grown by since their last event."""
+        """Read the spool in the background, and with *catch_up* also what was appended to transcripts since their last event."""
         self._is_wanted = True
         self._is_catching_up |= catch_up
         if self._draining is None or self._draining.done():
@@ -167,7 +167,7 @@ class HookService:
     async def _drain(self) -> None:
         while self._is_wanted:
             self._is_wanted = False
-            failed: set[Any] = set()  # sessions whose events are tried again, and are not read without these
+            failed: set[Any] = set()  # sessions with failed events, which are not read before those are retried
             for path in await asyncio.to_thread(waiting, self._home):
                 event = await asyncio.to_thread(read_json, path)
                 if event is None:
@@ -199,7 +199,7 @@ class HookService:
                     await self._digest(None, self._begun.pop())
 
     def _plan_retry(self, *, is_needed: bool) -> None:
-        """Read the spool again after a pause, twice as long each time; it begins again when nothing fails any more."""
+        """Schedule the next read of the spool; the delay doubles each time and is reset when nothing fails."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
@@ -210,11 +210,11 @@ class HookService:
         self._pause_s = min(2 * self._pause_s, RETRY_S[1])
 
     async def _take(self, event: Json) -> bool:
-        """Capture what an event speaks of; False when it is to be tried again."""
+        """Capture the turns of an event; False if it has to be retried."""
         try:
             if not await self._read(event):
                 return True
-        except (ScopeArchivedError, FileNotFoundError, ValueError) as exc:  # trying again would not help
+        except (ScopeArchivedError, FileNotFoundError, ValueError) as exc:  # a retry would not help
             record_event(self._home, _client(event), CAPTURED, str(exc))
             return True
         except (InfiniteMemoryError, OSError) as exc:
@@ -228,10 +228,10 @@ class HookService:
         return True
 
     async def _read(self, event: Json) -> bool:
-        """Read what was said up to an event, with the variables of the client that said it; False where there is nothing to do.
+        """Read the turns up to an event, with the variables of their client; False if there is nothing to do.
 
-        Where a client goes on with a session with other variables than it had, what was said before its start was said with the old
-        ones; where its start was not seen, capture must be on with both.
+        If a client resumes a session with other variables, turns before its start belong to the old ones; if its start was not seen,
+        capture must be on with both.
         """
         session_id, transcript = event.get("session_id"), event.get("transcript_path")
         cwd = event.get("cwd")
@@ -239,7 +239,7 @@ class HookService:
             return False
         if not (isinstance(session_id, str) and isinstance(transcript, str) and isinstance(cwd, str)):
             raise ValueError("the event names no session, transcript or folder")
-        is_told = _client(event) == CURSOR  # what was said is told by the event, and by no transcript
+        is_told = _client(event) == CURSOR  # the text comes with the event, not from a transcript
         transcript = "" if is_told else str(Path(transcript).expanduser())
         environ = carried_by(event)
         reading = await asyncio.to_thread(self._sessions.find_reading, session_id, transcript)
@@ -257,7 +257,7 @@ class HookService:
             elif isinstance(said := event.get("said"), dict):
                 await self._capture_until(until, reading, settings, said)
         except BaseException:
-            if is_beginning:  # it is not tried again: who knows with which variables that was said which was not read
+            if is_beginning:  # not retried: the variables that apply to the unread turns are unknown
                 reading.withheld_until = max(reading.withheld_until, until or time.time())
                 await self._take_over(reading, environ)
             raise
@@ -267,14 +267,14 @@ class HookService:
         return True
 
     async def _make_again(self, session_id: str, removed: Sequence[MemoryRecord]) -> None:
-        """Make the digest of a session of what is left. One whose transcript is not remembered any more has none from now on."""
+        """Remake the digest of a session from its remaining turns. A session whose reading is no longer stored gets none."""
         for reading in (await asyncio.to_thread(self._sessions.of_session, session_id))[:1]:
-            reading.digested = 0  # until it is made: a later start does what this one does not come to
+            reading.digested = 0  # until it is made: if this run does not get to it, a later start does
             await asyncio.to_thread(self._sessions.save_reading, reading)
             await self._digest(reading, removed=removed)
 
     async def _digest(self, reading: Reading | None, cwd: str = "", removed: Sequence[MemoryRecord] = ()) -> None:
-        """Make the digest of a session, or look after those of a folder's project. What fails is tried again at a later start."""
+        """Make the digest of a session, or check those of a folder's project. Failures are retried at a later start."""
         client = CLAUDE_CODE if reading is None else reading.client
         try:
             project: Project = await asyncio.to_thread(find_project, cwd if reading is None else reading.cwd)
@@ -283,7 +283,7 @@ class HookService:
             )
             remakes = project.captures and config.capture.enabled and config.capture.digests
             if reading is not None and not remakes:
-                reading.digested = reading.offset  # there is nothing to make of what was read so far
+                reading.digested = reading.offset  # no digest is made of what was read so far
                 await asyncio.to_thread(self._sessions.save_reading, reading)
                 return
             engine = await self._engine()
@@ -310,7 +310,7 @@ class HookService:
             record_event(self._home, client, DIGESTED)
 
     def _write_later(self, digests: Digests, reading: Reading, settings: ModelSettings) -> None:
-        """Have the model write a digest in a task of its own: what is captured and recalled waits for no model."""
+        """Have the model write a digest in a separate task: capture and recall never wait for a model."""
         self._unwritten.append((digests, reading, settings))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write(), name="hooks-model")
@@ -338,7 +338,7 @@ class HookService:
     async def _capture_until(
         self, until: float | None, reading: Reading, settings: list[dict[str, str]], said: Json | None = None
     ) -> None:
-        """Store what was said up to an instant, or what an event tells (*said*)."""
+        """Store the turns up to an instant, or the turn in an event (*said*)."""
         project: Project = await asyncio.to_thread(find_project, reading.cwd)
         configs = [await asyncio.to_thread(self._settings.read, {"environ": setting}) for setting in settings]
         stores = project.captures and all(config.capture.enabled for config in configs)
@@ -352,12 +352,12 @@ class HookService:
 
 
 def _client(event: Mapping[str, Any]) -> str:
-    """Return the assistant whose event it is."""
+    """Return the assistant that sent an event."""
     client = event.get("client")
     return client if client in CLIENTS else CLAUDE_CODE
 
 
 def _instant(event: Mapping[str, Any]) -> float | None:
-    """Return when an event came, in seconds; None for no event, or an instant that cannot be."""
+    """Return the Unix timestamp of an event; None if it has none, or an impossible one."""
     at = event.get("at")
     return at if isinstance(at, float) and 0 < at <= time.time() else None

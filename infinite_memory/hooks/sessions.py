@@ -1,6 +1,6 @@
-"""What the daemon knows of each session of an assistant: how far its transcript was read, and what it was shown.
+"""State of each assistant session: the offset in its transcript, and the memories it was shown.
 
-Both are files of the home, one for each session, replaced as a whole. The first is written after what it speaks of is stored, so a
+Both are files in the home, one per session, replaced atomically. The offset is written after the turns before it are stored, so a
 crash leads to reading again and never to a loss; reading again stores nothing twice (`capture`).
 """
 
@@ -27,13 +27,13 @@ UNUSED_S = 90 * 86_400.0  # Claude Code keeps transcripts for 30 days
 
 @dataclass(slots=True)
 class Reading:
-    """How far a transcript was read. ``head`` is a hash of its beginning: another one means another file.
+    """The reading position in a transcript. ``head`` is a hash of its beginning: a different one means another file.
 
-    ``withheld_until`` is the last instant, in seconds, at which capture was turned off: what was said before stays out, or is stored.
+    ``withheld_until`` is the last Unix timestamp at which capture was off: earlier turns stay out, or are already stored.
     ``digested`` is the offset up to which the session has a digest.
-    ``environ`` are the variables of the client, as of its last event: they count for what it said, whoever has it read.
-    ``context`` is what was read tells of what follows (`transcript_forms`).
-    ``transcript`` is "" for a client whose events tell themselves what was said; ``offset`` counts those then.
+    ``environ`` holds the client's variables as of its last event: they apply to its turns, whichever client triggers the reading.
+    ``context`` is the parser state for the lines that follow (`transcript_forms`).
+    ``transcript`` is "" for a client whose events contain the text; ``offset`` counts those events then.
     """
 
     session_id: str
@@ -53,7 +53,7 @@ class Reading:
 
 @dataclass(slots=True)
 class Recalled:
-    """What a session was shown: ids of memories, and whether it had what a start gives."""
+    """What a session was shown: ids of memories, and whether it got the text for its start."""
 
     session_id: str
     memory_ids: list[str] = field(default_factory=list)
@@ -68,17 +68,17 @@ class Sessions:
         self._readings, self._recalled = hooks_folder(home) / "sessions", hooks_folder(home) / "recalled"
 
     def ledger(self, root: Path) -> Ledger:
-        """Return what was ever stored of a project."""
+        """Return the ledger of a project."""
         return Ledger(self._home, root)
 
     def reading(self, session_id: str, transcript: str, cwd: str) -> Reading:
-        """Return how far a transcript was read; a new one at its beginning."""
+        """Return the reading position in a transcript, a new one at its beginning."""
         return self.find_reading(session_id, transcript) or Reading(session_id, transcript, cwd)
 
     def find_reading(self, session_id: str, transcript: str) -> Reading | None:
-        """Return how far a transcript was read; None where it never was. What is malformed in the file counts as not known.
+        """Return the reading position in a transcript; None if it was never read. Malformed fields count as missing.
 
-        Where it can no longer be told until when capture was off, all that was said before the file was written stays out.
+        If it is unknown until when capture was off, everything said before the file was written stays out.
         """
         path = self._readings / f"{_name(session_id, transcript)}.json"
         value = read_json(path)
@@ -94,15 +94,15 @@ class Sessions:
         }
         if value is None or faults & {"withheld_until", "environ"}:
             good["withheld_until"] = written_at
-        # By a clock that was ahead: no later than now, when that is noticed, or the session would be captured no more.
+        # Written by a clock that was ahead: limited to now, or the session would not be captured any more.
         good["withheld_until"] = min(float(good.get("withheld_until", 0.0)), time.time())
         return Reading(**({"cwd": ""} | good | {"session_id": session_id, "transcript": transcript}))
 
     def begin(self, fresh: Reading) -> Reading:
-        """Return a transcript's first reading.
+        """Return a transcript's first reading position.
 
-        A transcript of the same session that was read elsewhere counts as the same, moved with its folder perhaps: what stayed out
-        of it stays out here, and what was not read of it was said with its variables.
+        An earlier transcript of the same session at another path counts as the same one (its folder may have moved): what stayed out
+        of it stays out here, and its unread turns belong to its variables.
         """
         for earlier in self.of_session(fresh.session_id) if fresh.transcript else ():
             withheld_until = max(fresh.withheld_until, earlier.withheld_until)
@@ -110,26 +110,26 @@ class Sessions:
         return fresh
 
     def save_reading(self, reading: Reading) -> None:
-        """Keep how far a transcript was read."""
+        """Save the reading position in a transcript."""
         name = _name(reading.session_id, reading.transcript)
         write_json(self._readings / f"{name}.json", asdict(reading), durable=True)
 
     def unfinished(self) -> list[Reading]:
-        """List the sessions whose transcripts have grown since they were read, or shrunk."""
+        """Return the readings whose transcripts have grown or shrunk since."""
         return [reading for reading in self._all() if (size := size_of(reading.transcript)) and size != reading.offset]
 
     def undigested(self) -> list[Reading]:
-        """List the sessions of which something was read that is in no digest yet."""
+        """Return the readings that are ahead of their session's digest."""
         return [reading for reading in self._all() if reading.digested != reading.offset]
 
     def growing_file(self, reading: Reading) -> Path:
-        """Return the file that grows while a session goes on."""
+        """Return the file that is written while a session is active."""
         if reading.transcript:
             return Path(reading.transcript)
         return self._readings / f"{_name(reading.session_id, reading.transcript)}.json"
 
     def of_session(self, session_id: str) -> list[Reading]:
-        """List how far the transcripts of one session were read; it has mostly one."""
+        """Return the readings of a session's transcripts, usually one."""
         return [
             reading
             for reading in self._all()
@@ -146,12 +146,12 @@ class Sessions:
         return [reading for reading in readings if reading is not None]
 
     def has_read(self, session_id: str) -> bool:
-        """True if a transcript of that session was read, to its end or not."""
+        """True if a transcript of that session was read at least in part."""
         values = (read_json(path) or {} for path in self._readings.glob("*.json"))
         return any(value.get("session_id") == session_id and bool(value.get("offset")) for value in values)
 
     def malformed(self) -> list[str]:
-        """List the files that are not as they were written, by folder and name."""
+        """Return the malformed files, as folder and name."""
         return [
             f"{folder.name}/{path.name}"
             for folder, kind in ((self._readings, Reading), (self._recalled, Recalled))
@@ -160,10 +160,9 @@ class Sessions:
         ]
 
     def remove_old(self) -> None:
-        """Remove what was not touched for long.
+        """Remove files that were not modified for `UNUSED_S`.
 
-        As long as a transcript is there it is known how far it was read, and what of it stays out: read again from its beginning,
-        what was said while capture was off would be stored.
+        The reading of an existing transcript is kept: read again from its beginning, turns said while capture was off would be stored.
         """
         for folder in (self._readings, self._recalled):
             for path in folder.glob("*.json") if folder.is_dir() else ():
@@ -180,7 +179,7 @@ class Sessions:
         return Recalled(session_id, value.get("memory_ids", []), value.get("is_started", False))
 
     def save_recalled(self, recalled: Recalled) -> None:
-        """Keep what a session was shown."""
+        """Save what a session was shown."""
         recalled.memory_ids = recalled.memory_ids[-MAX_RECALLED:]
         write_json(self._recalled / f"{_name(recalled.session_id)}.json", asdict(recalled))
 
@@ -195,13 +194,13 @@ _IS: dict[str, Callable[[Any], bool]] = {
     "list[str]": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
     "dict[str, str]": lambda value: isinstance(value, dict) and all(isinstance(item, str) for item in value.values()),
 }
-"""Whether a value is of a field's type, which is named as the class below names it."""
+"""Type checks by the name of a field's annotation."""
 
 
 def _is_over(value: Json | None) -> bool:
-    """True if the file of a reading tells that its transcript is gone, or that there never was one."""
+    """True if the transcript of a stored reading is gone, or never existed."""
     if value is None or not isinstance(transcript := value.get("transcript"), str):
-        return False  # it holds back what was said before it was written
+        return False  # a malformed file still withholds everything said before it was written
     return not transcript or not os.path.lexists(transcript)
 
 
@@ -210,7 +209,7 @@ def _names(kind: type[Any]) -> set[str]:
 
 
 def _faults(kind: type[Any], value: Json) -> set[str]:
-    """Return the fields of an object of *kind* that its file has not, or of another type; those with a default may be missing."""
+    """Return the fields of *kind* that are missing or of the wrong type in a file; those with a default may be missing."""
     has_default = {
         field.name for field in fields(kind) if field.default is not MISSING or field.default_factory is not MISSING
     }
@@ -227,9 +226,9 @@ def _name(*parts: str) -> str:
 
 
 def size_of(transcript: str) -> int | None:
-    """Return the size of a transcript that may be read; None where there is none.
+    """Return the size of a readable transcript, None if it is not one.
 
-    Only a regular file of this user's named ``*.jsonl`` is one, so an event cannot have other files read.
+    Only a regular ``*.jsonl`` file owned by this user is accepted, so an event cannot make other files be read.
     """
     path = Path(transcript)
     try:
@@ -242,10 +241,10 @@ def size_of(transcript: str) -> int | None:
 
 
 def head_of(path: Path) -> str:
-    """Hash the beginning of a transcript, up to the end of its first line at most.
+    """Return a hash of the beginning of a transcript, its first line at most; "" if that line is incomplete.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         line = file.readline(HEAD_BYTES)

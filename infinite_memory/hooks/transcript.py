@@ -1,13 +1,13 @@
-"""Reads a transcript of Claude Code, Codex or Gemini CLI (JSON Lines) from where it was left: what was said, nothing else.
+"""Reads a transcript of Claude Code, Codex or Gemini CLI (JSON Lines) from the last offset: only what was said.
 
-Left out: what tools were asked and answered, reasoning, texts of the client program (reminders, what an editor adds of a file, output
-of local commands, the summary of a compaction, errors of the API), side chains of subagents, and what we recalled into the session
-ourselves. A line of the user's with ``#remember`` is a memory of its own; ``#skip`` in a prompt keeps it and the answers to it out;
-text between ``<private>`` and ``</private>`` is removed. Secrets that span lines are masked here, before the text is taken apart.
+Skipped: tool calls and results, reasoning, text inserted by the client program (reminders, file excerpts added by an editor, output of
+local commands, compaction summaries, API errors), sidechains of subagents, and what we recalled into the session ourselves. A line of
+the user with ``#remember`` becomes its own memory; ``#skip`` in a prompt skips it and the answers to it; text between ``<private>`` and
+``</private>`` is removed. Secrets that span lines are masked here, before the text is split.
 
-A turn's key is made of its speaker, instant and text, which stay the same when a session is resumed, forked or compacted; its
-uuid does not. The formats are internal to their programs, so an entry that is not understood is passed over and counted; what others
-write in another form than Claude Code is put into its form first (`transcript_forms`).
+A turn's key consists of its speaker, timestamp and text, which stay the same when a session is resumed, forked or compacted; its
+uuid does not. The formats are internal to their programs, so an unknown entry is skipped and counted; transcripts in other formats
+than Claude Code's are converted to it first (`transcript_forms`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Json = dict[str, Any]
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 CHUNK_BYTES = 4 << 20  # read at a time
-MAX_LINE_BYTES = 32 << 20  # a longer line (a tool's output with pictures) is passed over
-MANY_BYTES = 1 << 20  # of a line: whether it is quick to parse is looked at first
+MAX_LINE_BYTES = 32 << 20  # a longer line (tool output with images) is skipped
+MANY_BYTES = 1 << 20  # a longer line is checked for `MAX_PARTS` before it is parsed
 MAX_PARTS = 500_000
-"""Of a long line: pictures are a few long texts; millions of parts hold every other thread for seconds."""
-MAX_PART_CHARS = 2_000_000  # of one text of a message, before what a client put into it is taken out
+"""In a long line: images are a few long strings; parsing millions of parts blocks every other thread for seconds."""
+MAX_PART_CHARS = 2_000_000  # of one text block of a message, before client blocks are removed
 MAX_SAID_CHARS = 500_000
-"""Of one message are looked at: more fits no model's context, and patterns hold every other thread too."""
+"""Read of one message: more does not fit any model's context, and matching patterns blocks every other thread too."""
 
 
 USER, ASSISTANT = "user", "assistant"
@@ -44,7 +44,7 @@ _CLIENT_TAGS = frozenset(
     {"system-reminder", "infinite-memory", "user-prompt-submit-hook", "local-command-caveat", "task-notification", "ide_selection",
      "ide_opened_file", "ide_diagnostics", "browser_instruction", "pasted_content"}
 )  # fmt: skip
-# Names and attributes are short: without a bound a text of many opening tags would be read once for each of them.
+# Names and attributes are bounded: otherwise a text of many opening tags would be scanned once per tag.
 _TAG = re.compile(r"<(/?)([a-z][a-z0-9_-]{0,60})(?=[\s/>])[^<>]{0,200}>")
 _PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
 _CLIENT_TEXT = re.compile(
@@ -55,16 +55,16 @@ _CLIENT_TEXT = re.compile(
 _SKIP = re.compile(r"(?<![\w#])#skip\b", re.IGNORECASE)
 _REMEMBER = re.compile(r"(?<![\w#])#remember\b[:,]?[ \t]*", re.IGNORECASE)
 _SAYING = b'"user"', b'"assistant"', b'"user_message"', b'"agent_message"', *MARKERS
-"""One of these is in every line that tells what somebody said, or what is needed to understand those."""
+"""Every line that contains a turn, or the context needed to parse one, contains one of these."""
 
 _NOT_SAID = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 
 
 class Turn(NamedTuple):
-    """What one side said. ``is_remembered`` marks a ``#remember`` line; ``copied_from`` names the session from which a fork
+    """A message of one speaker. ``is_remembered`` marks a ``#remember`` line; ``copied_from`` is the session from which a fork
     copied the entry, "" for none.
 
-    ``masked`` counts the secrets that are masked in it already, those that span lines.
+    ``masked`` counts the secrets already masked in it, those that span lines.
     """
 
     speaker: str
@@ -77,13 +77,13 @@ class Turn(NamedTuple):
 
     @property
     def is_copy(self) -> bool:
-        """True if it stands in an entry that a fork copied."""
+        """True if a fork copied the entry from another session."""
         return bool(self.copied_from)
 
 
 class Chunk(NamedTuple):
-    """A stretch of a transcript. ``offset`` is where to go on, ``is_skipping`` whether a ``#skip`` still holds there, ``context`` what the
-    lines up to there tell of those to come (`transcript_forms`)."""
+    """A part of a transcript. ``offset`` is where to continue, ``is_skipping`` whether a ``#skip`` still applies there, ``context`` the
+    parser state for the following lines (`transcript_forms`)."""
 
     turns: tuple[Turn, ...]
     offset: int
@@ -96,9 +96,9 @@ class Chunk(NamedTuple):
 def read_chunk(
     path: Path, offset: int, *, is_skipping: bool = False, until: float | None = None, context: Context | None = None
 ) -> Chunk:
-    """Read whole lines from *offset* on, about `CHUNK_BYTES` of them; a line that is still being written is left for later.
+    """Read whole lines from *offset*, about `CHUNK_BYTES` of them; a line that is still being written is left for later.
 
-    So is what was said after the instant *until*, in seconds: another event speaks of it, perhaps with another word on capture.
+    Turns after *until*, a Unix timestamp, are left too: they belong to another event, perhaps with other capture settings.
 
     Raises:
         OSError: the file cannot be read.
@@ -131,13 +131,13 @@ def read_chunk(
 
 
 def _is_later(turn: Turn, until: float) -> bool:
-    """True if a turn was said after *until*. An instant in the future tells nothing: it would hold up what comes after it."""
+    """True if a turn was said after *until*. A timestamp in the future is ignored: it would block everything after it."""
     return turn.at is not None and until < turn.at.timestamp() <= time.time()
 
 
 def _parse(line: bytes, context: Context) -> Json | None:
     if not any(word in line for word in _SAYING) and line.endswith(b"}\n"):
-        return {}  # nothing that anybody said: most bytes of a transcript need no parsing
+        return {}  # not a turn: most bytes of a transcript need no parsing
     if len(line) > MANY_BYTES and sum(map(line.count, (b",", b"[", b"{", b"\\"))) > MAX_PARTS:
         return {} if b'"tool_result"' in line else None
     try:
@@ -148,11 +148,11 @@ def _parse(line: bytes, context: Context) -> Json | None:
 
 
 def read_saying(speaker: str, text: str, at: float, key: str, *, is_skipping: bool) -> tuple[list[Turn], bool]:
-    """Return the turns of what a client's event itself tells, and whether a ``#skip`` holds after it.
+    """Return the turns of a text from a client's event, and whether a ``#skip`` applies after it.
 
     Args:
-        at: When it was said, in seconds.
-        key: What stands for the instant in the turn's key; "" for the instant.
+        at: When it was said, as a Unix timestamp.
+        key: Replaces the timestamp in the turn's key; "" to use the timestamp.
     """
     when = dt.datetime.fromtimestamp(at, dt.UTC).isoformat(timespec="milliseconds")
     entry = {"type": speaker, "timestamp": when, KEYED_BY: key, "message": {"content": text}}
@@ -160,7 +160,7 @@ def read_saying(speaker: str, text: str, at: float, key: str, *, is_skipping: bo
 
 
 def _turns(entry: Json, *, is_skipping: bool) -> tuple[list[Turn], bool]:
-    """Return what an entry says, and whether a ``#skip`` holds after it."""
+    """Return the turns of an entry, and whether a ``#skip`` applies after it."""
     speaker, message = entry.get("type"), entry.get("message")
     if speaker not in (USER, ASSISTANT) or not isinstance(message, dict) or any(entry.get(name) for name in _NOT_SAID):
         return [], is_skipping
@@ -195,7 +195,7 @@ def _turns(entry: Json, *, is_skipping: bool) -> tuple[list[Turn], bool]:
 
 
 def _read_text(content: object, *, is_user: bool) -> str | None:
-    """Return the text of a message without what is private or not said by anybody; None for what a tool answered."""
+    """Return the text of a message without private and client-inserted parts; None for a tool result, or if nothing remains."""
     if isinstance(content, str):
         parts = [content]
     elif isinstance(content, list):
@@ -214,11 +214,11 @@ def _read_text(content: object, *, is_user: bool) -> str | None:
 
 
 def _without_blocks(text: str, *, is_user: bool) -> str:
-    """Return *text* without the blocks that a client put into it, such as ``<ide_selection>``.
+    """Return *text* without the blocks inserted by a client, such as ``<ide_selection>``.
 
-    Editors and extensions have tags of their own, with ``_`` or ``-`` in the name, around what they take from a file or a page. A block
-    ends at the last closing tag of its name: a file may hold one as well, and what follows there is no word of the user's. A tag that
-    nothing closes hides the rest where it is one that clients are known to use; others, ``<branch-name>``, are a word like any other.
+    Editors and extensions wrap excerpts of files and pages in their own tags, with ``_`` or ``-`` in the name. A block ends at the last
+    closing tag of its name: the excerpt may contain one too, and what follows that is not the user's text. An unclosed tag hides the
+    rest if it is a known client tag; others, such as ``<branch-name>``, are ordinary words.
     """
     tags = [
         tag for tag in _TAG.finditer(text) if tag[2] in _CLIENT_TAGS or (is_user and ("_" in tag[2] or "-" in tag[2]))
@@ -240,12 +240,12 @@ def _without_blocks(text: str, *, is_user: bool) -> str:
 
 
 def _instant(value: object) -> dt.datetime | None:
-    """Return an entry's instant in UTC; None for what is none, or none at which anything was said."""
+    """Return an entry's timestamp in UTC; None if it is invalid or not after 1970."""
     if not isinstance(value, str):
         return None
     try:
         instant = dt.datetime.fromisoformat(value)
         instant = (instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
-    except (ValueError, OverflowError):  # a zone can lead out of the years that there are
+    except (ValueError, OverflowError):  # an offset can move it out of the supported years
         return None
     return instant if instant > _EPOCH else None

@@ -1,13 +1,13 @@
-"""What the transcripts of Codex and Gemini CLI say, in the form of Claude Code's entries, which `transcript` reads.
+"""Converts transcripts of Codex and Gemini CLI to Claude Code's entries, which `transcript` reads.
 
-Codex writes what its users see of a turn as events, among its own bookkeeping: ``user_message`` and ``agent_message``, or (seen in
+Codex writes the visible messages of a turn as events, among its own bookkeeping: ``user_message`` and ``agent_message``, or (seen in
 0.171) the completed items ``UserMessage`` and ``AgentMessage``. A fork of a session copies the events of its parent with new
-instants, and names the parent in its first line (``forked_from_id``); with completed items it copies none. The turns keep their ids: a
-turn is known by its id and so met as stored, and an id that holds its instant (UUID version 7) tells when it was said, and so whether it
-is a copy. Turns of versions whose ids are numbers are known by their instants; in a fork, those are compared by their texts.
+timestamps, and names the parent in its first line (``forked_from_id``); with completed items it copies none. Turns keep their ids: a
+turn is keyed by its id and so recognised as stored, and an id with a timestamp (UUID version 7) shows when it was said, and so whether
+it is a copy. Turns of versions with numeric ids are keyed by their timestamps; in a fork, those are compared by their texts.
 
-Gemini CLI writes a line for each message, and again when a tool answered; the id stays. What it rewrites of a history as a whole, after
-compressing it, holds nothing that was said for the first time.
+Gemini CLI writes a line for each message, and again after a tool result, with the same id. A history that it rewrites after
+compressing it contains no new messages.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Any
 
 Json = dict[str, Any]
 Context = dict[str, str]
-"""What the lines before one told: a session's id, whence and when it was forked, and the turn that goes on."""
+"""State from earlier lines: the session's id, its parent and when it was forked, and the current turn."""
 
 SESSION, FORKED_FROM, FORKED_AT, TURN = "session", "forked_from", "forked_at", "turn"
 MARKERS = (
     b'"session_meta"', b'"task_started"', b'"turn_started"', b'"turn_context"', b'"UserMessage"', b'"AgentMessage"', b'"gemini"',
 )  # fmt: skip
-"""One of these is in every line that this module needs beside those that say something in Claude Code's words."""
+"""Every line that this module needs, besides those that look like Claude Code's, contains one of these."""
 
 KEYED_BY = "keyed_by"
-"""The field of an entry whose value stands for its instant in a turn's key: what is copied keeps it, and not its instant."""
+"""The field of an entry that replaces the timestamp in a turn's key: a copy keeps it, but not the timestamp."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-([0-9a-f])[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 def to_entry(value: Json, context: Context) -> Json:
-    """Return a line as Claude Code would write it, {} where it says nothing, and bring *context* up to date."""
+    """Return a line as Claude Code would write it, {} if it has no message, and update *context*."""
     payload = value.get("payload")
     if isinstance(payload, dict):
         return _of_codex(value, payload, context)
@@ -43,9 +43,9 @@ def to_entry(value: Json, context: Context) -> Json:
 
 
 def _of_codex(value: Json, payload: Json, context: Context) -> Json:
-    """Return what a rollout of Codex shows its users of a turn.
+    """Return the visible message of a line in a Codex rollout.
 
-    Its ``response_item`` entries say the same again, among what Codex puts into the session itself (AGENTS.md, its surroundings).
+    Its ``response_item`` entries repeat the same messages, among those that Codex inserts (AGENTS.md, the environment).
     """
     kind = payload.get("type") if value.get("type") == "event_msg" else value.get("type")
     if kind == "session_meta":
@@ -63,16 +63,16 @@ def _of_codex(value: Json, payload: Json, context: Context) -> Json:
     if FORKED_FROM in context:
         said_at = _parse_instant(turn)
         if said_at is None:
-            entry["forkedFrom"] = {}  # nobody knows whether it is a copy
+            entry["forkedFrom"] = {}  # unknown whether it is a copy
         elif said_at < dt.datetime.fromisoformat(context[FORKED_AT]):
             entry |= {"forkedFrom": {"sessionId": context[FORKED_FROM]}, "timestamp": said_at.isoformat()}
     return entry
 
 
 def _read_codex_event(payload: Json) -> tuple[str | None, Any]:
-    """Return who speaks in an event of Codex, None for nobody, and what is said.
+    """Return the speaker of a Codex event, None for none, and the text.
 
-    A rollout may hold both forms of one message: it has the same turn and text in both, and so the same key.
+    A rollout may contain both forms of a message: turn and text are the same, and so is the key.
     """
     item = payload.get("item")
     if payload.get("type") == "item_completed" and isinstance(item, dict):
@@ -88,7 +88,7 @@ def _read_codex_event(payload: Json) -> tuple[str | None, Any]:
 
 
 def _begin(value: Json, payload: Json, context: Context) -> None:
-    """Take what the first line of a rollout tells; a fork holds that of its parent as well."""
+    """Read the first line of a rollout into *context*; a fork also contains its parent's, which is ignored."""
     if SESSION in context:
         return
     context[SESSION] = str(payload.get("id"))
@@ -102,7 +102,7 @@ def _begin(value: Json, payload: Json, context: Context) -> None:
 
 
 def _parse_instant(turn: str) -> dt.datetime | None:
-    """Return the instant in an id of version 7; None for another id."""
+    """Return the timestamp in a version 7 id; None for any other id."""
     match = _UUID.fullmatch(turn)
     if match is None or match[1] != "7":
         return None
@@ -113,7 +113,7 @@ def _parse_instant(turn: str) -> dt.datetime | None:
 
 
 def _of_gemini(value: Json) -> Json:
-    """Return what a line of Gemini CLI says; its own commands (``/help``, ``?``) say nothing to the model."""
+    """Return the message of a Gemini CLI line, {} for its own commands (``/help``, ``?``), which the model does not see."""
     shown = value.get("displayContent")
     content = value.get("content") if shown is None else shown
     parts = content if isinstance(content, list) else [content]
