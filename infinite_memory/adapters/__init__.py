@@ -1,1 +1,1 @@
-"""This memory behind the interfaces of other libraries, over the SDK. Each module needs its extra: ``infinite-memory[langgraph]``, say."""
+"""Adapters to other libraries, built on the SDK. Each module needs its extra, such as ``infinite-memory[langgraph]``."""

@@ -1,4 +1,4 @@
-"""This memory as a retriever of LangChain. Needs the extra ``langchain``."""
+"""A LangChain retriever. Needs the extra ``langchain``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from infinite_memory.sdk.results import MemoryItem
 
 
 class InfiniteMemoryRetriever(BaseRetriever):
-    """Finds memories, best first, as documents.
+    """Retrieves memories as documents, best first.
 
-    ``memory`` decides whose (a user, a scope, a URL); ``k`` is the most documents, which a call may name again (``invoke(query, k=3)``);
-    ``search_kwargs`` goes to `Memory.search` as it is (``{"tags": ["tea"]}``). Another argument is an error. In a scope
-    in which nothing was stored yet nothing is found: an agent recalls before it stores.
+    ``memory`` selects the memories (a user, a scope, a URL); ``k`` is the maximum number of documents, which a call may override
+    (``invoke(query, k=3)``); ``search_kwargs`` is passed to `Memory.search` (``{"tags": ["tea"]}``). Other arguments are an error.
+    A scope that does not exist yet yields no documents: an agent recalls before it stores.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -55,7 +55,7 @@ _TOLD = ("scope", "source", "title", "speaker", "conversation_id", "importance",
 
 
 def _document(item: MemoryItem) -> Document:
-    """Make a document; the memory's own metadata does not hide what is known of it."""
+    """Return a document; fields of the memory take precedence over its own metadata."""
     metadata = {name: value for name in _TOLD if (value := getattr(item, name)) is not None}
     about = {"memory_id": item.memory_id, "timestamp": item.timestamp.isoformat(), "tags": list(item.tags)}
     return Document(page_content=item.content, metadata={**item.metadata, **metadata, **about}, id=item.memory_id)

@@ -1,10 +1,11 @@
-"""This memory as a store of LangGraph. Needs the extra ``langgraph``.
+"""A LangGraph store. Needs the extra ``langgraph``.
 
-An item is a memory: its text is what it is found by, its metadata hold namespace, key and value. It bears a tag for itself and one for each
-prefix of its namespace, made of hashes, so that the index narrows a search before it ranks; what the tags let through is checked.
+An item is a memory: its text is the searchable part of the value, its metadata holds namespace, key and value. It has a tag for itself
+and one for each prefix of its namespace, made of hashes, so that the index filters before it ranks; hits are checked against the
+real namespace and value.
 
-Why two writers of one key at the same moment cannot leave two values: the store has no ids of its own to write to, so both may store a
-memory; a read takes the one that was changed last, and the next write or deletion removes the other.
+Concurrent writers of one key cannot leave two values: ids are assigned by the memory, so both may store one, but a read returns the
+one changed last, and the next write or deletion removes the other.
 """
 
 from __future__ import annotations
@@ -43,16 +44,17 @@ WHOLE = ["$"]
 INDEXED = "langgraph:indexed"
 MAX_COUNT = 1000  # results of one request
 _SOURCE = "langgraph"
-_MIN_CANDIDATES = 50  # of a search with a filter, which is checked here
+_MIN_CANDIDATES = 50  # of a search with a filter, which is applied here
 
 
 class InfiniteMemoryStore(BaseStore):
-    """Items as memories, in one scope. May be shared by threads.
+    """Stores items as memories of one scope. Thread-safe.
 
     Args:
-        memory: Where they are kept; None is this machine's memory. Its scope counts; without one it is ``LangGraph``.
-        index: ``{"fields": [...]}`` names what of a value an item is found by; default: all of it. Without ``dims`` and ``embed``, for the
-            model is the daemon's.
+        memory: Where items are stored; None is this machine's memory.
+        scope: The scope, if *memory* has none.
+        index: ``{"fields": [...]}`` lists the parts of a value to search by; default: all of it. ``dims`` and ``embed`` are not
+            accepted, as the model is the daemon's.
     """
 
     supports_ttl = False
@@ -72,19 +74,19 @@ class InfiniteMemoryStore(BaseStore):
         self._fields: list[str] = list((index or {}).get("fields") or WHOLE)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Carry out operations in their order; of several puts of one key the last counts."""
+        """Run the operations; of several puts of one key, the last wins."""
         ops = list(ops)
         last = {(op.namespace, op.key): number for number, op in enumerate(ops) if isinstance(op, PutOp)}
-        # Reads see the store as it was before the batch, as those of LangGraph's own stores do.
+        # Reads see the store as it was before the batch, as in LangGraph's own stores.
         results: list[Result] = [None if isinstance(op, PutOp) else self._read(op) for op in ops]
-        for index in sorted(last.values()):  # in the order of the batch, which is that of their times
+        for index in sorted(last.values()):  # in the order of the batch, so that their times follow it
             op = ops[index]
             assert isinstance(op, PutOp)
             self._put(op)
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do as `batch`, in a thread."""
+        """Run `batch` in a thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     def _read(self, op: Op) -> Result:
@@ -98,7 +100,7 @@ class InfiniteMemoryStore(BaseStore):
         raise TypeError(f"{type(op).__name__} is no operation of a store")
 
     def _put(self, op: PutOp) -> None:
-        """Carry out a put or a deletion. What somebody else removes meanwhile is no error: a put is then stored as a new item."""
+        """Run a put or a deletion. A concurrent removal is not an error: a put then stores a new item."""
         while True:
             existing = self._find(op.namespace, op.key)
             for extra in existing[1:] if op.value is not None else existing:
@@ -109,7 +111,7 @@ class InfiniteMemoryStore(BaseStore):
                 self._write(op, existing[0] if existing else None)
             except MissingError as exc:
                 _check_gone(exc)
-                continue  # deleted beside us
+                continue  # deleted concurrently
             return
 
     def _remove(self, memory: MemoryItem) -> None:
@@ -119,10 +121,10 @@ class InfiniteMemoryStore(BaseStore):
             _check_gone(exc)
 
     def _write(self, op: PutOp, old: MemoryItem | None) -> None:
-        """Store an item, over *old* where it is there.
+        """Store an item, replacing *old* if given.
 
         Raises:
-            MissingError: *old* is gone.
+            MissingError: *old* no longer exists.
         """
         texts = self._texts(op)
         content = "\n".join(texts) or f"{'/'.join(op.namespace)}/{op.key}"
@@ -142,7 +144,7 @@ class InfiniteMemoryStore(BaseStore):
             self._memory.add(content, scope=self._scope, tags=tags, metadata=fields | {"source": _SOURCE})
 
     def _texts(self, op: PutOp) -> list[str]:
-        """Take what an item is to be found by out of its value."""
+        """Return the searchable texts of an item's value."""
         if op.index is False:
             return []
         paths = self._fields if op.index is None else op.index
@@ -150,7 +152,7 @@ class InfiniteMemoryStore(BaseStore):
         return [text for path in paths for text in get_text_at_path(op.value, path) if text.strip()]
 
     def _find(self, namespace: Namespace, key: str) -> list[MemoryItem]:
-        """Find the memories of one item, the newest first: one, unless two were written at the same moment."""
+        """Find the memories of one item, newest first: one, unless two were written concurrently."""
         same = [item for item in self._all([_own_tag(namespace, key)]) if _get_place(item) == (namespace, key)]
         return sorted(same, key=lambda same_item: (_updated_at(same_item), same_item.memory_id), reverse=True)
 
@@ -164,7 +166,7 @@ class InfiniteMemoryStore(BaseStore):
         return [_search_item(item) for item in items[op.offset :]]
 
     def _matching(self, op: SearchOp, limit: int) -> Iterator[MemoryItem]:
-        """Yield what passes, best first with a query, else newest first; each item once."""
+        """Yield the matching items, best first with a query, else newest first; each item once."""
         seen: set[tuple[Namespace, str]] = set()
         for item in self._candidates(op, limit):
             key = _get_place(item)
@@ -183,12 +185,12 @@ class InfiniteMemoryStore(BaseStore):
         while True:
             limit = min(limit, MAX_COUNT)
             nearest = self._nearest(op.query, [*tags, INDEXED], limit)
-            # From the first, for a longer list may be in another order; who takes them knows what was seen.
+            # From the start, as a longer list may be ordered differently; the caller skips items seen before.
             for item in nearest:
                 yield from self._of_its_text(item, [*tags, INDEXED])
             if len(nearest) < limit:
                 return
-            if limit == MAX_COUNT:  # no search gives more: the rest follows by age
+            if limit == MAX_COUNT:  # the limit of a search: the rest follows by age
                 yield from self._all([*tags, INDEXED])
                 return
             limit = 4 * limit
@@ -201,7 +203,7 @@ class InfiniteMemoryStore(BaseStore):
             return ()
 
     def _of_its_text(self, hit: MemoryItem, tags: Sequence[str]) -> Iterator[MemoryItem]:
-        """Yield a hit, and the items of the same text, which a search shows as one."""
+        """Yield a hit and the items of the same text, which a search collapses into one."""
         yield hit
         if hit.also_at:
             for item in self._all([*tags, _text_tag(hit.content)]):
@@ -218,7 +220,7 @@ class InfiniteMemoryStore(BaseStore):
         return sorted(named)[op.offset : op.offset + op.limit]
 
     def _all(self, tags: Sequence[str]) -> Iterator[MemoryItem]:
-        """Yield every item that bears the tags, newest first; a scope that is not there yet has none."""
+        """Yield every item with the tags, newest first; a scope that does not exist yet has none."""
         try:
             yield from (
                 item for item in self._memory.iterate(scope=self._scope, tags=tags) if "put_at" in item.metadata
@@ -228,7 +230,7 @@ class InfiniteMemoryStore(BaseStore):
 
 
 def _check_gone(exc: MissingError) -> None:
-    """Raise *exc* again unless it says that a memory, or its whole scope, is not there any more."""
+    """Re-raise *exc* unless it says that a memory or its whole scope no longer exists."""
     if exc.code not in ("MEMORY_NOT_FOUND", "SCOPE_NOT_FOUND"):
         raise exc
 
@@ -239,10 +241,10 @@ def _check_no_scope(exc: MissingError) -> None:
 
 
 def passes(value: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
-    """True if a value passes a filter: equal parts, or the operators that LangGraph names.
+    """True if a value matches a filter: equal fields, or LangGraph's operators.
 
     Raises:
-        ValueError: it uses another operator.
+        ValueError: the filter uses another operator.
     """
     return all(_holds(value.get(name), expected) for name, expected in filter.items())
 
@@ -260,12 +262,12 @@ def _compare(value: Any, operator: str, against: Any) -> bool:
         return bool(value == against) is (operator == "$eq")
     if operator not in ("$gt", "$gte", "$lt", "$lte"):
         raise ValueError(f"{operator} is no operator of a filter; known: $eq, $ne, $gt, $gte, $lt, $lte")
-    if isinstance(value, str) and isinstance(against, str):  # texts are compared as texts (dates, say)
+    if isinstance(value, str) and isinstance(against, str):  # strings are compared as strings (dates, for example)
         above, same = value > against, value == against
     else:
         try:
             above, same = float(value) > float(against), float(value) == float(against)
-        except (TypeError, ValueError):  # what is not there, or is no number, is neither above nor below
+        except (TypeError, ValueError):  # a missing or non-numeric value is neither above nor below
             return False
     return {"$gt": above, "$gte": above or same, "$lt": not (above or same), "$lte": not above}[operator]
 
@@ -287,7 +289,7 @@ def _prefix_tags(namespace: Namespace) -> list[str]:
 
 
 def _text_tag(text: str) -> str:
-    """Tag what is the same text to a search: case, Unicode form and white space do not count."""
+    """Return a tag shared by texts that a search collapses: case, Unicode form and white space are ignored."""
     return f"langgraph:text:{_digest(normalize('NFC', text).casefold().split())}"
 
 
@@ -309,13 +311,13 @@ def _put_at(memory: MemoryItem) -> dt.datetime:
 
 
 def _put_time(old: MemoryItem | None) -> dt.datetime:
-    """Return the time of a put: now, but later than the one before, whatever the clock was set to meanwhile."""
+    """Return the time of a put: now, but always later than the previous put, even if the clock was set back."""
     now = dt.datetime.now(dt.UTC)
     return now if old is None else max(now, _updated_at(old) + dt.timedelta(microseconds=1))
 
 
 def _updated_at(memory: MemoryItem) -> dt.datetime:
-    """Return when an item was put last: the putter's clock, but never before the memory's own time, which is the daemon's."""
+    """Return when an item was last put, by the writer's clock, but never before the memory's own timestamp, which is the daemon's."""
     return max(_put_at(memory), memory.timestamp)
 
 

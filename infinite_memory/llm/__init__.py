@@ -1,5 +1,5 @@
-"""Where a language model may be asked: one interface, several implementations, and none at all is a proper answer.
+"""Optional language models: one interface, several implementations, and no model is a valid configuration.
 
-Nothing in InfiniteMemory needs a model. With one, facts are drawn from what is stored, contradictions are settled and chats are
-answered; without one the contract says so (``"generated": false``) and answers from the memories themselves.
+Nothing in InfiniteMemory requires a model. With one, facts are extracted from stored memories, contradictions resolved and chats
+answered; without one, the contract says so (``"generated": false``) and answers from the memories themselves.
 """

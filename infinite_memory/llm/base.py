@@ -1,4 +1,4 @@
-"""What a language model is to its callers, whoever runs it."""
+"""The interface of a language model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Role(enum.Enum):
-    """Who said something."""
+    """The author of a message."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -23,7 +23,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One thing that was said."""
+    """One message of a conversation."""
 
     role: Role
     text: str
@@ -34,20 +34,20 @@ class ChatModel(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called where people read it."""
+        """The display name."""
 
     async def complete(
         self, system: str, turns: Sequence[ChatMessage], *, max_tokens: int, schema: Mapping[str, Any] | None = None
     ) -> str:
-        """Return the next thing the assistant says; never blank.
+        """Return the assistant's next message; never blank.
 
         Args:
-            schema: JSON Schema of the answer, for models that can be held to one; others must be asked for it in words too.
+            schema: JSON Schema of the answer, for models with structured output; the prompt must describe it too, for those without.
 
         Raises:
-            ModelUnavailableError: it cannot be reached, is too slow, or has no room.
-            ModelRefusedError: it does not want to answer.
-            ModelReplyError: what it sent is no answer.
+            ModelUnavailableError: it cannot be reached, timed out, or is overloaded.
+            ModelRefusedError: it refuses to answer.
+            ModelReplyError: its reply is not an answer.
         """
 
 
@@ -59,25 +59,25 @@ async def ask_model(
     max_tokens: int,
     schema: Mapping[str, Any] | None = None,
 ) -> str:
-    """Ask *model*; whatever goes wrong is one of our errors, for a memory is stored and a chat answered without a model as well.
+    """Query *model*; every failure is one of our errors, because memories are stored and chats answered without a model too.
 
-    An unpaired surrogate in its answer, which no reply and no later question could hold, becomes U+FFFD.
+    Unpaired surrogates in its answer become U+FFFD: no reply or later request could contain them.
 
     Raises:
-        ModelError: as `ChatModel.complete`, or its library failed in a way of its own.
-        ConfigError: its key cannot be read.
+        ModelError: as `ChatModel.complete`, or its library raised another exception.
+        ConfigError: its key file cannot be read.
     """
     try:
         return without_surrogates(await model.complete(system, turns, max_tokens=max_tokens, schema=schema))
     except InfiniteMemoryError:
         raise
-    except Exception as exc:  # a library's own: its message may quote the key or the text
+    except Exception as exc:  # an exception of a library: its message may quote the key or the text
         log.exception("a model failed", extra={"event": "model_failed"})
         raise ModelUnavailableError(f"the model {model.name} cannot be used ({type(exc).__name__})") from None
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """Take the JSON object out of what a model said, which may stand in a code fence or among words.
+    """Extract the JSON object from a model's answer, where it may be in a code fence or among text.
 
     Raises:
         ModelReplyError: there is none.

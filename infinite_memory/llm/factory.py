@@ -1,4 +1,4 @@
-"""Which model is asked: the one that the settings name, or none."""
+"""Creates the configured model, if any."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from infinite_memory.settings import ModelSettings
 
 
 def configured_model(settings: ModelSettings) -> ChatModel | None:
-    """Make the model of the settings; None where none is named.
+    """Return the configured model, or None.
 
     Raises:
-        ConfigError: half of what is needed is missing.
+        ConfigError: the configuration is incomplete.
     """
     if settings.api is None:
         return None

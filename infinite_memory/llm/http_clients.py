@@ -1,10 +1,9 @@
-"""Models behind HTTP: any server that speaks OpenAI's chat completions (llama.cpp, Ollama, vLLM, OpenAI itself), and Anthropic's.
+"""Models over HTTP: any server with OpenAI's chat completions API (llama.cpp, Ollama, vLLM, OpenAI itself), and Anthropic's API.
 
-Servers that speak OpenAI's are held to a JSON Schema where one is given; one that knows no ``response_format`` is asked without it
-from then on. A server that is busy (429, 503, 529) is asked again after the time it names, as long as that lies within the
-caller's own time limit.
-The key is read from its file at each request and is never in a message or a log. A server on this machine is asked directly, whatever
-proxies the environment names.
+OpenAI-compatible servers get the JSON Schema, if any, as ``response_format``; a server that does not support it gets requests without
+it from then on. A busy server (429, 503, 529) is retried after its ``Retry-After``, within the caller's timeout.
+The key is read from its file for each request and never appears in messages or logs. A server on this machine is contacted directly,
+ignoring proxies of the environment.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ Json = dict[str, Any]
 TRIES = 3
 BUSY = frozenset({429, 503, 529})
 NOT_UNDERSTOOD = frozenset({400, 422, 501})
-PAUSE_S = 1.0  # before asking again where the server does not say
+PAUSE_S = 1.0  # before a retry without ``Retry-After``
 REPLY_BYTES = 4 * 1024 * 1024
 ANTHROPIC_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2023-06-01"
 
 
 class HttpModel:
-    """A model behind an address; `of_openai` and `of_anthropic` make one."""
+    """A model behind a URL; created by `of_openai` and `of_anthropic`."""
 
     def __init__(
         self, name: str, url: str, headers: Callable[[], Mapping[str, str]],
@@ -62,7 +61,7 @@ class HttpModel:
     async def complete(
         self, system: str, turns: Sequence[ChatMessage], *, max_tokens: int, schema: Mapping[str, Any] | None = None
     ) -> str:
-        # In a thread: half a second to import, which most never need, and a tenth to read the certificates of a client.
+        # In a thread, and lazily: importing takes half a second, and loading the certificates of a client a tenth.
         await asyncio.to_thread(importlib.import_module, "httpx2")
         import httpx2
 
@@ -77,7 +76,7 @@ class HttpModel:
             raise ModelUnavailableError(f"the model {self._name} did not answer within {self._timeout_s:g} s") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as cause:
             raise ModelUnavailableError(f"the model {self._name} cannot be reached ({type(cause).__name__})") from cause
-        except Exception as exc:  # odd proxy or certificate variables, a key that no header can hold: of any class
+        except Exception as exc:  # invalid proxy or certificate variables, a key that is not a valid header: any class
             log.warning("a model cannot be asked", exc_info=exc, extra={"event": "model_failed"})
             raise ModelUnavailableError(
                 f"the model {self._name} cannot be asked ({type(exc).__name__}); look at the key, and at the proxy and "
@@ -89,7 +88,7 @@ class HttpModel:
         return text.strip()
 
     def _open(self) -> httpx2.AsyncClient:
-        """Open a client; a model on this machine is asked directly, for a proxy would see the text and cannot reach it anyway."""
+        """Open a client; a model on this machine bypasses proxies, which would see the text and cannot reach it anyway."""
         import httpx2
 
         if not is_on_this_machine(self._url):
@@ -131,7 +130,7 @@ class HttpModel:
 
 
 def is_on_this_machine(url: str) -> bool:
-    """True if *url* names a loopback address, however it is written, or this machine by name."""
+    """True if the host of *url* is a loopback address, in any notation, or a name of this machine."""
     try:
         host = (urlsplit(url).hostname or "").rstrip(".").casefold()
     except ValueError:
@@ -144,7 +143,7 @@ def is_on_this_machine(url: str) -> bool:
         try:
             address = ipaddress.ip_address(
                 socket.inet_aton(host)
-            )  # 127.1, 0x7f000001: the system's resolver takes them
+            )  # 127.1, 0x7f000001: accepted by the system's resolver
         except (OSError, ValueError):
             return False
     mapped = getattr(address, "ipv4_mapped", None) or address
@@ -152,7 +151,7 @@ def is_on_this_machine(url: str) -> bool:
 
 
 def of_openai(name: str, url: str, key_file: Path | None, timeout_s: float) -> HttpModel:
-    """Make a model that speaks OpenAI's chat completions; *url* ends with the version (``http://127.0.0.1:11434/v1``)."""
+    """Return a model with OpenAI's chat completions API; *url* ends with the version (``http://127.0.0.1:11434/v1``)."""
 
     def headers() -> Mapping[str, str]:
         return {} if key_file is None else {"Authorization": f"Bearer {_key(key_file)}"}
@@ -174,7 +173,7 @@ def of_openai(name: str, url: str, key_file: Path | None, timeout_s: float) -> H
 
 
 def of_anthropic(name: str, url: str | None, key_file: Path | None, timeout_s: float) -> HttpModel:
-    """Make a model that speaks Anthropic's messages; *url* None is Anthropic itself."""
+    """Return a model with Anthropic's messages API; *url* None is Anthropic itself."""
 
     def headers() -> Mapping[str, str]:
         key = {} if key_file is None else {"x-api-key": _key(key_file)}
@@ -204,7 +203,7 @@ def _messages(turns: Sequence[ChatMessage]) -> list[Json]:
 
 
 def _key(file: Path) -> str:
-    """Read the key: the first line of its file.
+    """Return the key, the first line of its file.
 
     Raises:
         ConfigError: it cannot be read, or is empty.
@@ -219,7 +218,7 @@ def _key(file: Path) -> str:
 
 
 def _pause_s(named: str | None) -> float:
-    """Read a ``Retry-After`` in seconds; a date there, or none, is a pause of our own."""
+    """Parse a ``Retry-After`` in seconds; if it is a date or missing, return the default pause."""
     try:
         return max(0.0, float(named)) if named is not None else PAUSE_S
     except ValueError:

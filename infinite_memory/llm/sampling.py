@@ -1,4 +1,4 @@
-"""The client's own model, asked through MCP sampling; the client may show the question to its user first."""
+"""The client's own model, through MCP sampling; the client may show the request to its user first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from infinite_memory.llm.base import ChatMessage
 
 Json = dict[str, Any]
 Sample = Callable[[Json], Awaitable[Json]]
-"""Sends ``sampling/createMessage`` with these parameters and gives the result; raises `ModelRefusedError` for an error."""
+"""Sends ``sampling/createMessage`` with these parameters and returns the result; raises `ModelRefusedError` for an error."""
 
 
 class SampledModel:

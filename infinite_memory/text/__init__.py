@@ -1,1 +1,1 @@
-"""Text analysis: words, stems, stop words, passages, spelling, and ranking by words."""
+"""Text analysis: tokens, stems, stop words, passages, spelling and BM25 ranking."""

@@ -1,7 +1,7 @@
-"""BM25: its formula, for whatever ranks by words, and a ranking of memories that are at hand by title and text, nothing else.
+"""BM25: the formula, for everything that ranks by words, and a ranking of loaded memories by title and text only.
 
-Why such a ranking and not the text index alone: that also searches by day, tags and the turn before, which helps a question and
-is wrong where a contract promises that a match bears the words that were asked for. Here the candidates are few (what a caller
+Why this ranking in addition to the text index: that also searches by day, tags and the previous turn, which helps a question but
+is wrong where a contract promises that a match contains the words of the query. Here the candidates are few (those that a caller
 may see), and all matches are wanted.
 """
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 Lengths = TypeVar("Lengths", float, "NDArray[np.float64]")
 
-K1, B = 1.2, 0.75  # the usual constants of BM25, which tantivy has too and does not let anybody change
-TITLE_WEIGHT = 2  # a word of the title counts as often as this many of the text
-FULL_CHARS = 200_000  # of one text; beyond that it is not read for words
+K1, B = 1.2, 0.75  # the usual constants of BM25; tantivy has them too, hard-coded
+TITLE_WEIGHT = 2  # a word in the title counts as this many in the text
+FULL_CHARS = 200_000  # of one text; the rest is not tokenized
 
 
 def inverse_document_frequency(frequency: int, total: int) -> float:
-    """Return how rare a word is that *frequency* of *total* texts have."""
+    """Return the IDF of a word that occurs in *frequency* of *total* texts."""
     return math.log(1 + (max(total, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
 def length_norm(length: Lengths, mean_length: float) -> Lengths:
-    """Return what the count of a word is weighed against in a text of *length* words, or in each of many texts."""
+    """Return the length normalization of a text of *length* words, or of each of many texts."""
     return K1 * (1 - B + B * length / mean_length)
 
 
 def saturated(count: float, norm: float) -> float:
-    """Return what a word counts that stands *count* times in a text whose `length_norm` is *norm*: ever less for each time more."""
+    """Return the saturated frequency of a word that occurs *count* times in a text whose `length_norm` is *norm*."""
     return count * (K1 + 1) / (count + norm)
 
 
@@ -49,8 +49,8 @@ def saturated(count: float, norm: float) -> float:
 class WordMatch:
     """A memory that has at least one word of the query.
 
-    ``score`` is BM25, ``coverage`` (0 to 1) the share of the query's words it has, rare ones counting more, ``has_all`` whether none
-    lacks.
+    ``score`` is BM25, ``coverage`` (0 to 1) the share of the query's words that it has, weighted by rarity, ``has_all`` whether it has
+    all of them.
     """
 
     memory: MemoryRecord
@@ -59,15 +59,14 @@ class WordMatch:
     has_all: bool
 
     def confidence(self, best: float) -> float:
-        """Return 0 to 1, four decimals; *best* is the highest score of the same search."""
+        """Return the confidence, 0 to 1 with four decimals; *best* is the highest score of the same search."""
         return round(min(1.0, self.coverage * (0.6 + 0.4 * self.score / best)), 4) if best else 0.0
 
 
 async def match_words(query: str, memories: Iterable[MemoryRecord]) -> list[WordMatch]:
-    """Find the memories that have words of *query*, by falling score, equal ones by newer first.
+    """Find the memories that contain words of *query*, by descending score, then newest first.
 
-    Words are compared by their stems; articles and auxiliaries count only in a query of nothing else. Many texts are looked through in a
-    thread.
+    Words are compared by their stems; stop words count only in a query of nothing else. Large amounts of text are searched in a thread.
     """
     read = list(memories)
     return await run_at_once_or_in_thread((memory.text[:FULL_CHARS] for memory in read), lambda: _matches(query, read))
@@ -91,7 +90,7 @@ def _matches(query: str, memories: Sequence[MemoryRecord]) -> list[WordMatch]:
 
 
 def searched_stems(query: str) -> list[str]:
-    """List the stems of *query* that are no articles, auxiliaries and the like."""
+    """Return the stems of *query* without stop words."""
     return list(dict.fromkeys(stem_words(content_words(tokenize(query)))))
 
 
@@ -106,7 +105,7 @@ def _counts(memory: MemoryRecord) -> Counter[str]:
 def _match(
     memory: MemoryRecord, counts: Counter[str], asked: Sequence[str], rarity: Mapping[str, float], mean: float
 ) -> WordMatch | None:
-    """Score one memory; None where it has none of the words asked for."""
+    """Score one memory; None if it has none of the words."""
     score = covered = 0.0
     found, norm = 0, length_norm(counts.total(), mean)
     for stem in asked:

@@ -1,8 +1,8 @@
-"""When two texts say the same: the rule that keeps a corrected fact from being taken for a repetition.
+"""Decides whether two texts say the same, so that a corrected fact is not taken for a repetition.
 
-Vectors hardly see a digit, a name or a "not", so they only propose. Two texts are the same when they differ in nothing but filler
-words, letter case, punctuation and the endings of words. A number, a name, a negation or any other word that stands in one of
-them alone keeps them apart: "meet at 5" and "meet at 6" are two facts.
+Vectors hardly reflect a digit, a name or a "not", so they only propose candidates. Two texts are the same if they differ only in
+filler words, letter case, punctuation and word endings. A number, a name, a negation or any other word that occurs in only one of
+them makes them different: "meet at 5" and "meet at 6" are two facts.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from infinite_memory.normalization import normalize
 from infinite_memory.text.stopwords import FILLERS
 
 _TOKEN = re.compile(r"[^\W_]+(?:[.:,'’\-/][^\W_]+)*|[^\s\w.,;:!\"'()\[\]…–—’“”„«»]")
-"""Words, numbers with what joins them, and every sign that may carry meaning: a minus, a currency, a question mark."""
+"""Words, numbers with their separators, and every symbol that may carry meaning: a minus, a currency, a question mark."""
 
 _MIN_STEM_LENGTH = 4
 _ENDINGS = frozenset({"", "s", "es", "en", "e", "n"})
 
 
 def exact_key(text: str) -> str:
-    """Return what is equal for texts that differ in white space and Unicode form only."""
+    """Return a key that is equal for texts that differ only in white space and Unicode form."""
     return " ".join(normalize("NFC", text).split())
 
 
 def say_the_same(text: str, other: str) -> bool:
-    """True if two texts say the same words in the same order, but for fillers, case, punctuation and endings."""
+    """True if two texts have the same words in the same order, ignoring fillers, case, punctuation and endings."""
     first, second = _tokens(text), _tokens(other)
     if not first or not second:
         return exact_key(text) == exact_key(other)

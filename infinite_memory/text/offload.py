@@ -1,4 +1,4 @@
-"""Looking through the texts of memories: at once where there are few, in a thread where it would hold up the event loop."""
+"""Run work on the texts of memories: directly if they are few, in a thread if it would block the event loop."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-FEW_CHARS = 50_000  # of texts that are looked through at once; their words take five milliseconds
+FEW_CHARS = 50_000  # processed directly; tokenizing them takes five milliseconds
 
 
 async def run_at_once_or_in_thread(texts: Iterable[str], work: Callable[[], T]) -> T:
-    """Run *work*, which looks through *texts*; in a thread where there is so much of them that others would wait."""
+    """Run *work*, which processes *texts*; in a thread if they are so large that it would block the event loop."""
     if sum(map(len, texts)) <= FEW_CHARS:
         return work()
     return await asyncio.get_running_loop().run_in_executor(None, work)

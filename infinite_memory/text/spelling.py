@@ -1,10 +1,10 @@
-"""The words that occur, to find the ones that a misspelt word was meant for.
+"""The vocabulary of the index, for correcting misspelt words.
 
-Distance is counted as typists slip: a letter too many, too few, wrong, or two exchanged (optimal string alignment).
-One slip is allowed from four letters on and two from eight on, for a short word is near to everything. Why a list in
-memory and no walk through the index's own dictionary: that tells which memories match but not which word did, and the
-word is needed for its rarity and for the text that is embedded. A bit mask of each word's letters leaves a few dozen
-of 100,000 words to be compared, in half a millisecond.
+Distance counts typing errors: an extra, missing or wrong letter, or two transposed ones (optimal string alignment).
+One error is allowed from four letters on and two from eight on, as a short word is close to everything. Why a list in
+memory and not a fuzzy search of the index's own dictionary: that returns which memories match but not which word did, and
+the word is needed for its rarity and for the text that is embedded. A bit mask of each word's letters leaves a few dozen
+of 100,000 words to compare, in half a millisecond.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BITS = 61  # a prime below 64, so that neighbouring letters of every script get
 
 
 class Vocabulary:
-    """A growing set of words. Methods may be called from several threads."""
+    """A growing set of words. Thread-safe."""
 
     def __init__(self, words: Iterable[str] = ()) -> None:
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class Vocabulary:
         return len(self._words)
 
     def add(self, words: Iterable[str]) -> None:
-        """Add words; those too short or too long to be a slip's target are left out, and bare numbers, which are nobody's slip."""
+        """Add words, except those that are never a correction: too short or too long ones, plain numbers and emoji."""
         with self._lock:
             new = {
                 word for word in words if MIN_LENGTH - 1 <= len(word) <= MAX_LENGTH and not word.isdigit()
@@ -47,9 +47,9 @@ class Vocabulary:
             self._words.extend(new)
 
     def nearest(self, word: str, most: int = 3, is_known: Callable[[str], bool] | None = None) -> list[tuple[str, int]]:
-        """Find the words that *word* may have been meant for: those of the least distance only, with it; itself is not one.
+        """Return the closest other words, at most *most*, each with its distance; all have the same, smallest distance.
 
-        With *is_known* only words that it knows are taken, as if there were no others.
+        With *is_known*, words for which it is false are ignored.
 
         Words that begin with the same letter come first: the first letter is rarely the wrong one.
         """
@@ -71,11 +71,11 @@ class Vocabulary:
         return nearest
 
     def _similar(self, word: str, allowed: int) -> list[str]:
-        """List the words whose length and letters do not rule them out."""
+        """Return the words that are not ruled out by their length and letters."""
         with self._lock:
             self._index()
             differing = self._masks ^ np.uint64(_mask(word))
-            for _ in range(2 * allowed):  # each slip changes at most two letters of the set
+            for _ in range(2 * allowed):  # each error changes at most two letters of the set
                 differing &= differing - np.uint64(1) * (differing > 0)
             near = np.flatnonzero((differing == 0) & (np.abs(self._lengths - len(word)) <= allowed))
             return [self._words[index] for index in near.tolist()]
@@ -96,7 +96,7 @@ def _mask(word: str) -> int:
 
 
 def _distance(word: str, other: str, most: int) -> int:
-    """Count the slips between two words; any number above *most* stands for more."""
+    """Return the distance of two words; a value above *most* is a lower bound."""
     if word == other:
         return 0
     rows = [list(range(len(other) + 1))]

@@ -1,4 +1,4 @@
-"""Brings words to their stems, so that "deploy" finds "deployments": English Snowball, other languages' words stay as they are."""
+"""Stemming, so that "deploy" finds "deployments": English Snowball; words of other languages are left unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def stem_words(words: Sequence[str]) -> list[str]:
-    """Return the stem of each word, in order; *words* come from `tokenize`, so none holds a blank."""
+    """Return the stem of each word, in order; *words* come from `tokenize`, so none contains a space."""
     return _analyzer().analyze(" ".join(words)) if words else []
 
 

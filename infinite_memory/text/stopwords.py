@@ -1,4 +1,4 @@
-"""Words that say nothing: left out of what is searched, or of what two texts are compared by."""
+"""Stop words: left out of queries, or of the comparison of two texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STOP_WORDS = frozenset((
     "must", "what", "which", "who", "whom", "whose", "when", "where", "why", "how", "this", "that", "these", "those",
     "there", "here", "it", "its", "he", "she", "they", "them", "his", "her", "their", "him", "hers", "theirs",
 ))  # fmt: skip
-"""Articles, auxiliaries, question words, pronouns of others. First-person words stay in: dropping them loses one to two points."""
+"""Articles, auxiliaries, question words, pronouns of others. Not first-person words: dropping them loses one to two points."""
 
 _FILLERS_BY_LANGUAGE = (
     "a an the is are please just really very also",
@@ -20,7 +20,7 @@ _FILLERS_BY_LANGUAGE = (
 )
 
 FILLERS = frozenset(word for words in _FILLERS_BY_LANGUAGE for word in words.split())
-"""Words that may come and go: articles, forms of "to be", please. None of them negates, counts, names or places."""
+"""Words that do not change the meaning: articles, forms of "to be", please. None is a negation, number, name or place."""
 
 
 def content_words(words: Sequence[str]) -> list[str]:

@@ -1,17 +1,17 @@
-"""Cuts a text into the words by which it is searched: folded, identifiers whole and in parts, unspaced scripts in pairs.
+"""Splits a text into indexed words: folded, identifiers whole and in parts, unspaced scripts as characters and bigrams.
 
-Why not the index's own tokenizers: they cut ``ERR_CONN_RESET`` and ``v2.14.3-rc1`` into pieces only, make one word of
+Why not the index's own tokenizers: they only split ``ERR_CONN_RESET`` and ``v2.14.3-rc1`` into pieces, make one word of
 a whole Chinese sentence, and split Indian scripts at their vowel signs. Here
 
-- letters are compared in one form: compatibility forms unified, case folded, accents taken off ("Núñez" is found by
-  "nunez"), and so are apostrophes ("O’Brien" by "O'Brien");
-- a run such as ``src/app/main.py`` or ``v2.14.3-rc1`` is one word, followed by its parts, so that it is found by its letters
-  and by each part;
-- runs of scripts without blanks (Chinese, Japanese, Thai, Khmer, ...) give their characters, each with its marks, and pairs of them;
-- an emoji is one word with all that is joined to it (skin tone, family, flag, keycap), and once more without its skin tone; which of
-  two forms of a sign is asked for (variation selectors) does not count.
+- letters are normalized: compatibility forms unified, case folded, accents stripped ("Núñez" is found by "nunez"), and
+  apostrophes unified ("O’Brien" is found by "O'Brien");
+- a run such as ``src/app/main.py`` or ``v2.14.3-rc1`` is one word, followed by its parts, so that it is found as a whole and by each
+  part;
+- runs of scripts without spaces (Chinese, Japanese, Thai, Khmer, ...) become their characters, each with its marks, and bigrams of them;
+- an emoji is one word with everything joined to it (skin tone, family, flag, keycap), and a second one without its skin tone;
+  variation selectors are ignored.
 
-The same text always gives the same words in the same order, so a quoted phrase is found as a run of words.
+Tokenization is deterministic, so a quoted phrase is found as a run of words.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from infinite_memory.normalization import normalize
 MAX_LENGTH = 200
 """A run of more characters is an encoded blob, not a word; only its parts are kept, cut to this."""
 
-MIN_CODE_LENGTH = 4  # characters; "v2" or "a1" stands everywhere
+MIN_CODE_LENGTH = 4  # characters; "v2" or "a1" is too common
 
 _UNSPACED = (  # Thai and Lao, Burmese, Khmer, Tai, Balinese, Javanese; kana, bopomofo, Han, Yi, Hangul, Tangut
     r"\u0e00-\u0eff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9df"
@@ -37,28 +37,28 @@ _UNSPACED = (  # Thai and Lao, Burmese, Khmer, Tai, Balinese, Javanese; kana, bo
 )
 _DROPPED = re.compile(
     "[\u0300-\u036f"  # accents
-    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # points of Hebrew
-    "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0640"  # vowel signs of Arabic
-    "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]+"  # what is not seen
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # Hebrew points
+    "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0640"  # Arabic vowel signs
+    "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]+"  # invisible characters
 )
 _ZWJ = "\u200d"
 _SELECTORS = re.compile("[\ufe0e\ufe0f]+")
 _TONES = re.compile("[\U0001f3fb-\U0001f3ff]+")
-_SIGN = (  # what Unicode calls Extended_Pictographic, but for signs that are letters by compatibility
+_SIGN = (  # Unicode's Extended_Pictographic, except signs that are letters by compatibility
     "[\u00a9\u00ae\u203c\u2049\u2139\u2194-\u2199\u21a9\u21aa\u231a\u231b\u2328\u2388\u23cf\u23e9-\u23fa\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe"
     "\u2600-\u27bf\u2934\u2935\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d\U0001f000-\U0001f0ff\U0001f10d-\U0001f10f\U0001f12f"
     "\U0001f16c-\U0001f171\U0001f17e\U0001f17f\U0001f18e\U0001f191-\U0001f19a\U0001f201-\U0001f320\U0001f321-\U0001faff]"
 )
 _ELEMENT = f"{_SIGN}\ufe0f?[\U0001f3fb-\U0001f3ff]?(?:[\U000e0020-\U000e007e]+\U000e007f)?"
 _EMOJI = rf"[\U0001f1e6-\U0001f1ff]{{2}}|[0-9#*]\ufe0f?\u20e3|{_ELEMENT}(?:\u200d{_ELEMENT})*"
-_LANGUAGE = re.compile(r"[a-z]{1,3}(?:\+\+|#)")  # C++, C#, F#: as names of programming languages end
+_LANGUAGE = re.compile(r"[a-z]{1,3}(?:\+\+|#)")  # names of programming languages: C++, C#, F#
 _POSSESSIVE = re.compile("'s$")
-_APOSTROPHES = dict.fromkeys(map(ord, "\u2019\u2018\u02bc\u02bb\u05f3"), "'")  # as keyboards and programs write them
+_APOSTROPHES = dict.fromkeys(map(ord, "\u2019\u2018\u02bc\u02bb\u05f3"), "'")  # apostrophes as they are typed
 _JOINER_CHARS = r"_\-./\\:@+#~$%&=[]"
 
 
 def fold_word(text: str) -> str:
-    """Bring *text* to the form in which words are compared."""
+    """Return *text* in the form in which words are compared."""
     plain = text.casefold()
     if plain.isascii():
         return plain
@@ -69,12 +69,12 @@ def fold_word(text: str) -> str:
 
 
 def tokenize(text: str) -> list[str]:
-    """Cut *text* into words, in order; an identifier is followed by its parts."""
+    """Split *text* into words, in order; an identifier is followed by its parts."""
     return list(_words(fold_word(text)))
 
 
 def find_codes(text: str) -> list[str]:
-    """List the codes, paths, versions and addresses in *text*: digits among letters, parts joined by more than hyphens."""
+    """Return the codes, paths, versions and addresses in *text*: letters with digits, or parts joined by more than hyphens."""
     runs = (_POSSESSIVE.sub("", match.group().strip(_EDGES)) for match in _patterns().runs.finditer(fold_word(text)))
     return [run for run in runs if _is_code(run)]
 
@@ -84,7 +84,7 @@ def is_emoji(word: str) -> bool:
     return not word.isascii() and _patterns().emoji.match(word) is not None
 
 
-_EDGES = "-.:@+#~$%&=[]"  # belong to a sentence when they stand at the end of a run; slashes and underscores do not
+_EDGES = "-.:@+#~$%&=[]"  # at the end of a run, these belong to the sentence; slashes and underscores do not
 
 
 def _words(folded: str) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _run_words(text: str, patterns: _Patterns) -> Iterator[str]:
 
 
 def _plain(word: str, patterns: _Patterns) -> Iterator[str]:
-    """Yield a word without joiners: whole, or where its script has no blanks, its characters and pairs."""
+    """Yield a word without joiners: whole, or as characters and bigrams if its script has no spaces."""
     if word.isascii():
         yield word[:MAX_LENGTH]
         return
@@ -144,7 +144,7 @@ def _plain(word: str, patterns: _Patterns) -> Iterator[str]:
 
 
 def _is_code(run: str) -> bool:
-    if run.isalpha():  # as most are
+    if run.isalpha():  # the common case
         return False
     letters, digits = any(token.isalpha() for token in run), any(token.isdigit() for token in run)
     joined = any(character in "_/\\.@:#" for character in run[1:])
@@ -154,8 +154,8 @@ def _is_code(run: str) -> bool:
 
 
 class _Patterns(NamedTuple):
-    """Runs of word characters and joiners; those and emoji; words within a run; unspaced stretches within those, and their letters;
-    emoji; joiners that only change how a letter looks."""
+    """Runs of word characters and joiners; those and emoji; words within a run; unspaced parts of words, and their letters;
+    emoji; joiners that only change the look of a letter."""
 
     runs: re.Pattern[str]
     words: re.Pattern[str]
@@ -169,12 +169,12 @@ class _Patterns(NamedTuple):
 _MARK_BLOCKS = (
     (0x300, 0x1E00), (0x2CEF, 0x2E00), (0x302A, 0x309B), (0xA66F, 0xAC00), (0x10A00, 0x12000), (0x16AF0, 0x17000), (0x1E000, 0x1E950),
 )  # fmt: skip
-"""Where Unicode has the combining marks of scripts."""
+"""Blocks with the combining marks of scripts in Unicode."""
 
 
 @lru_cache(maxsize=1)
 def _patterns() -> _Patterns:
-    """Make the patterns. Python's ``\\w`` lacks the combining marks without which Indian scripts fall to pieces, so they are added."""
+    """Return the patterns. Python's ``\\w`` lacks combining marks, without which Indian scripts are split, so they are added."""
     points = [point for block in _MARK_BLOCKS for point in range(*block)]
     marks = _ranges([point for point in points if unicodedata.category(chr(point)).startswith("M")])
     word = rf"[^\W_]|[{marks}]"
