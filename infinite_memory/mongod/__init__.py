@@ -1,1 +1,1 @@
-"""A MongoDB server of our own, for homes whose settings name none."""
+"""The managed MongoDB server, for homes whose settings name none."""

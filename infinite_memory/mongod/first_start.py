@@ -1,8 +1,8 @@
-"""The first start of a MongoDB server on a new data folder: marked until the server takes writes, and begun again where it was cut short.
+"""The first start of a MongoDB server on a new data folder: marked until the server accepts writes, and repeated if interrupted.
 
-A server that is ended while it makes itself a replica set leaves a folder that it refuses for ever ("missing
-featureCompatibilityVersion document"). A folder that still has the mark never took a write, so nothing is lost by another one; it is
-put aside all the same, and only when the server ended on it by itself.
+A server that is killed while it initiates its replica set leaves a folder on which it never starts again ("missing
+featureCompatibilityVersion document"). A folder that still has the mark never received a write, so starting over loses nothing. Its
+content is moved aside all the same, and only if the server exited on it by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class FirstStart:
 
     Args:
         data: The data folder; it may not exist yet.
-        own_names: Names in it that are not the server's: locks and sockets of ours.
+        own_names: Our own files in it: locks and sockets.
     """
 
     def __init__(self, data: Path, *, own_names: tuple[str, ...]) -> None:
@@ -34,16 +34,16 @@ class FirstStart:
         self._own_names = (*own_names, MARK_NAME)
 
     def begin(self) -> None:
-        """Mark a folder in which no server has run."""
+        """Mark the folder, unless a server has run in it before."""
         if not (self._data / _DATA_FILE).exists():
             self._mark.touch(mode=0o600)
 
     def is_under_way(self) -> bool:
-        """True if the server of this folder has taken no write yet."""
+        """True if the server of this folder has never accepted a write."""
         return self._mark.exists()
 
     def end(self) -> None:
-        """Take the mark away, before the first write and for good: also a loss of power does not bring it back."""
+        """Remove the mark durably, before the first write: it does not reappear after a power failure."""
         try:
             self._mark.unlink()
         except FileNotFoundError:
@@ -55,7 +55,7 @@ class FirstStart:
             os.close(fd)
 
     def put_aside(self) -> bool:
-        """Empty a marked folder for another start and return True; what was in it lies beside it, over what was put there before."""
+        """Empty a marked folder for another start; True if it had content, which is moved next to it, replacing any moved earlier."""
         remaining = (
             [file for file in self._data.iterdir() if file.name not in self._own_names] if self.is_under_way() else []
         )

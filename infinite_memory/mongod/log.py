@@ -1,4 +1,4 @@
-"""The log of a mongod of ours: kept small, and read for why it ended."""
+"""The log of the managed mongod: bounded in size, and read to find out why the server exited."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from infinite_memory.platform_files import free_bytes
 
 CHECK_S = 30.0
 LIMIT_BYTES = 2 * 1024 * 1024
-"""The log and its one predecessor stay under about twice this."""
+"""The log and its one rotated file together stay under about twice this."""
 
 _LITTLE_BYTES = 1024 * 1024
-"""With less space than this on the disk, that is why the server ended."""
+"""Less free disk space than this is taken as the reason for an exit."""
 
 _TAIL_BYTES = 32 * 1024
-"""What is read of a log's end: some hundred lines, of which one says why."""
+"""How much of a log's end is read: some hundred lines, one of which has the reason."""
 
 _LOG_OPENED = 20698
-"""The line "***** SERVER RESTARTED *****", which opens every start in the log."""
+"""The line "***** SERVER RESTARTED *****", the first of every start in the log."""
 
 _ABORTS = (23089, 23090, 23091, 23092, 6384300, 31430)
-"""The lines "Fatal assertion", "aborting after fassert() failure", "Writing fatal message" and those of the stack trace: what was wrong
-stands in the one before."""
+"""The lines "Fatal assertion", "aborting after fassert() failure", "Writing fatal message" and those of the stack trace: the cause is
+in the preceding line."""
 
 _STACK_TRACE = 31430
 
@@ -39,23 +39,23 @@ _PANIC = -31804
 
 
 class MongodLog:
-    """The files that one server writes besides its data."""
+    """The log files of one server."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "mongod.log"
         self.printed = folder / "mongod.out"
-        """What mongod prints before it has a log: wrong options, missing libraries."""
+        """Output of mongod before it opens its log: wrong options, missing libraries."""
         self._checked_at = 0.0
 
     def is_due(self) -> bool:
-        """True, once every `CHECK_S`, when the log's size is to be checked."""
+        """True if the log's size is to be checked now: once every `CHECK_S`."""
         if time.monotonic() - self._checked_at < CHECK_S:
             return False
         self._checked_at = time.monotonic()
         return True
 
     def bound(self) -> bool:
-        """Put a log that grew too large aside, over the one put aside before; True when it was, and mongod is to open another."""
+        """Rotate a log that is too large, replacing the file rotated before; True if mongod must reopen its log."""
         with contextlib.suppress(FileNotFoundError):
             if self.file.stat().st_size > LIMIT_BYTES:
                 self.file.replace(self.file.with_suffix(".log.1"))
@@ -63,8 +63,8 @@ class MongodLog:
         return False
 
     def last_words(self, data: Path) -> str:
-        """Return in one line why the server of a data folder ended, as far as its log says."""
-        if not has_space(data):  # its own last words are then of no help
+        """Return in one line why the server of a data folder exited, if its log says so."""
+        if not has_space(data):  # the log does not help then
             return f"there is no space left on the disk of {data}"
         for line in reversed(_tail(self.file)):
             with contextlib.suppress(ValueError, AttributeError):
@@ -78,14 +78,14 @@ class MongodLog:
 
 
 def has_space(data: Path) -> bool:
-    """True if there is some space left on the disk of a data folder."""
+    """True if the disk of a data folder is not full."""
     return free_bytes(data) >= _LITTLE_BYTES
 
 
 def _cause(entry: dict[str, Any]) -> str | None:
-    """Return what an entry says is wrong; None for those that only tell that the server ends."""
+    """Return the cause that an entry gives; None if it only says that the server exits."""
     attributes = entry.get("attr") or {}
-    if isinstance(told := attributes.get("message"), dict) and "error_str" in told:  # WiredTiger's own words
+    if isinstance(told := attributes.get("message"), dict) and "error_str" in told:  # a message of WiredTiger
         if told.get("error_code") == errno.EMFILE:
             return f"{told['error_str']}; {_MORE_FILES}"
         return None if told.get("error_code") == _PANIC else f"{told.get('msg')}: {told['error_str']}"
@@ -94,7 +94,7 @@ def _cause(entry: dict[str, Any]) -> str | None:
 
 
 def _is_routine(line: str) -> bool:
-    """True if a line is an entry of a log that tells of nothing wrong: mongod prints the first ones of each start."""
+    """True if a line is a log entry that is not an error: mongod prints its first entries of each start."""
     try:
         entry = json.loads(line)
     except ValueError:
@@ -103,7 +103,7 @@ def _is_routine(line: str) -> bool:
 
 
 def _tail(file: Path) -> list[str]:
-    """Return the last lines of a file, none when it is not there."""
+    """Return the last lines of a file; none if it does not exist."""
     try:
         with file.open("rb") as opened:
             opened.seek(max(0, file.stat().st_size - _TAIL_BYTES))

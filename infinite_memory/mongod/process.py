@@ -1,4 +1,4 @@
-"""Processes of mongod: one that ends with its parent, the one that runs on a data folder, and how one is ended."""
+"""Processes of mongod: start one that ends with its parent, find the one that runs on a data folder, and stop one."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if os.getppid() != int(sys.argv[1]):
     sys.exit(1)
 os.execv(sys.argv[2], sys.argv[2:])
 """
-"""Asks the kernel to end mongod with its parent (PR_SET_PDEATHSIG is 1), then becomes mongod. A program of its own and not a
+"""Asks the kernel to terminate mongod with its parent (PR_SET_PDEATHSIG is 1), then executes mongod. A separate program and not a
 `preexec_fn`, which may deadlock in a process with threads."""
 
 
 def with_parent(command: Sequence[str]) -> list[str]:
-    """Return the command that runs *command* and has it end with this process, where the system can do that."""
+    """Return a command that runs *command* and terminates it with this process, if the system supports that."""
     if sys.platform == "linux" and sys.executable:
         return [sys.executable, "-I", "-S", "-c", _WITH_PARENT, str(os.getpid()), *command]
     return list(command)
@@ -49,18 +49,18 @@ _FROM_ENVIRONMENT = (
     "DYLD_LIBRARY_PATH",
     "GLIBC_TUNABLES",
 )
-"""What mongod and the libraries it loads may need. The rest is none of its business: settings, tokens and keys of other programs."""
+"""Variables that mongod and its libraries may need. Others, such as settings, tokens and keys of other programs, are not passed."""
 
 
 def environment(environ: Mapping[str, str], home: Path) -> dict[str, str]:
-    """Return the environment of a mongod of ours. The home is in it so that its processes can be told from those of others."""
+    """Return the environment of the managed mongod. It includes the home, which identifies our processes."""
     return {name: environ[name] for name in _FROM_ENVIRONMENT if name in environ} | {"INFINITE_MEMORY_HOME": str(home)}
 
 
 def running_pid(data: Path) -> int | None:
-    """Return the process id of the mongod that runs on a data folder, None when none does.
+    """Return the process id of the mongod that runs on a data folder, or None.
 
-    mongod holds a lock on ``mongod.lock`` for as long as it lives, and the kernel lets go of it however it dies.
+    mongod holds a lock on ``mongod.lock`` while it runs, and the kernel releases it however it dies.
     """
     try:
         fd = os.open(data / "mongod.lock", os.O_RDWR | os.O_CLOEXEC)
@@ -76,7 +76,7 @@ def running_pid(data: Path) -> int | None:
 
 
 def take_lock(fd: int) -> bool:
-    """Take an exclusive lock on an open file without waiting; closing the file gives it back."""
+    """Take an exclusive lock on an open file without waiting; closing the file releases it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -85,7 +85,7 @@ def take_lock(fd: int) -> bool:
 
 
 async def end_process(pid: int, has_ended: Callable[[], bool]) -> None:
-    """Ask a process to end, kill it when it does not in time, and wait until it has."""
+    """Terminate a process, kill it if it does not exit in time, and wait for its exit."""
     for number, timeout_s in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, STOP_TIMEOUT_S)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)

@@ -1,16 +1,16 @@
-"""A MongoDB server of our own: found, started once for a home, restarted when it dies, stopped cleanly.
+"""The managed MongoDB server: found, started once per home, restarted when it dies, stopped cleanly.
 
-It is a replica set of one member, so that change streams, snapshot reads and transactions work, and listens on nothing but a
+It is a replica set of one member, so that change streams, snapshot reads and transactions work, and listens only on a
 Unix socket that only this user may open; there is no TCP port and hence no password to keep. Uses the standard library
-alone: it starts while the driver is still being imported.
+only: it starts while the driver is still being imported.
 
-Why the member is called ``./mongod.sock``: a replica set remembers the address of its members and refuses to work when it
-is no longer its own. mongod runs in the folder of its socket and is told the path relative to it, so a home may be moved,
-and a path too long for a socket (108 bytes) does not matter.
+Why the member is called ``./mongod.sock``: a replica set stores the addresses of its members, and a server that is not at
+its stored address refuses to work. mongod runs in the folder of its socket and gets the path relative to it, so a home may be
+moved, and a path too long for a socket (108 bytes) does not matter.
 
 Who may start it: the process that holds the lock on ``owner.lock``. Others of the same home use the running server and take
-over when its owner is gone. mongod itself locks ``mongod.lock`` in its data folder, which tells without a race whether one
-runs; one that outlived its owner is stopped and a new one started, never two.
+over when its owner exits. mongod itself locks ``mongod.lock`` in its data folder, which shows without a race whether one is
+running; one that outlived its owner is stopped before a new one is started, so there are never two.
 """
 
 from __future__ import annotations
@@ -46,37 +46,37 @@ MEMBER = f"./{SOCKET_NAME}"
 _OWNER_LOCK = "owner.lock"
 
 _START_TIMEOUT_S = 60.0
-"""Recovery of a large data set after kill -9 may take long; a start that fails ends much sooner by itself."""
+"""Recovery of a large data set after kill -9 may take long; a start that fails exits much sooner by itself."""
 
 _POLL_S = 0.02  # while it starts
 _WATCH_S = 0.1  # while it runs
 _JOURNAL_FILE_MB = 16
-"""WiredTiger keeps up to three journal files ready, of 100 MB by default: much for a home that holds a few notes."""
+"""WiredTiger preallocates up to three journal files, of 100 MB by default: a lot for a home with a few notes."""
 
 _ANY_CLOCK = "maxAcceptableLogicalClockDriftSecs=4294967295"
-"""A server refuses everything while what it wrote last is later by a year than its clock: until then, where the clock was ahead for a
-moment. This lets it go on by the time of what it wrote."""
+"""A server refuses all requests while the time of its last write is more than a year ahead of its clock, which lasts until the clock
+catches up, even if it was ahead only for a moment. With this it continues from the time of the last write."""
 
 _MAX_RESTARTS = 5
-"""A server that dies more often than this in a row is left alone, until somebody asks for it."""
+"""A server that dies more often than this in a row is not restarted until the next request."""
 
 _PATIENCE_S = 2.5
-"""Who asks for a server that rests after dying waits so long for it; else the error says why, and when it is started."""
+"""How long a request waits for a server in backoff; if that takes longer, the error says why it died and when it is restarted."""
 
 
 class LocalMongo:
     """The MongoDB server of one home.
 
-    `start` must be called from a thread that lives as long as the process: Linux ends mongod with the thread that started it.
+    `start` must be called from a thread that lives as long as the process: Linux terminates mongod with the thread that started it.
 
     Args:
         home: The home folder; data goes to ``<home>/mongodb``.
-        binary: The mongod to run; None looks for one.
-        cache_mb: WiredTiger's cache; mongod's least is 256.
-        oplog_mb: Size of the operation log, on a new home only. mongod takes any size at the first start (its minimum of 990
-            is for resizing); what a change stream may look back to depends on it.
+        binary: The mongod to run; None searches for one.
+        cache_mb: Size of WiredTiger's cache; mongod's minimum is 256.
+        oplog_mb: Size of the operation log, for a new home only. mongod accepts any size at the first start (its minimum of 990
+            is for resizing); it limits how far back a change stream can resume.
         log_dir: Where mongod's log goes.
-        find_obstacle: Returns why it is of no use to start a server here, if so.
+        find_obstacle: Returns why a server must not be started here, or None.
     """
 
     def __init__(
@@ -103,32 +103,32 @@ class LocalMongo:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the running server, ours or another owner's; None when none runs."""
+        """The process id of the running server, ours or another owner's, or None."""
         if self._process is not None:
             return self._process.pid if self._process.poll() is None else None
         return running_pid(self._data)
 
     def own_pid(self) -> int | None:
-        """Return the process id of the server that this process started last, dead or alive; None where it runs none."""
+        """Return the process id of the server that this process started last, dead or alive, or None."""
         return self._process.pid if self._process is not None else None
 
     @property
     def uri(self) -> str:
-        """Where the server listens."""
+        """The URI of the server."""
         return f"mongodb://{quote(str(self._socket_file), safe='')}/?directConnection=true"
 
     async def start(self) -> str:
-        """Start the server, or use the one that another process of this home runs; returns its URI when it takes writes.
+        """Start the server, or join the one that another process of this home runs; returns its URI once it accepts writes.
 
         Raises:
-            StoreUnavailableError: it cannot be started; says why, as far as mongod did.
+            StoreUnavailableError: it cannot be started; says why, if mongod did.
         """
         if sys.platform == "win32":
             raise StoreUnavailableError("MongoDB is not started for you on Windows: start one and set mongodb.uri")
         async with self._starting:
             try:
                 await self._start_or_join()
-            except OSError as exc:  # no space, no leave, no room for the socket
+            except OSError as exc:  # disk full, permission denied, no place for the socket
                 said = exc.strerror or str(exc)
                 if exc.filename is not None and str(exc.filename) not in said:
                     said = f"{exc.filename}: {said}"
@@ -136,7 +136,7 @@ class LocalMongo:
         return self.uri
 
     async def ensure(self) -> str:
-        """Make sure that the server runs, starting it again if it died; returns its URI.
+        """Make sure that the server runs, restarting it if it died; returns its URI.
 
         Raises:
             StoreUnavailableError: as in `start`.
@@ -144,8 +144,8 @@ class LocalMongo:
         return await self.start()
 
     async def stop(self) -> None:
-        """Stop the server if it is ours: asked first, killed after 20 s. Idempotent."""
-        self._is_stopping = True  # ends a start that is under way
+        """Stop the server if it is ours: terminated, then killed after 20 s. Idempotent."""
+        self._is_stopping = True  # aborts a running start
         try:
             if self._supervisor is not None:
                 self._supervisor.cancel()
@@ -159,7 +159,7 @@ class LocalMongo:
                     os.close(self._owner_fd)
                     self._owner_fd = None
                     self._remove_socket()
-            self._pauses = RestartPauses()  # it did not die
+            self._pauses = RestartPauses()  # a stop is not a death
         finally:
             self._is_stopping = False
 
@@ -180,7 +180,7 @@ class LocalMongo:
     async def _start_or_join(self) -> None:
         deadline = time.monotonic() + _START_TIMEOUT_S
         if not self._has_exited():
-            if not self._is_ready:  # an earlier start was given up while it went on
+            if not self._is_ready:  # the caller of an earlier start gave up while it continued
                 await self._await_ready(deadline)
             return
         if not self._home.exists():
@@ -225,11 +225,11 @@ class LocalMongo:
         """Wait until a server that keeps dying may be started again.
 
         Raises:
-            StoreUnavailableError: that takes longer than somebody waits.
+            StoreUnavailableError: that takes longer than a request waits.
         """
         self._on_exit()
         if self._died_without_space and has_space(self._data):
-            self._pauses = RestartPauses()  # somebody made room
+            self._pauses = RestartPauses()  # space was freed
         if self._pauses.remaining_s > _PATIENCE_S:
             raise StoreUnavailableError(
                 f"MongoDB died {format_count(self._pauses.short_runs, 'time')} in a row and is started again in "
@@ -239,12 +239,12 @@ class LocalMongo:
             await asyncio.sleep(min(self._pauses.remaining_s, _WATCH_S))
 
     def _on_exit(self) -> None:
-        """Note that the server died, and whether for want of space."""
+        """Record that the server died, and whether the disk was full."""
         if self._pauses.on_exit():
             self._died_without_space = not has_space(self._data)
 
     def _own(self) -> bool:
-        """Take the lock that makes this process the server's owner; True when it is held."""
+        """Take the lock that makes this process the server's owner; True if it is held."""
         if self._owner_fd is not None:
             return True
         fd = os.open(self._data / _OWNER_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -255,7 +255,7 @@ class LocalMongo:
         return True
 
     async def _stop_orphan(self) -> None:
-        """Stop a server that outlived its owner; it may be on its way out already."""
+        """Stop a server that outlived its owner; it may be exiting already."""
         pid = running_pid(self._data)
         if pid is None:
             return
@@ -304,7 +304,7 @@ class LocalMongo:
                 raise StoreUnavailableError(f"mongod cannot be run: {exc}") from exc
 
     def _arguments(self) -> list[str]:
-        # Slow operations are not logged: their lines would carry the text of memories.
+        # Slow operations are not logged: their lines would contain the text of memories.
         return [
             *("--dbpath", str(self._data), "--bind_ip", MEMBER, "--nounixsocket", "--filePermissions", "0700"),
             *("--logpath", str(self._log.file), "--logappend", "--logRotate", "reopen", "--quiet"),
@@ -320,7 +320,7 @@ class LocalMongo:
         return ["--replSet", REPLICA_SET, "--oplogSize", str(self._oplog_mb)]
 
     async def _is_writable(self) -> bool:
-        """Ask the server whether it takes writes; makes a new one a replica set."""
+        """True if the server accepts writes; initiates the replica set of a new one."""
         try:
             async with asyncio.timeout(5):
                 reply = await wire.ask(self._socket_file, {"hello": 1})
@@ -335,9 +335,9 @@ class LocalMongo:
     # while it runs
 
     async def _supervise(self) -> None:
-        """Start the server again when it dies, and keep its log small.
+        """Restart the server when it dies, and rotate its log.
 
-        Lost connections are repaired by the driver within its own waiting time, so most requests only notice a pause.
+        The driver reconnects within its own timeout, so most requests only notice a pause.
         """
         while True:
             await asyncio.sleep(_WATCH_S)
@@ -345,7 +345,7 @@ class LocalMongo:
                 self._process.send_signal(signal.SIGUSR1)  # mongod reopens its log
             if self._starting.locked() or not self._has_exited():
                 continue
-            if not self._is_ready:  # it never got up: whoever asked was told, and may ask again
+            if not self._is_ready:  # it never became ready: the caller got the error, and may retry
                 return
             self._on_exit()
             if self._pauses.short_runs > _MAX_RESTARTS:
@@ -360,7 +360,7 @@ class LocalMongo:
                 extra={"event": "mongod_died", "pause_s": pause_s},
             )
             await asyncio.sleep(pause_s)
-            if self._starting.locked() or not self._has_exited():  # somebody asked for it
+            if self._starting.locked() or not self._has_exited():  # started by a request
                 continue
             try:
                 await self.start()
@@ -372,7 +372,7 @@ class LocalMongo:
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder that only this user may enter."""
+    """Make a folder private to this user."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if stat.S_IMODE(folder.stat().st_mode) != 0o700:
         folder.chmod(0o700)

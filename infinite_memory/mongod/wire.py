@@ -1,8 +1,8 @@
-"""Just enough of MongoDB's wire protocol to tell whether a server is up, by the standard library alone.
+"""Just enough of MongoDB's wire protocol to check whether a server is up, with the standard library only.
 
-A server of our own is started while the driver is still being imported, so its start asks two questions by hand: `hello`,
-and once in its life `replSetInitiate`. This is no driver: one message on one fresh connection, and of the answer only the
-few fields that are looked for.
+The managed server is started while the driver is still being imported, so its start sends two commands by hand: `hello`,
+and once in its life `replSetInitiate`. This is not a driver: one message on a new connection, and only the few fields of the
+reply that are needed.
 
 Sources: MongoDB "Wire Protocol" (OP_MSG) and the BSON specification 1.1.
 """
@@ -16,13 +16,13 @@ from pathlib import Path
 
 _OP_MSG = 2013
 _MAX_REPLY_BYTES = 1 << 20
-"""A reply to these commands is a few hundred bytes; anything huge is no MongoDB."""
+"""A reply to these commands is a few hundred bytes; anything huge is not from MongoDB."""
 
 Value = str | int | bool | Mapping[str, "Value"] | list["Value"]
 
 
 def encode(document: Mapping[str, Value]) -> bytes:
-    """Write *document* as BSON."""
+    """Return *document* as BSON."""
     body = b"".join(_element(key, value) for key, value in document.items())
     return struct.pack("<i", len(body) + 5) + body + b"\0"
 
@@ -42,17 +42,17 @@ def _element(key: str, value: Value) -> bytes:
 
 
 class Reply:
-    """An answer that is searched, not parsed: field names of these commands occur once."""
+    """A reply, which is searched, not parsed: field names occur once in the replies to these commands."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
 
     def is_true(self, key: str) -> bool:
-        """True if a boolean field is there and true."""
+        """True if a boolean field exists and is true."""
         return b"\x08" + key.encode() + b"\0\x01" in self._body
 
     def text(self, key: str) -> str:
-        """Return a text field, "" when it is missing."""
+        """Return a string field, or "" if it is missing."""
         mark = b"\x02" + key.encode() + b"\0"
         index = self._body.find(mark)
         if index < 0:
@@ -63,10 +63,10 @@ class Reply:
 
 
 async def ask(socket_file: Path, command: Mapping[str, Value]) -> Reply:
-    """Send one command to the server behind a Unix socket and wait for its answer.
+    """Send one command to the server behind a Unix socket and return its reply.
 
     Raises:
-        OSError: nobody listens, or the connection ended before the answer was complete.
+        OSError: nothing listens, or the connection ended before the reply was complete.
     """
     body = encode({**command, "$db": "admin"})
     message = struct.pack("<iiiiIB", 21 + len(body), 1, 0, _OP_MSG, 0, 0) + body
