@@ -132,6 +132,19 @@ def test_a_removed_scope_takes_its_memories_along_and_no_others(make: Make) -> N
     assert index.count_by_scope()[scope_id(1)] == 1
 
 
+def test_memories_of_a_scope_that_moves_are_never_in_two_scopes_and_are_all_there_in_the_end(make: Make) -> None:
+    index = make(make_row(number, scope=number % 3, tags=[f"t{number}"]) for number in range(9))
+    index.move_scope(scope_id(1), scope_id(2))
+    index.move_scope(scope_id(99), scope_id(2))
+    before, after = (listed(index, Filter(scope_ids=frozenset({scope_id(one)}))) for one in (1, 2))
+    assert sorted(before + after) == ids(1, 2, 4, 5, 7, 8)  # at once, or with their new revisions
+    index.upsert(make_row(number, scope=2, revision=2, tags=[f"t{number}"]) for number in (1, 4, 7))
+    assert index.count_by_scope() == {scope_id(0): 3, scope_id(2): 6}
+    assert listed(index, Filter(scope_ids=frozenset({scope_id(2)}), tag_keys=frozenset({"t4"}))) == ids(4)
+    assert listed(index, Filter(scope_ids=frozenset({scope_id(1)}))) == []
+    assert len(nearest(index)) == 9
+
+
 def test_a_batch_is_taken_in_as_rows_one_by_one_are(make: Make) -> None:
     drawn = np.random.default_rng(5).integers(0, 40, (300, 2)).tolist()
     rows = [
