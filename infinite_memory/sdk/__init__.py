@@ -1,6 +1,6 @@
-"""The Python SDK: a memory as a Python object. Standard library only, so that importing it costs a few milliseconds.
+"""The Python SDK: a memory as a Python object. Standard library only, so that importing it takes only a few milliseconds.
 
-`memory` has what a program calls, `async_memory` the same for asyncio, `results` what comes back, `errors` what is raised. `transport`
-brings a request to the daemon's socket or to a URL; `routes` names the requests, which are those of the HTTP API
+`memory` is the client, `async_memory` the client for asyncio, `results` has the return types and `errors` the exceptions. `requests`
+validates arguments, and `transport` sends requests to the daemon's socket or to a URL; they are those of the HTTP API
 (docs/http.md). Nothing is stored or searched here.
 """

@@ -1,7 +1,7 @@
-"""`AsyncMemory`: `Memory` for asyncio. Its requests run in threads of their own, so that no event loop waits for them.
+"""`AsyncMemory`: `Memory` for asyncio. Its requests run in a thread pool, so that they never block the event loop.
 
-Why threads: the two then share every line, and a request over a local socket is over before asynchronous streams would pay.
-A call that is cancelled leaves its request to run to its end in its thread.
+Why threads: the two clients share all code, and a request over a local socket is too short for asynchronous streams to pay off.
+Cancelling a call does not cancel its request, which completes in its thread.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class AsyncMemory:
         await asyncio.get_running_loop().run_in_executor(self._workers(), self.sync.close)
 
     def _workers(self) -> ThreadPoolExecutor:
-        """Return the threads; a fork has none of its parent's."""
+        """Return the thread pool; a forked process gets a new one."""
         if self._process != os.getpid():
             self._threads, self._process = _new_threads(), os.getpid()
         return self._threads

@@ -1,4 +1,4 @@
-"""What the SDK raises.
+"""Exceptions of the SDK.
 
     ApiError                 code, field, details, status
     ├── InvalidError         something that was given is wrong; `field` names it
@@ -9,7 +9,7 @@
     ├── RateLimitError       too many requests; `retry_after_s` says when to come again
     └── UnavailableError     the memory cannot be reached, or not all of it works at the moment
 
-``code`` is a promise (docs/sdk.md and docs/http-routes.md list them) and the message is not.
+``code`` is stable (docs/sdk.md and docs/http-routes.md list the codes), the message is not.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class ApiError(InfiniteMemoryError):
     """A request failed.
 
     Attributes:
-        code (str): What went wrong, as a word that stays (``INVALID_REQUEST``).
-        field (str | None): Path of the argument that is wrong (``since``, ``filter.tags_mode``), or None.
-        status (int): HTTP's, 0 where nothing was sent or no answer came.
-        details (dict[str, Any]): More of it, such as ``size`` and ``limit``; often empty.
+        code (str): Stable error code (``INVALID_REQUEST``).
+        field (str | None): Path of the invalid argument (``since``, ``filter.tags_mode``), or None.
+        status (int): HTTP status, 0 if nothing was sent or no answer came.
+        details (dict[str, Any]): Further information, such as ``size`` and ``limit``; often empty.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class UnavailableError(ApiError):
 class UntrustedError(DeniedError, UnavailableError):
     """Whoever listens at the URL does not prove that they know the token. Neither the token nor a request was sent.
 
-    It is the memory and does not know the token, or it is another program: a `DeniedError` and an `UnavailableError`.
+    Either the memory does not know the token, or it is another program: so this is a `DeniedError` and an `UnavailableError`.
     """
 
 
@@ -84,10 +84,10 @@ _REFUSED = range(400, 500)
 
 
 def to_error(status: int, body: Any, names: Mapping[str, str] | None = None) -> ApiError:
-    """Make the exception of a reply that is no success, whoever wrote it (a proxy may have).
+    """Return the exception for an error reply, which may come from a proxy.
 
     Args:
-        names: The argument that a field was made of, for those that are called otherwise here.
+        names: Maps fields of the request to arguments, where the names differ.
     """
     told = body.get("error") if isinstance(body, dict) else None
     told = told if isinstance(told, dict) else {}
@@ -102,7 +102,7 @@ def to_error(status: int, body: Any, names: Mapping[str, str] | None = None) -> 
 
 
 def _argument(field: str, names: Mapping[str, str]) -> str:
-    """Return the path of a field, by the name of the argument that it or what it is a part of was made of."""
+    """Return the path of a field in terms of the argument that the field, or its parent, was made from."""
     for name in sorted(names, key=len, reverse=True):
         if field == name or field.startswith((f"{name}.", f"{name}[")):
             return names[name] + field.removeprefix(name)

@@ -1,4 +1,4 @@
-"""`Memory`: what a program stores into and asks. `AsyncMemory` in `async_memory` is the same for asyncio."""
+"""`Memory`: the client that stores and searches memories. `AsyncMemory` in `async_memory` is the same for asyncio."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ _OK = range(200, 300)
 class Memory:
     """A memory, on this machine or behind a URL. May be shared by threads.
 
-    With a user (here or in a call) it is about that user's memories, which are deduplicated and may belong to an agent, run or
-    session; without one it is about scopes. Nothing is opened before the first call. Use it in a ``with`` block, or `close` it, or
-    do neither: connections close with the program.
+    With a user (here or in a call) it works on that user's memories, which are deduplicated and may belong to an agent, run or
+    session; without one it works on scopes. Connections are opened on first use, and closed by `close`, a ``with`` block or the
+    end of the program.
 
-    Every method raises `ApiError`, whose ``code`` and ``field`` say what is wrong; so does an argument that cannot be sent. A call
-    names a user or a scope, not both.
+    Every method raises `ApiError`, whose ``code`` and ``field`` say what is wrong, also for an argument that cannot be sent. A call
+    may name a user or a scope, not both.
 
     Args:
-        user_id: Whose memories, where a call names no user.
-        scope: Scope to store into and to search, where a call names none. None stores into the active scope and searches it and
-            ``Global``; ``"ALL"`` searches everywhere.
-        home: Home folder whose daemon is asked, started if need be; None is the user's own (``INFINITE_MEMORY_HOME``).
-        url: Address of an HTTP API instead, as ``http://127.0.0.1:8765``.
-        token: Token for the URL, made by ``infinite-memory tokens create``. It is shown only to a server that has proved that it knows it.
+        user_id: The user of calls that name no user.
+        scope: The scope of calls that name no scope. None stores into the active scope and searches it and ``Global``; ``"ALL"``
+            searches everywhere.
+        home: Home folder whose daemon is used, and started if necessary; None is the user's own (``INFINITE_MEMORY_HOME``).
+        url: Address of an HTTP API to use instead, such as ``http://127.0.0.1:8765``.
+        token: Token for the URL, made by ``infinite-memory tokens create``. It is sent only to a server that has proved that it knows it.
         tunnel_to: Where the server at the far end of a tunnel listens (``127.0.0.1:8765``), if *url* is the near end of one.
         timeout_s: How long to wait for one answer, in seconds.
     """
@@ -115,14 +115,14 @@ class Memory:
 
         Args:
             timestamp: When it happened; default: now.
-            metadata: Anything else, as JSON knows it; given back, and not filtered by. Of a scope's memory the keys ``title``,
-                ``speaker``, ``conversation_id``, ``importance`` (0 to 10), ``source``, ``type`` and ``confidence`` have a meaning of
-                their own; of a user's ``importance`` alone, from 0 to 1, which is stored as ten times that.
-            agent_id: Only for a user's memory, like *run_id* (told in results alone), *session_id*, *org_id* and *memory_type* (a type of
-                the AgentMem contract). For a scope's memory write ``conversation_id`` and ``type`` into *metadata*.
+            metadata: Any JSON-serializable data; returned in results, not filterable. In a scope's memory the keys ``title``,
+                ``speaker``, ``conversation_id``, ``importance`` (0 to 10), ``source``, ``type`` and ``confidence`` are special; in a
+                user's only ``importance``, from 0 to 1, which is stored multiplied by ten.
+            agent_id: Only for a user's memory, like *run_id* (returned in results only), *session_id*, *org_id* and *memory_type* (a
+                type of the AgentMem contract). For a scope's memory set ``conversation_id`` and ``type`` in *metadata*.
 
         Returns:
-            The memory; ``outcome`` is ``stored``, or ``duplicate`` where the user has it for this agent, run and session.
+            The memory; ``outcome`` is ``stored``, or ``duplicate`` if the user already has it for this agent, run and session.
         """
         whose = self._whose(user_id, scope)
         about = to_object("metadata", metadata) or {}
@@ -159,20 +159,20 @@ class Memory:
         """Find what answers a question, by meaning and by words, best first.
 
         Args:
-            agent_id: Only this agent's memories of the user; takes no times, *tags*, *session_id* or *filter* beside it.
-            session_id: Only memories of this session of the user; of a scope's memories it is ``conversation_id``.
-            limit: Most results, 1 to 1000; with an agent 100.
-            when: Only a stretch of time in words, as "last week".
-            since: Only a stretch of time from here, to *until* where that is given; both ends inside.
-            tags: Only memories that bear all of these.
-            min_confidence: Only results that are at least this near, 0 to 1.
-            memory_type: Only memories of this type; a user's have those of the AgentMem contract.
-            filter: More of what ``filter`` of ``retrieve_memory`` takes: ``tags_mode`` (``all``, ``any``), ``source``, ``type``,
+            agent_id: Only this agent's memories of the user; cannot be combined with times, *tags*, *session_id* or *filter*.
+            session_id: Only memories of this session of the user; for a scope's memories, of this ``conversation_id``.
+            limit: Maximum number of results, 1 to 1000; with an agent up to 100.
+            when: Only memories of a time range in words, such as "last week".
+            since: Only memories of a time range that starts here, and ends at *until* if given; both ends inclusive.
+            tags: Only memories with all of these tags.
+            min_confidence: Only results with at least this confidence, 0 to 1.
+            memory_type: Only memories of this type; for a user, one of the AgentMem contract's.
+            filter: Other keys of ``filter`` of ``retrieve_memory``: ``tags_mode`` (``all``, ``any``), ``source``, ``type``,
                 ``speaker``, ``conversation_id``, ``min_importance``, ``min_confidence`` (as stored), ``scope``, ``tags``,
-                ``time_query``, ``time_range``. Other metadata is not filtered by.
+                ``time_query``, ``time_range``. Other metadata cannot be filtered by.
 
         Raises:
-            InvalidError: *agent_id* stands beside what it cannot be narrowed by, or *filter* has another key.
+            InvalidError: *agent_id* is combined with an argument that it excludes, or *filter* has an unknown key.
         """
         whose = self._whose(user_id, scope)
         if agent_id is not None:  # of a user: the search of the AgentMem contract, which has no filter
@@ -214,16 +214,16 @@ class Memory:
         """List the memories of a stretch of time, oldest first; with a *query*, the nearest to it first.
 
         Args:
-            when: The time in words: "yesterday", "last week", "in March".
-            since: The time itself from here, to *until* where that is given, both ends inside; it wins over words.
-            now: Instant from which words are read; default: the clock.
-            timezone: IANA zone in which words and dates are read; default: the user's.
+            when: The time range in words: "yesterday", "last week", "in March".
+            since: Start of the time range, which ends at *until* if given; both ends inclusive. Takes precedence over *when*.
+            now: Reference instant for words; default: the present.
+            timezone: IANA time zone for words and dates; default: the user's.
 
         Returns:
-            The memories; ``time_frame`` is how the words were read, without *query*.
+            The memories; without *query*, ``time_frame`` is the time range that the words were parsed as.
 
         Raises:
-            InvalidError: neither a time nor a query is given, or there is no time in *when*.
+            InvalidError: neither a time nor a query is given, or *when* contains no time.
         """
         if when is None and since is None and until is None and query is None:
             refuse("when", "is required: the time in words, or since or until")
@@ -278,7 +278,7 @@ class Memory:
         """Read one memory; of a user, where one is named, else of any scope: *scope* narrows nothing here and in what follows.
 
         Raises:
-            MissingError: there is none of that id.
+            MissingError: there is no memory of that id.
         """
         return self._ask("read_memory", self._one(memory_id, user_id, scope), read_memory)
 
@@ -363,10 +363,10 @@ class Memory:
         return self._ask("list_scopes", {}, read_scopes)
 
     def _whose(self, user_id: str | None, scope: str | None) -> dict[str, Any]:
-        """Return the fields that say whose memories a request is about; a call's own user or scope comes before the memory's.
+        """Return the user or scope fields of a request; arguments of the call take precedence over those of the client.
 
         Raises:
-            InvalidError: a call names both.
+            InvalidError: the call names both.
         """
         if user_id is not None and scope is not None:
             refuse("scope", "give user_id or scope, not both: a user's memories have a scope of their own")
@@ -377,7 +377,7 @@ class Memory:
         return {} if named is None else {"scope": named}
 
     def _one(self, memory_id: str, user_id: str | None, scope: str | None) -> dict[str, Any]:
-        """Return the fields that say which memory a request is about: a user's, or one of any scope."""
+        """Return the fields that identify one memory: a user's, or one of any scope."""
         user = self._whose(user_id, scope).get("user_id")
         return {"memory_id": memory_id} | ({} if user is None else {"user_id": user})
 
@@ -388,13 +388,13 @@ class Memory:
         read: Callable[[Mapping[str, Any]], ReadT],
         names: Mapping[str, str] | None = None,
     ) -> ReadT:
-        """Send a request and read its reply; *names* says which arguments its fields were made of, for errors that name one."""
+        """Send a request and parse its reply; *names* maps its fields to arguments, for errors that name a field."""
         status, body = self._link.ask(name, {key: value for key, value in fields.items() if value is not None})
         if status not in _OK:
             raise to_error(status, body, names)
         try:
             return read(body)
-        except (KeyError, TypeError, ValueError) as exc:  # a proxy's page, say
+        except (KeyError, TypeError, ValueError) as exc:  # a proxy's page, for example
             raise UnavailableError(
                 f"{name}: the answer cannot be read ({exc!r})", code="CONNECTION_ERROR", status=status
             ) from exc

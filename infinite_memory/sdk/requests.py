@@ -1,7 +1,7 @@
-"""How arguments of the SDK become the fields of a request, and what is refused before anything is sent.
+"""Converts arguments of the SDK to the fields of a request, and validates them before anything is sent.
 
-A key of a filter that is misspelt, or a scope beside a user, would find, or forget, more than was asked for. The HTTP API ignores such
-fields with a warning, for its callers may be of another version; a program that calls the SDK has the two from one package.
+A misspelt filter key, or a scope in addition to a user, would find, or forget, more than was asked for. The HTTP API ignores such
+fields with a warning, as its clients may be of another version; the SDK's fields are those of its own package.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from typing import Any, NamedTuple, NoReturn
 from infinite_memory.sdk.errors import InvalidError
 
 Instant = dt.datetime | dt.date | str
-"""A datetime (without a zone it is read in the user's), a date (the whole local day), or a text in RFC 3339."""
+"""A datetime (a naive one is in the user's time zone), a date (the whole local day), or an RFC 3339 string."""
 
 FILTER_KEYS = (
     "scope", "tags", "tags_mode", "time_range", "time_query", "source", "type", "speaker", "conversation_id", "min_importance",
     "min_confidence",
 )  # fmt: skip
-"""What *filter* may hold, as `filter` of `retrieve_memory` has it; a test compares both."""
+"""The keys of *filter*, those of `filter` of `retrieve_memory`; a test compares both."""
 
 USER_TYPES = (
     "Episodic", "Semantic", "Procedural", "Factual", "Core", "Working", "Resource", "Knowledge", "Contextual",
 )  # fmt: skip
-"""The types that a user's memory may have, those of the AgentMem contract; a test compares both."""
+"""The types of a user's memory, those of the AgentMem contract; a test compares both."""
 
 TIME_NAMES = {"time_query": "when", "range.from": "since", "range.to": "until", "range": "since"}
-"""The arguments that fields about times are made of."""
+"""The arguments that time fields are made from."""
 
-MAX_TIMEOUT_S = 86400 * 365.0  # a socket takes no longer ones
+MAX_TIMEOUT_S = 86400 * 365.0  # sockets do not accept longer ones
 
 _INVALID = "INVALID_REQUEST"
 
 
 def refuse(field: str, why: str) -> NoReturn:
-    """Raise the error of an argument that is wrong."""
+    """Raise `InvalidError` for an argument."""
     raise InvalidError(f"{field}: {why}", code=_INVALID, field=field)
 
 
 def check_place(home: object, url: str | None, token: str | None, tunnel_to: str | None, timeout_s: float) -> None:
-    """Refuse what does not say one memory, or no time to wait: a token without its URL would open the whole memory of this machine.
+    """Refuse arguments that do not identify one memory, or an invalid timeout: a token without a URL would open this machine's memory.
 
     Raises:
-        InvalidError: it does not.
+        InvalidError: an argument is invalid, missing or contradicts another.
     """
     if url is not None and home is not None:
         refuse("home", "give home or url, not both")
@@ -56,13 +56,13 @@ def check_place(home: object, url: str | None, token: str | None, tunnel_to: str
 
 
 def check_page(page: object) -> None:
-    """Raise `InvalidError` where *page* is not how many memories a page may have."""
+    """Raise `InvalidError` if *page* is not a valid page size."""
     if type(page) is not int or not 1 <= page <= 1000:
         refuse("page", f"{page!r} is not a whole number from 1 to 1,000")
 
 
 class Narrowed(NamedTuple):
-    """The keys of a filter, and the argument that each of them is made of."""
+    """The keys of a filter, and the argument that each of them comes from."""
 
     keys: dict[str, Any]
     names: dict[str, str]
@@ -75,10 +75,10 @@ def narrow(
     memory_type: str | None = None,
     times: Mapping[str, object] | None = None,
 ) -> Narrowed:
-    """Put what narrows a search or a listing together. *times* are the arguments that say a time.
+    """Combine the arguments that filter a search or a listing. *times* are the time arguments, by name.
 
     Raises:
-        InvalidError: *filter* has a key that there is none of, or one that stands beside it too.
+        InvalidError: *filter* has an unknown key, or one that contradicts another argument.
     """
     keys = to_object("filter", filter) or {}
     for key in keys:
@@ -104,10 +104,10 @@ def narrow(
 
 
 def to_user_type(memory_type: str | None) -> str | None:
-    """Return the type of a user's memory as it is written.
+    """Return the canonical spelling of the type of a user's memory.
 
     Raises:
-        InvalidError: there is none of that name, and nothing could be found.
+        InvalidError: there is no such type, so nothing could be found.
     """
     if memory_type is None:
         return None
@@ -118,7 +118,7 @@ def to_user_type(memory_type: str | None) -> str | None:
 
 
 def to_tags(tags: Sequence[str] | str | None) -> list[str] | str:
-    """Write tags: a sequence, or a text with commas, which the memory takes apart."""
+    """Return tags for a request: a list, or a comma-separated string, which the server splits."""
     if isinstance(tags, str):
         return tags
     try:
@@ -128,7 +128,7 @@ def to_tags(tags: Sequence[str] | str | None) -> list[str] | str:
 
 
 def to_object(name: str, value: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Write an object; None stays None."""
+    """Return a mapping for a request; None stays None."""
     if value is None:
         return None
     if not isinstance(value, Mapping):
@@ -137,13 +137,13 @@ def to_object(name: str, value: Mapping[str, Any] | None) -> dict[str, Any] | No
 
 
 def to_range(since: Instant | None, until: Instant | None) -> dict[str, str] | None:
-    """Write a stretch of time, both ends inside; None where it has no end."""
+    """Return a time range for a request, both ends inclusive; None if both are open."""
     ends = {"from": to_instant("since", since), "to": to_instant("until", until)}
     return {name: end for name, end in ends.items() if end is not None} or None
 
 
 def to_instant(name: str, instant: Instant | None) -> str | None:
-    """Write an instant; None stays None."""
+    """Return an instant for a request; None stays None."""
     if instant is None:
         return None
     if isinstance(text := _to_text(instant), str):
@@ -152,15 +152,15 @@ def to_instant(name: str, instant: Instant | None) -> str | None:
 
 
 def _to_text(value: object) -> object:
-    """Write a date or a datetime; anything else stays as it is."""
+    """Return a date or datetime in ISO format, and anything else unchanged."""
     return value.isoformat() if isinstance(value, dt.date) else value
 
 
 def to_json(fields: Mapping[str, Any]) -> str:
-    """Write fields as JSON.
+    """Return fields as JSON.
 
     Raises:
-        InvalidError: one of them holds what JSON does not know; names it by its path.
+        InvalidError: a value is not JSON-serializable; names its path.
     """
     try:
         return json.dumps(fields, allow_nan=False)
@@ -173,7 +173,7 @@ def to_json(fields: Mapping[str, Any]) -> str:
 
 
 def _find_foreign(value: Any, path: str) -> tuple[str, Any]:
-    """Find the first part of *value* that cannot be written as JSON, the innermost that fails."""
+    """Return path and value of the first, innermost part of *value* that is not JSON-serializable."""
     parts: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
         parts = [(f"{path}.{key}" if path else str(key), part) for key, part in value.items()]
@@ -190,5 +190,5 @@ def _find_foreign(value: Any, path: str) -> tuple[str, Any]:
 
 
 def to_forget_mode(hard: bool) -> str:
-    """Return how far forgetting goes, in the word of a request."""
+    """Return the mode of forgetting, as requests name it."""
     return "hard" if hard else "soft"

@@ -1,4 +1,4 @@
-"""What the SDK gives back: frozen values with aware instants, made of the forms that docs/http-routes.md describes."""
+"""Return types of the SDK: frozen values with aware datetimes, parsed from the JSON that docs/http-routes.md describes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Memories(Sequence[MemoryItem]):
 class History:
     """A memory as it is, and as it was before each change, oldest first.
 
-    A long history comes in pages: ``older`` counts what was before ``revisions[0]``; ask again with its revision as *before_revision*.
+    A long history is paginated: ``older`` counts the revisions before ``revisions[0]``; pass its revision as *before_revision* for more.
     """
 
     memory: MemoryItem
@@ -155,23 +155,23 @@ class ChatAnswer:
 
 
 def read_item(kind: type[ItemT], form: Mapping[str, Any]) -> ItemT:
-    """Make a memory from its form; keys of a newer server are left out."""
+    """Return a memory from its JSON; unknown keys of a newer server are ignored."""
     names = {described.name for described in dataclasses.fields(kind)}
     return kind(**{name: _value(name, form[name]) for name in names & form.keys() if form[name] is not None})
 
 
 def read_stored(form: Mapping[str, Any]) -> StoredMemory:
-    """Read what storing, changing or restoring replied."""
+    """Parse the reply to storing, changing or restoring."""
     return read_item(StoredMemory, form)
 
 
 def read_moved(form: Mapping[str, Any]) -> MovedMemory:
-    """Read where a memory was moved to."""
+    """Parse the reply to moving."""
     return read_item(MovedMemory, form)
 
 
 def read_memory(form: Mapping[str, Any]) -> MemoryItem:
-    """Read one memory."""
+    """Parse one memory."""
     return read_item(MemoryItem, form)
 
 
@@ -180,7 +180,7 @@ def _frame(frame: Mapping[str, Any]) -> TimeFrame:
 
 
 def read_memories(body: Mapping[str, Any]) -> Memories:
-    """Read a listing, or what a search found."""
+    """Parse a listing or search results."""
     forms = body["results"] if "results" in body else body["memories"]
     frame = body.get("time_frame")
     return Memories(
@@ -195,13 +195,13 @@ def read_memories(body: Mapping[str, Any]) -> Memories:
 
 
 def read_history(body: Mapping[str, Any]) -> History:
-    """Read a memory's history."""
+    """Parse a memory's history."""
     revisions = tuple(map(read_memory, body["revisions"]))
     return History(read_memory(body["memory"]), revisions, body.get("older_revisions", 0))
 
 
 def read_deleted(body: Mapping[str, Any]) -> Deleted:
-    """Read what was forgotten."""
+    """Parse the reply to forgetting."""
     would = "would_delete" in body
     ids = [memory["memory_id"] for memory in body.get("memories", ())] if would else body.get("memory_ids", ())
     return Deleted(
@@ -215,7 +215,7 @@ def read_deleted(body: Mapping[str, Any]) -> Deleted:
 
 
 def read_scopes(body: Mapping[str, Any]) -> list[ScopeItem]:
-    """Read the list of scopes."""
+    """Parse the list of scopes."""
     return [
         ScopeItem(
             scope_name=scope["scope_name"], description=scope.get("description") or "", scope_id=scope.get("scope_id")
@@ -225,7 +225,7 @@ def read_scopes(body: Mapping[str, Any]) -> list[ScopeItem]:
 
 
 def read_answer(body: Mapping[str, Any]) -> ChatAnswer:
-    """Read what a chat answered."""
+    """Parse the answer of a chat."""
     return ChatAnswer(
         response=body["response"],
         generated=body["generated"],

@@ -1,8 +1,7 @@
-"""How a request reaches a memory: over the local socket of a home's daemon, or by HTTP to a URL.
+"""Transports of the SDK: the local socket of a home's daemon, or HTTP to a URL.
 
-Both keep connections open between requests and hand each thread one of its own, so that a `Memory` may be shared by threads. A
-connection that the other side has closed meanwhile is replaced before it is used. A request whose answer was lost is sent again
-only if it changes nothing.
+Both pool connections and never share one between concurrent requests, so that a `Memory` may be shared by threads. A connection
+that the other side has closed is replaced before it is used. A request whose answer was lost is retried only if it is read-only.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from infinite_memory.sdk.requests import to_json
 Json = dict[str, Any]
 OpenT = TypeVar("OpenT", bound="_Open")
 
-CAPACITY = 8  # connections that wait for the next request; more at once are made and closed again
+CAPACITY = 8  # idle connections; further ones are closed after use
 _LOOPBACK = ("127.0.0.1", "localhost")
 _TOKEN = re.compile(r"im_([0-9a-f]{12})_[A-Za-z0-9_-]+")
 _ADDRESS = re.compile(r"[0-9A-Za-z.:\[\]-]+:\d{1,5}")
@@ -44,7 +43,7 @@ API = "/api/v1"
 
 
 class Route(NamedTuple):
-    """Where a request stands. One that ``repeats`` may be sent again when its answer was lost: it changes nothing."""
+    """Method and path of a request. One that ``repeats`` is read-only, and retried if its answer was lost."""
 
     method: str
     path: str
@@ -65,14 +64,14 @@ ROUTES = {
     "chat": Route("POST", f"{API}/chat"),
     "list_scopes": Route("GET", f"{API}/scopes", repeats=True),
 }
-"""The requests that the SDK sends, by the server's names for them, and where they stand over HTTP. A test compares both."""
+"""The requests of the SDK, by the server's names for them, with their HTTP routes. A test compares both."""
 
 
 class Link(Protocol):
-    """A way to a memory. May be used by several threads at once."""
+    """A transport to a memory. Thread-safe."""
 
     def ask(self, name: str, fields: Mapping[str, Any]) -> tuple[int, Any]:
-        """Send one request; returns HTTP's status and the reply's body.
+        """Send one request; returns the HTTP status and the body of the reply.
 
         Raises:
             UnavailableError: the memory cannot be reached or does not answer in time.
@@ -86,7 +85,7 @@ class _Open(Protocol):
     """One open connection."""
 
     def ask(self, name: str, route: Route, fields: Mapping[str, Any]) -> tuple[int, Any]:
-        """Send a request; raises OSError or ValueError where no whole answer comes."""
+        """Send a request; raises OSError, EOFError or HTTPException if no complete answer arrives."""
 
     def is_stale(self) -> bool:
         """True if the other side has closed it."""
@@ -96,12 +95,12 @@ class _Open(Protocol):
 
 
 class _Pool(Generic[OpenT]):
-    """Connections that wait for a request, and what goes wrong on them."""
+    """A pool of idle connections, with retries and error handling."""
 
     def __init__(self, connect: Callable[[], OpenT], timeout_s: float) -> None:
         self._connect, self._timeout_s = connect, timeout_s
         self._waiting: list[OpenT] = []
-        weakref.finalize(self, _close_all, self._waiting)  # who does not close a memory is not told of open sockets
+        weakref.finalize(self, _close_all, self._waiting)  # avoids ResourceWarnings if the memory is not closed
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -121,7 +120,7 @@ class _Pool(Generic[OpenT]):
                 if tries:
                     continue
                 raise UnavailableError(f"{LOST} ({type(exc).__name__})", code="CONNECTION_ERROR") from exc
-            except BaseException:  # a half-read answer is never taken for the next one's
+            except BaseException:  # the rest of a half-read answer must not be read as the next one
                 link.close()
                 raise
             self._give_back(link)
@@ -132,9 +131,9 @@ class _Pool(Generic[OpenT]):
             _close_all(self._waiting)
 
     def _take(self) -> OpenT:
-        if self._process != os.getpid():  # a fork must not share its parent's connections
-            _close_all(self._waiting)  # its copies of them; the parent's stay open
-            self._process, self._lock = os.getpid(), threading.Lock()  # another thread may have held it
+        if self._process != os.getpid():  # a forked process must not share its parent's connections
+            _close_all(self._waiting)  # only our copies; the parent's stay open
+            self._process, self._lock = os.getpid(), threading.Lock()  # another thread may have held the lock
         while True:
             with self._lock:
                 link = self._waiting.pop() if self._waiting else None
@@ -158,7 +157,7 @@ def _close_all(waiting: list[OpenT]) -> None:
 
 
 class _Session:
-    """One connection to the daemon, a request a line."""
+    """One connection to the daemon, with one request per line."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link, self._lines = link, link.makefile("rb")
@@ -166,7 +165,7 @@ class _Session:
     def ask(self, name: str, route: Route, fields: Mapping[str, Any]) -> tuple[int, Any]:
         self._link.sendall(f'{{"route": "{name}", "fields": {to_json(fields)}}}\n'.encode())
         while (line := self._lines.readline()).startswith(CONTROL):
-            pass  # the session's state, which no request of ours changes
+            pass  # session state, which our requests do not change
         if not line.endswith(b"\n"):
             raise EOFError
         try:
@@ -185,14 +184,14 @@ class _Session:
 
 
 def _has_more(link: socket.socket) -> bool:
-    """True if there is something to read where nothing was asked: the end, then."""
+    """True if an idle connection is readable, which means that it was closed."""
     with selectors.DefaultSelector() as selector:
         selector.register(link, selectors.EVENT_READ)
         return bool(selector.select(0))
 
 
 def to_daemon(home: str | Path | None, timeout_s: float) -> Link:
-    """Reach the daemon of *home* (None: of the environment), which is started when there is none."""
+    """Return a transport to the daemon of *home* (None: of the environment), which is started if it does not run."""
     environ = os.environ if home is None else {**os.environ, HOME_VARIABLE: str(home)}
     folder = find_home(environ).path
 
@@ -230,7 +229,7 @@ class _Http:
         said = response.read()
         try:
             return response.status, json.loads(said) if said else {}
-        except ValueError:  # a proxy's page, say
+        except ValueError:  # a proxy's page, for example
             return response.status, {}
 
     def is_stale(self) -> bool:
@@ -255,7 +254,7 @@ class _LocalHttp(http.client.HTTPConnection):
         self._path, self._home = path, home
 
     def connect(self) -> None:
-        """Connect; raises OSError where the socket or who listens there is not this user's."""
+        """Connect; raises OSError if the socket or the process that listens on it is not this user's."""
         check_socket(self._path, self._home)
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
@@ -269,7 +268,7 @@ class _LocalHttp(http.client.HTTPConnection):
 
 
 def _find_local(host: str, port: int, timeout_s: float) -> http.client.HTTPConnection | None:
-    """Connect to the Unix socket that goes with a port of this machine, where this user's own daemon serves it; None elsewhere."""
+    """Connect to the Unix socket of a local port, if this user's own daemon serves that port, or return None."""
     if host not in _LOOPBACK or not hasattr(socket, "AF_UNIX"):
         return None
     name = http_socket_name(port)
@@ -277,17 +276,17 @@ def _find_local(host: str, port: int, timeout_s: float) -> http.client.HTTPConne
         home = find_home(os.environ).path
         connection = _LocalHttp(place_of_socket(home, name) / name, home, timeout_s)
         connection.connect()
-    except (OSError, RuntimeError):  # there is none
+    except (OSError, RuntimeError):  # there is no such socket
         return None
     return connection
 
 
 def _check_server(connection: http.client.HTTPConnection, base: str, token: str, address: str) -> None:
-    """Have the server prove that it knows *token*, before it is shown: whoever listens at a port may be anybody.
+    """Have the server prove that it knows *token* before the token is sent: any program may listen on a port.
 
     Raises:
-        UntrustedError: it does not.
-        UnavailableError: it cannot be asked.
+        UntrustedError: it does not prove it.
+        UnavailableError: it cannot be reached.
     """
     nonce = make_nonce()
     form = _TOKEN.fullmatch(token)
@@ -313,16 +312,16 @@ def _check_server(connection: http.client.HTTPConnection, base: str, token: str,
 
 
 def to_url(url: str, token: str | None, timeout_s: float, tunnel_to: str | None = None) -> Link:
-    """Reach the HTTP API at *url* (``http://127.0.0.1:8765``).
+    """Return a transport to the HTTP API at *url* (``http://127.0.0.1:8765``).
 
-    A token is shown to this user's own daemon, over its Unix socket, or to a server that has proved that it knows it; with https the
-    certificate tells who it is.
+    A token is sent to this user's own daemon, over its Unix socket, or to a server that has proved that it knows it; with https the
+    certificate authenticates the server.
 
     Args:
-        tunnel_to: Where the server at the far end of a tunnel listens, as ``127.0.0.1:8765``; None where there is no tunnel.
+        tunnel_to: Where the server at the far end of a tunnel listens, such as ``127.0.0.1:8765``; None without a tunnel.
 
     Raises:
-        InvalidError: it is no HTTP URL, or *token* or *tunnel_to* cannot be one.
+        InvalidError: *url* is not an HTTP URL, or *token* or *tunnel_to* is malformed.
     """
     try:
         parts = urllib.parse.urlsplit(url)
