@@ -1,7 +1,7 @@
-"""The command `infinite-memory`: arguments in, exit code out. No logic of its own, and nothing heavy is imported.
+"""The `infinite-memory` command: dispatches arguments to a command and returns its exit code. Nothing heavy is imported here.
 
-Exit codes: 0 all is well, 1 the request failed or something is wrong, 2 a usage or configuration fault or not confirmed, 75 busy
-(`backup --lock`), 130 interrupted. `docs/terminal.md` has them for every command.
+Exit codes: 0 success, 1 the request failed or a problem was found, 2 usage or configuration error or not confirmed, 75 busy
+(`backup --lock`), 130 interrupted. `docs/terminal.md` lists them for every command.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ MODULES = {
     "capture": ("capture", "hook"),
     "connect": ("connect",),
 }
-"""The module of each command, in the order in which help lists them. A module has `add_parsers` and `COMMANDS`."""
+"""The modules and their commands, in the order of the help. A module has `add_parsers` and `COMMANDS`."""
 
 _MODULE_OF = {command: module for module, commands in MODULES.items() for command in commands}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code."""
+    """Run one command and return its exit code."""
     _open_missing()
     from infinite_memory.cli.terminal import printing_safely
 
@@ -63,7 +63,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         options = build_parser(_MODULE_OF.get(words[0]) if words else None).parse_args(words)
         code = int(_run(options))
         if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a reader that left is dealt with
+            sys.stdout.flush()  # here, where BrokenPipeError is handled
         return code
     except ConfigError as exc:
         print(f"infinite-memory: {exc}", file=sys.stderr)
@@ -73,24 +73,24 @@ def _main(arguments: Sequence[str] | None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader of our output left
+    except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
-    except RecursionError:  # JSON on the command line that is nested without end
+    except RecursionError:  # deeply nested JSON on the command line
         print("infinite-memory: the input is nested too deeply", file=sys.stderr)
         return 2
-    except OSError as exc:  # a home that cannot be written, say; it names the file
+    except OSError as exc:  # for example a home that is not writable; the message names the file
         print(f"infinite-memory: {exc}", file=sys.stderr)
         return 1
 
 
 def _open_missing() -> None:
-    """Open what the parent closed: or the next file would be taken for standard input, output or errors."""
+    """Open standard streams that the parent closed, or the next opened file would become one of them."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+            os.open(os.devnull, os.O_RDWR)  # opens the lowest free descriptor, which is this one
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115, PTH123
@@ -102,7 +102,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of all commands, or with *only* of that module's: `serve` starts without the modules of the others."""
+    """Return the parser of all commands, or of module *only*: `serve` starts without importing the others."""
     import argparse
 
     common = argparse.ArgumentParser(add_help=False)
@@ -118,7 +118,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
 
     class CommandParser(argparse.ArgumentParser):
-        """The parser of one command: what it does not know is refused with its own usage."""
+        """The parser of one command: rejects unknown arguments with the command's own usage."""
 
         def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
             parsed, unknown = super().parse_known_args(args, namespace)

@@ -1,4 +1,4 @@
-"""Commands beside `serve` that ask the daemon one thing, or look at the settings."""
+"""Administrative commands: single requests to the daemon, diagnostics and settings."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def call(options: argparse.Namespace) -> int:
-    """Send one request and print the reply as one line of JSON; 0 for OK, 1 for ERROR, 2 for a usage fault."""
+    """Send one request and print the reply as one line of JSON; 0 for OK, 1 for ERROR, 2 for a usage error."""
     text = sys.stdin.read() if options.fields == "-" else options.fields
     try:
         fields = json.loads(text) if text.strip() else {}
@@ -109,7 +109,7 @@ def help_(options: argparse.Namespace) -> int:
 
 
 def optimize(options: argparse.Namespace) -> int:
-    """Tidy up, and say what was done."""
+    """Optimize the memory and print what was done."""
     request: Json = {"action": "optimize_memory", "dry_run": options.dry_run}
     reply = asking(options, "optimize")(request | ({"operations": options.operations} if options.operations else {}))
     if options.json:
@@ -124,7 +124,7 @@ def optimize(options: argparse.Namespace) -> int:
 
 
 def reindex(options: argparse.Namespace) -> int:
-    """Build the index again from the database."""
+    """Rebuild the index from the database."""
     reply = asking(options, "reindex")({"action": "reindex"})
     if options.json:
         return report(reply)
@@ -133,7 +133,7 @@ def reindex(options: argparse.Namespace) -> int:
 
 
 def config(options: argparse.Namespace) -> int:
-    """Show every setting, and who set what is not a default."""
+    """Show every setting, and the source of each that is not a default."""
     from infinite_memory.config import known_settings
 
     home, settings = home_and_config(options)
@@ -157,8 +157,8 @@ def config(options: argparse.Namespace) -> int:
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Check database, model, index, permissions and disk; 0 when all is well or only has to be waited for, 1 when something is wrong."""
-    from infinite_memory.cli.client_checks import check_clients  # here, for `call` starts without them
+    """Check database, model, index, permissions and disk; 0 if all is well or still starting, 1 if a problem was found."""
+    from infinite_memory.cli.client_checks import check_clients  # imported lazily: `call` starts without them
     from infinite_memory.cli.hook_checks import check_hooks
 
     findings: list[Json] = []
@@ -182,10 +182,10 @@ def doctor(options: argparse.Namespace) -> int:
         is_preparing = _is_preparing(stats)
         check_backups(settings, home, stats, status, found)
         check_http(settings, status, found)
-        with contextlib.suppress(RuntimeError):  # a user without a home has no clients to look at
+        with contextlib.suppress(RuntimeError):  # a user without a home directory has no clients to check
             check_clients(os.environ, Path.home(), found)
             check_hooks(home.path, os.environ, Path.home(), found)
-    if not is_preparing:  # else there is no model yet that could be checked
+    if not is_preparing:  # otherwise there is no model to check yet
         _check_model(settings, found)
     well = all(finding["ok"] for finding in findings)
     if options.json:
@@ -198,7 +198,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 
 def _check_parts(options: argparse.Namespace, settings: Any, home: Home, found: Any) -> tuple[Json, Json]:
-    """Ask the daemon for its health, and compare the index's count with the database's; returns its status and its figures."""
+    """Check the daemon's health, compare the counts of index and database, and return the daemon's status and statistics."""
     try:
         health = ask(options, {"action": "health_check"})
         reply = ask(options, {"action": "get_memory_stats"})
@@ -227,7 +227,7 @@ def _check_parts(options: argparse.Namespace, settings: Any, home: Home, found: 
 
 
 def report_health(health: Json, stats: Json, database: str, found: Any) -> None:
-    """Report what the daemon says of its parts; a model that is being prepared is not a fault."""
+    """Report the health of the daemon's parts; a model that is still being prepared is not a fault."""
     for name, says in health.get("checks", {}).items():
         if name == "model" and says != "ok" and _is_preparing(stats):
             found(name, None, f"{says}; nothing to do: until then memories are found by their words", wait=True)
@@ -236,12 +236,12 @@ def report_health(health: Json, stats: Json, database: str, found: Any) -> None:
 
 
 def _is_preparing(stats: Json) -> bool:
-    """True while the daemon makes the model ready: in its first minute, and until then there is nothing wrong."""
+    """True while the daemon prepares the model, as in its first minute; this is not a fault."""
     return bool(stats.get("model", {}).get("state") == "preparing")
 
 
 def _set_aside(documents: list[Json]) -> str | None:
-    """Return a line about the documents that are set aside; None when there are none."""
+    """Return a line about the documents that are set aside; None if there are none."""
     if not documents:
         return None
     named = "; ".join(
@@ -252,7 +252,7 @@ def _set_aside(documents: list[Json]) -> str | None:
 
 
 def _check_files(status: Json, scopes: int, found: Any) -> None:
-    """Compare the daemon's limit of open files with what its scopes need."""
+    """Check that the daemon's open file limit is enough for its scopes."""
     files = status.get("open_files") or {}
     if (most := files.get("max_scopes")) is None:
         found("files", None, "no limit of open files")

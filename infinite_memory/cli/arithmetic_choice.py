@@ -1,7 +1,7 @@
-"""`setup --fastest`: measure which arithmetic of the model pays on this machine, and set it for a home that has no memories yet.
+"""`setup --fastest`: measure which precision of the model is fastest on this machine, and set it for a home without memories.
 
-A home that is in use keeps its vector space: there the measurement is only reported, with what to set, for another arithmetic means that
-all memories are embedded again.
+A home that is in use keeps its vector space: there the result is only reported, with the setting to change, because another precision
+means embedding all memories again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Json = dict[str, Any]
 
 
 def choose(home: Home, config: Config, file: Path, prepare: Callable[[Preparation], None]) -> Json:
-    """Measure, and write the choice into *file*, the settings of *home*, where nothing is stored yet; says what was done.
+    """Measure, and write the choice to *file*, the settings of *home*, if nothing is stored yet; prints what was done.
 
     Args:
-        prepare: Makes a model ready, and shows how far that is.
+        prepare: Prepares a model and shows progress.
 
     Returns:
-        What programs are told: ``measured`` is the choice, ``used`` what the home has from now on.
+        The outcome for programs: ``measured`` is the choice, ``used`` the precision of the home from now on.
     """
     from infinite_memory.embedding.arithmetic import INT8, compare
     from infinite_memory.embedding.export import model_name
@@ -61,13 +61,13 @@ def choose(home: Home, config: Config, file: Path, prepare: Callable[[Preparatio
 
 
 def _is_in_use(home: Home, config: Config) -> bool:
-    """True if memories may be stored already; of a server elsewhere nobody knows without asking it."""
+    """True if memories may be stored already; always true for an external server, which is not queried."""
     folders = (home.path / "mongodb", home.sidecars)
     return config.mongodb.uri is not None or any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
 
 
 def _write_precision(file: Path, precision: str) -> bool:
-    """Add the setting to *file*; False where its table is there already, for the user's own lines stay as they are."""
+    """Add the setting to *file*; False if the file already has its table, which is left as the user wrote it."""
     text = file.read_text("utf-8-sig") if file.is_file() else ""
     if "embedding" in tomllib.loads(text):
         return False

@@ -1,6 +1,6 @@
-"""`infinite-memory capture`: pause, resume or turn off what hooks store and recall, and see how they stand.
+"""`infinite-memory capture`: pause, resume or turn off capture and recall by hooks, and show their state.
 
-It works on files alone, so it takes effect at once and needs no daemon.
+It only uses files, so it takes effect at once and needs no daemon.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SAYS = {
 }
 _TOOLS = "what an assistant stores by its tools (store_memory) is stored as ever; your client turns those off"
 DAY_S = 86_400.0
-MAX_SHOWN = 5  # names of files
+MAX_SHOWN = 5  # file names
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Change the state, if that is asked, and show it."""
+    """Change the state, if requested, and show it."""
     home = find_home(os.environ | ({HOME_VARIABLE: options.home} if options.home else {})).path
     try:
         check_home(home)
@@ -73,12 +73,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def describe_events(home: Path) -> list[str]:
-    """Write a line for the last event of each kind and client."""
+    """Yield a line for the last event of each kind and client."""
     return [describe_event(event) for event in last_events(home)]
 
 
 def malformed_files(home: Path) -> str | None:
-    """Return which files of the hooks are damaged; None where none is. The rest works without them."""
+    """Return a line about damaged hook files; None if there are none. Everything else works without them."""
     from infinite_memory.hooks.sessions import Sessions
 
     names = [*Sessions(home).malformed(), *(f"spool/{name}" for name in events_set_aside(home))]
@@ -87,7 +87,7 @@ def malformed_files(home: Path) -> str | None:
 
 
 def describe_event(event: dict[str, Any]) -> str:
-    """Return a line about the last event: when it came, and what fails."""
+    """Return a line about the last event: when it arrived, and its failure."""
     text = f"{event.get('client')} {event.get('event')}: last {_ago(event['at'])}"
     if failure := event.get("failure"):
         return f"{text}, failed: {failure} (since {_ago(event['failing_since'])})"
@@ -106,7 +106,7 @@ def _ago(instant: Any) -> str:
 
 
 def hook(options: argparse.Namespace) -> int:
-    """Handle an event. Processes do it without this parser (`infinite_memory.__main__`), which help and callers of `main` need."""
+    """Handle an event. Hook processes bypass this parser (`infinite_memory.__main__`); it serves help and callers of `main`."""
     named = [f"--{name}={given}" for name in ("home", "client") if (given := getattr(options, name)) is not None]
     return run_hook([options.event, *named])
 

@@ -1,6 +1,6 @@
-"""What `doctor` says of MCP clients: which have this memory among their servers, and whether what they start is there.
+"""MCP client checks of `doctor`: which clients have this memory as a server, and whether its command exists.
 
-It reads the files that `connect` writes, and changes nothing. What a client does with its file nobody but the client knows.
+They read the files that `connect` writes, and change nothing. Whether a client honours its file cannot be checked.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from infinite_memory.cli.hook_checks import Found
 from infinite_memory.platform_files import read_regular_text
 
 SHORT_PATH_CLIENT = "claude-desktop"
-"""Starts servers with a PATH shorter than a terminal's, and has a folder that it makes itself at its first start."""
+"""Starts servers with a shorter PATH than a terminal's, and creates its own folder when first started."""
 
 
 def check_clients(environ: Mapping[str, str], user: Path, found: Found) -> None:
-    """Report for each client whose settings are here whether it starts this memory; one line where none does."""
+    """Report for each client with settings whether it starts this memory; one line if none does."""
     told = [_check(client, find_target(client, environ, sys.platform, user), found) for client in CLIENTS]
     if not any(told):
         says = "none has this memory among its servers (extensions are not seen): `infinite-memory connect CLIENT` enters it"
@@ -31,7 +31,7 @@ def check_clients(environ: Mapping[str, str], user: Path, found: Found) -> None:
 
 
 def _check(client: str, target: Target, found: Found) -> bool:
-    """Report how one client stands; True if it has an entry, or a file that is not understood."""
+    """Check one client; True if it has an entry, or a file that cannot be parsed."""
     try:
         entry = find_entry(read_regular_text(target.file), target.key, NAME, is_toml=target.is_toml)
     except FileNotFoundError:
@@ -54,7 +54,7 @@ def _check(client: str, target: Target, found: Found) -> bool:
 
 
 def _report_missing(client: str, target: Target, found: Found) -> bool:
-    """Report that Claude Desktop, where it was started once, has no entry; False, as `_check` without one."""
+    """Report that Claude Desktop, if it was ever started, has no entry; False, as `_check` returns without one."""
     if client == SHORT_PATH_CLIENT and target.file.parent.is_dir():
         says = f"not among the servers of {target.file} (an extension is not seen): `infinite-memory connect {client}` enters it"
         found(f"server {client}", None, says)
@@ -62,7 +62,7 @@ def _report_missing(client: str, target: Target, found: Found) -> bool:
 
 
 def _find_problem(entry: Any) -> str | None:
-    """Return what keeps an entry from starting; None where nothing is seen."""
+    """Return why an entry cannot start; None if no problem is found."""
     command = entry.get("command") if isinstance(entry, dict) else None
     if not isinstance(command, str):
         return "the entry names no command"

@@ -1,6 +1,6 @@
-"""Where each MCP client keeps its servers, and what people are told once ours was entered there or taken out.
+"""Where each MCP client keeps its servers, and the hints to print after ours was added or removed.
 
-Every place is told without looking whether it is there, so it can be asked of any system.
+Locations are computed without checking whether they exist, so this works for any platform.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _NO_LONGER = "If you added lines on retrieve_memory and what to store to Setting
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a client keeps its servers, and what it calls itself. ``key`` is the member of the file that holds them."""
+    """A client's server file and display name. ``key`` is the member of the file that holds the servers."""
 
     title: str
     file: Path
     key: str
     restart: str
-    hint: str = ""  # what else may be done once it is connected
-    farewell: str = ""  # the same once it was taken out
+    hint: str = ""  # hint after connecting
+    farewell: str = ""  # hint after removing
     is_toml: bool = False
     needs_type: bool = False
 

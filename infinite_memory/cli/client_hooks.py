@@ -1,7 +1,8 @@
-"""The hooks that `connect` enters for Codex, Cursor and Gemini CLI beside the MCP server, and takes out again.
+"""The hooks that `connect` adds for Codex, Cursor and Gemini CLI besides the MCP server, and removes again.
 
-Each client has a file of its own form, which belongs to the user: of the list of an event only our entry is written or removed, told by its
-command, and every other entry, comment and member stays (`config_edit`). Claude Code's hooks come with its plugin (`plugin`).
+Each client has its own file format, and the file belongs to the user: in the list of an event only our entry is written or removed,
+recognised by its command; every other entry, comment and member stays (`config_edit`). Claude Code's hooks come with its plugin
+(`plugin`).
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ _OURS = re.compile(
 )
 _EVENTS_OF = {
     CODEX: ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd")
-}  # others: all that are known
-_POWERSHELL = (CURSOR, GEMINI)  # what these run commands by on Windows; Codex has cmd.exe
+}  # others: all known events
+_POWERSHELL = (CURSOR, GEMINI)  # these run commands with PowerShell on Windows; Codex with cmd.exe
 
 
 @dataclass(frozen=True, slots=True)
 class HookFile:
-    """Where a client keeps its hooks, the seconds or milliseconds that one may take, and how its entries are laid out.
+    """Where a client keeps its hooks, their timeouts in the client's unit (s or ms), and the layout of its entries.
 
-    ``is_flat``: an event's list holds commands, not groups of them. ``begins`` is what a new file holds beside the hooks.
+    ``is_flat``: an event's list holds commands, not groups of them. ``begins`` is the initial content of a new file.
     """
 
     file: Path
@@ -47,18 +48,16 @@ class HookFile:
 
 
 def find_hook_file(client: str, environ: Mapping[str, str], user: Path) -> HookFile | None:
-    """Return where *client* keeps its hooks; None for one that has none, or a plugin for them."""
+    """Return where *client* keeps its hooks; None for a client without hooks, or with a plugin for them."""
     match client:
         case "codex":
             folder = Path(environ["CODEX_HOME"]) if environ.get("CODEX_HOME") else user / ".codex"
             asks = "Codex asks whether you trust these hooks: /hooks shows them."
-            return HookFile(
-                folder / "hooks.json", {"": 5, "SessionEnd": 3}, after=asks
-            )  # Codex warns of more than 3 s there
+            return HookFile(folder / "hooks.json", {"": 5, "SessionEnd": 3}, after=asks)  # Codex warns above 3 s there
         case "gemini":
             return HookFile(gemini_folder(environ, user) / "settings.json", {"": 5000})
         case "cursor":
-            # No timeout: the pages that describe it differ on its unit, and the hook ends itself after 1.2 s.
+            # No timeout: the documentation is inconsistent about its unit, and the hook ends itself after 1.2 s.
             return HookFile(user / ".cursor" / "hooks.json", {}, is_flat=True, begins='{\n  "version": 1\n}\n')
     return None
 
@@ -69,7 +68,7 @@ def gemini_folder(environ: Mapping[str, str], user: Path) -> Path:
 
 
 def describe(client: str, title: str) -> str:
-    """Return what the hooks do, and how they are stopped."""
+    """Return a description of what the hooks do, and how to stop them."""
     return (
         f"What is said in {title} is stored from now on, and recalled in later sessions. `{NAME} capture pause` stops that for a while;\n"
         f"`{NAME} connect {client} --remove`, then `{NAME} connect {client} --no-hooks` for good."
@@ -77,11 +76,11 @@ def describe(client: str, title: str) -> str:
 
 
 def hook_commands(client: str, command: Sequence[str], home: str | None, *, is_windows: bool = False) -> dict[str, str]:
-    """Return the shell command of each of the client's events.
+    """Return the shell command for each of the client's events.
 
     Args:
-        command: What starts this installation.
-        home: The home of the memory where the user named one.
+        command: The command that starts this installation.
+        home: The home of the memory, if the user named one.
     """
     named = ["--home", home] if home else []
 
@@ -99,7 +98,7 @@ def with_hooks(place: HookFile, text: str, commands: Mapping[str, str]) -> str:
     """Return the file's text with our hooks in it, each once.
 
     Raises:
-        ValueError: the text is no JSON object, holds something else where hooks belong, or cannot be changed safely.
+        ValueError: the text is not a JSON object, holds something else where hooks belong, or cannot be changed safely.
     """
     text = text if text.strip() else place.begins
     for event, command in commands.items():
@@ -112,7 +111,7 @@ def with_hooks(place: HookFile, text: str, commands: Mapping[str, str]) -> str:
 
 
 def without_hooks(place: HookFile, text: str) -> str:
-    """Return the file's text without our hooks; as it is where it has none. Errors as in `with_hooks`."""
+    """Return the file's text without our hooks, unchanged if it has none. Errors as in `with_hooks`."""
     for event in sorted(installed_events(place, text)):
         others = _without_ours(_entries(text, event), is_flat=place.is_flat)
         text = set_json_entry(text, HOOKS, event, others) if others else remove_json_entry(text, HOOKS, event)
@@ -120,7 +119,7 @@ def without_hooks(place: HookFile, text: str) -> str:
 
 
 def installed_events(place: HookFile, text: str) -> dict[str, str]:
-    """Return the events of a file that have our hook, with its command. Errors as in `with_hooks`."""
+    """Return the events in a file that have our hook, with its command. Errors as in `with_hooks`."""
     if not text.strip():
         return {}
     names = sorted({event for events in EVENTS.values() for event in events})
@@ -146,7 +145,7 @@ def _entry(place: HookFile, event: str, command: str) -> Json:
 
 
 def _handlers(entry: Any, *, is_flat: bool) -> list[Any]:
-    """Return the commands of an entry of an event; an entry of another form has none."""
+    """Return the commands of an event's entry; an entry of unknown form has none."""
     if is_flat:
         return [entry]
     handlers = entry.get(HOOKS) if isinstance(entry, dict) else None
@@ -163,7 +162,7 @@ def _our_commands(entry: Any, *, is_flat: bool) -> list[str]:
 
 
 def _without_ours(entries: Sequence[Any], *, is_flat: bool) -> list[Any]:
-    """Return the entries of an event without ours; of a group with others' hooks only ours goes."""
+    """Return the entries of an event without ours; other hooks in the same group stay."""
     left: list[Any] = []
     for entry in entries:
         if not _our_commands(entry, is_flat=is_flat):

@@ -1,5 +1,5 @@
-"""`infinite-memory cluster`: `status` shows the servers and daemons of a shared memory and how level each daemon's index is, and starts
-nothing; `prepare` shards the collections of very many memories where the database is a sharded cluster."""
+"""`infinite-memory cluster`: `status` shows the servers and daemons of a shared memory and how current each daemon's index is, and starts
+nothing; `prepare` shards the collections of a very large memory on a sharded cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from infinite_memory.paths import find_home
 Json = dict[str, Any]
 
 MIN_COUNT = 1_000_000
-"""Documents of a collection that one shard holds well: about four gigabytes of memories."""
+"""Documents of a collection that fit on one shard: about 4 GB of memories."""
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _prepare(options: argparse.Namespace) -> int:
-    """Shard, or say what would be; 0 when that could be told or done, 1 when not, 2 for a wrong number."""
+    """Shard, or print what would be sharded; 0 on success, 1 on failure, 2 for an invalid number."""
     if options.min_memories < 1:
         tables.note(f"--min-memories: a whole number from 1 was expected, not {options.min_memories}")
         return 2
@@ -82,7 +82,7 @@ def _ask_to_prepare(options: argparse.Namespace) -> Json:
 
 
 def _show(options: argparse.Namespace) -> int:
-    """Show how everything stands; 0 when all is well, 1 when something is not, or no daemon runs."""
+    """Show the state of the cluster; 0 if all is well, 1 if not, or if no daemon is running."""
     answer = ask_daemon("cluster")
     if answer is None:
         return report_not_running(options)
@@ -109,7 +109,7 @@ def _print(reply: Json) -> None:
 
 
 def _describe(daemon: Json) -> str:
-    """Write what a daemon told: its version, its index, and how long ago that was level with the database."""
+    """Return a daemon's version, its index, and how long ago that was in sync with the database."""
     behind = daemon["behind_s"]
     level = "never level yet" if behind is None else f"level {describe_duration(behind)} ago"
     seen = "this one" if daemon["is_this"] else f"seen {describe_duration(daemon['seen_s'])} ago"

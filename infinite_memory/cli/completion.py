@@ -1,4 +1,4 @@
-"""`infinite-memory completion bash|zsh|fish`: a script that completes commands, flags and file names, made from the argument parsers."""
+"""`infinite-memory completion bash|zsh|fish`: a completion script for commands, flags and files, generated from the parsers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 SHELLS = ("bash", "zsh", "fish")
-FILES = ("FILE", "PATH")  # what takes a file says so by one of these
+FILES = ("FILE", "PATH")  # metavars of arguments that take a file
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:

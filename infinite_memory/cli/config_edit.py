@@ -1,7 +1,7 @@
-"""Changes one entry in a JSON or TOML file that somebody else owns, and leaves every other byte as it is.
+"""Edits one entry in a JSON or TOML file owned by another program, and leaves every other byte unchanged.
 
-JSON as clients write it: comments and commas after the last member are allowed and kept. Each change is read back and
-compared with what was meant before it is given, so a file that is written in a way not foreseen is refused, not damaged.
+JSON as clients write it: comments and trailing commas are allowed and kept. Each change is parsed again and compared with the intended
+result before it is returned, so a file with an unexpected layout is refused, not damaged.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _SCALAR = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
 
 @dataclass(slots=True)
 class _Member:
-    """One member of an object, and where it stands."""
+    """A member of an object, with its position."""
 
     name: str
     start: int
     value: _Value
-    comma: int | None = None  # of the comma behind it
+    comma: int | None = None  # position of the comma after it
 
 
 @dataclass(slots=True)
 class _Value:
-    """A value and its stretch of the text; ``members`` where it is an object."""
+    """A value and its span in the text; ``members`` if it is an object."""
 
     start: int
     end: int
@@ -40,12 +40,12 @@ class _Value:
     members: list[_Member] = field(default_factory=list)
 
     def find(self, name: str) -> _Member | None:
-        """Return the member of that name; of several the last, as parsers do."""
+        """Return the member with a name; the last of several, as parsers do."""
         return next((member for member in reversed(self.members) if member.name == name), None)
 
 
 def merged(existing: Any, entry: Json) -> Json:
-    """Return an entry with what is new in it, and all else that its owner has in it; ``env`` is merged by name."""
+    """Return an entry with the new members, keeping the user's other members; ``env`` is merged by name."""
     if not isinstance(existing, dict):
         return entry
     both = {**existing, **entry}
@@ -55,19 +55,19 @@ def merged(existing: Any, entry: Json) -> Json:
 
 
 def read_json(text: str) -> Json:
-    """Return the object of a JSON file with comments; {} of an empty one.
+    """Return the object in a JSON file with comments; {} for an empty file.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the file is not a JSON object.
     """
     return dict(_parse(text).plain) if text.strip() else {}
 
 
 def find_entry(text: str, key: str, name: str, *, is_toml: bool) -> Any:
-    """Return the entry ``key.name`` of a file, None where there is none.
+    """Return the entry ``key.name`` of a file, None if there is none.
 
     Raises:
-        ValueError: the text is no JSON object, or no TOML.
+        ValueError: the text is not a JSON object, or not TOML.
     """
     if not text.strip():
         return None
@@ -76,10 +76,10 @@ def find_entry(text: str, key: str, name: str, *, is_toml: bool) -> Any:
 
 
 def set_json_entry(text: str, key: str, name: str, entry: Any) -> str:
-    """Return *text* with ``{key: {name: entry}}`` in it; of one that is there only the members that differ are written.
+    """Return *text* with ``{key: {name: entry}}`` in it; in an existing entry only members that differ are written.
 
     Raises:
-        ValueError: the text is no JSON object, or cannot be changed safely.
+        ValueError: the text is not a JSON object, or cannot be changed safely.
     """
     if not text.strip():
         return json.dumps({key: {name: entry}}, indent=2, ensure_ascii=False) + "\n"
@@ -100,7 +100,7 @@ def set_json_entry(text: str, key: str, name: str, entry: Any) -> str:
 
 
 def _with_member(text: str, path: tuple[str, ...], name: str, value: Any) -> str:
-    """Set one member of the object at *path*, in its place or behind the last one."""
+    """Set one member of the object at *path*, in place or after the last one."""
     parent = _parse(text)
     for step in path:
         found = parent.find(step)
@@ -125,7 +125,7 @@ def _with_member(text: str, path: tuple[str, ...], name: str, value: Any) -> str
 
 
 def remove_json_entry(text: str, key: str, name: str) -> str:
-    """Return *text* without ``key.name``; as it is where there is none. Errors as in `set_json_entry`."""
+    """Return *text* without ``key.name``, unchanged if there is none. Errors as in `set_json_entry`."""
     if not text.strip():
         return text
     root = _parse(text)
@@ -139,7 +139,7 @@ def remove_json_entry(text: str, key: str, name: str) -> str:
 
 
 def remove_empty_object(text: str, key: str) -> str:
-    """Return *text* without its member ``key`` where that is an empty object. Errors as in `set_json_entry`."""
+    """Return *text* without its member ``key`` if that is an empty object. Errors as in `set_json_entry`."""
     root = _parse(text) if text.strip() else None
     member = root.find(key) if root is not None else None
     if root is None or member is None or member.value.plain != {}:
@@ -148,7 +148,7 @@ def remove_empty_object(text: str, key: str) -> str:
 
 
 def _without(text: str, parent: _Value, member: _Member) -> str:
-    """Cut a member of an object out, with its comma, or with that before it where it is the last one."""
+    """Return *text* without a member of an object and its comma, or the comma before it if it is the last one."""
     at = parent.members.index(member)
     cuts = [(_start_of_room(text, member.start), member.value.end)]
     if member.comma is not None:
@@ -167,7 +167,7 @@ def _checked(after: str, expected: Json) -> str:
 
 
 def _inserted(text: str, parent: _Value, name: str, value: Any) -> str:
-    """Put a member behind the last one of an object, in the layout of those that are there."""
+    """Return *text* with a member added at the end of an object, in the layout of the existing ones."""
     newline = "\r\n" if "\r\n" in text else "\n"
     close = parent.end - 1
     content_end = _end_of_content(text, parent)
@@ -207,22 +207,22 @@ def _find_indent(text: str, place: int) -> str:
 
 
 def _start_of_room(text: str, place: int) -> int:
-    """Return where the white space in front of *place* begins."""
+    """Return where the whitespace before *place* starts."""
     while place > 0 and text[place - 1] in " \t\r\n":
         place -= 1
     return place
 
 
 def _end_of_content(text: str, parent: _Value) -> int:
-    """Return where the last thing inside an object ends, comments too."""
+    """Return the end of the last token inside an object, comments included."""
     return _start_of_room(text, parent.end - 1)
 
 
 def _parse(text: str) -> _Value:
-    """Read a JSON object with comments.
+    """Parse a JSON object with comments.
 
     Raises:
-        ValueError: it is none; says where.
+        ValueError: the text is not a JSON object; the message has the position.
     """
     start = _skip(text, 0)
     value = _read(text, start, 0)
@@ -234,7 +234,7 @@ def _parse(text: str) -> _Value:
 
 
 def _line_and_column(text: str, place: int) -> str:
-    """Name a place as editors do, from 1."""
+    """Return a position as editors show it, from 1."""
     before = text[:place]
     return f"line {before.count(chr(10)) + 1}, column {place - before.rfind(chr(10))}"
 
@@ -295,10 +295,10 @@ def _read_array(text: str, start: int, depth: int) -> _Value:
 
 
 def set_toml_table(text: str, key: str, name: str, entry: Json) -> str:
-    """Return *text* with a table ``[key.name]`` that holds *entry*, in the place of one that is there.
+    """Return *text* with a table ``[key.name]`` that holds *entry*, replacing an existing one.
 
     Raises:
-        ValueError: the text is no TOML, or cannot be changed safely.
+        ValueError: the text is not TOML, or cannot be changed safely.
     """
     before = _toml(text)
     servers = before.get(key, {})
@@ -320,7 +320,7 @@ def set_toml_table(text: str, key: str, name: str, entry: Json) -> str:
 
 
 def remove_toml_table(text: str, key: str, name: str) -> str:
-    """Return *text* without the table ``[key.name]``; as it is where there is none. Errors as in `set_toml_table`."""
+    """Return *text* without the table ``[key.name]``, unchanged if there is none. Errors as in `set_toml_table`."""
     before = _toml(text)
     servers = before.get(key)
     if not isinstance(servers, dict) or name not in servers:
@@ -351,7 +351,7 @@ def _toml_checked(after: str, expected: Json) -> str:
 
 
 def _toml_stretch(text: str, key: str, name: str) -> tuple[int, int] | None:
-    """Find the lines of a table and of those below it; blank lines and comments at their end are not of it."""
+    """Return the lines of a table and its subtables; trailing blank lines and comments do not belong to it."""
     quoted = rf"(?:{re.escape(name)}|\"{re.escape(name)}\"|'{re.escape(name)}')"
     ours = re.compile(rf"\s*\[\s*{re.escape(key)}\s*\.\s*{quoted}\s*(?:\.[^\]]*)?\]")
     start = end = None

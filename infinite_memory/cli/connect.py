@@ -1,8 +1,8 @@
-"""`connect`: write this memory into the configuration of an MCP client, with its hooks where it has any, or take it out again.
+"""`connect`: add this memory to the configuration of an MCP client, with its hooks if it has any, or remove it again.
 
-Only our own entry is touched, and of one that is there only the command, its arguments and what `connect` was told: the user's
-``env``, ``timeout`` and the like, the file's other servers, its comments and its layout stay as they are (`config_edit`). A copy of
-the file as it was is kept beside it. Such files hold keys: neither copy nor new file is ever more open than the file itself.
+Only our own entry is changed, and in an existing one only the command, its arguments and the options of `connect`: the user's
+``env``, ``timeout`` and the like, the file's other servers, its comments and its layout stay as they are (`config_edit`). The original
+file is kept as a copy next to it. Such files hold keys: neither copy nor new file ever has wider permissions than the original.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def connect(options: argparse.Namespace) -> int:
-    """Enter this memory into a client's configuration; with ``--print`` only show what would be entered."""
+    """Add this memory to a client's configuration; with ``--print`` only show what would be added."""
     with outcome.collect_outcome(options) as result:
         result |= {"client": options.client, "changed": False, "files": []}
         _connect(options, result)
@@ -70,7 +70,7 @@ def connect(options: argparse.Namespace) -> int:
 def _connect(options: argparse.Namespace, result: Json) -> None:
     try:
         user = Path.home()
-    except RuntimeError:  # neither HOME nor an entry in the system's list of users
+    except RuntimeError:  # neither HOME nor an entry in the user database
         raise ConfigError("HOME is not set: it is not known where the client keeps its settings") from None
     target = find_target(options.client, os.environ, sys.platform, user)
     entry = server_entry(os.environ, scope=options.scope, tools=options.tools, with_type=target.needs_type)
@@ -107,7 +107,7 @@ def _connect(options: argparse.Namespace, result: Json) -> None:
 
 
 def _replace(file: Path, before: str | None, after: str, result: Json) -> Path | None:
-    """Write a client's file and note it in *result*; returns the copy of what it was, where it was."""
+    """Write a client's file, record it in *result*, and return the copy of the original, if there was one."""
     backup = replace_text(file, after, keep_copy=before is not None)
     result["changed"] = True
     result["files"].append({"file": str(file), "copy": str(backup) if backup else None})
@@ -123,10 +123,10 @@ def _hook_commands(client: str, entry: Json) -> dict[str, str]:
 def _edits(
     target: Target, place: client_hooks.HookFile | None, entry: Json | None, commands: Mapping[str, str]
 ) -> dict[Path, tuple[str | None, str]]:
-    """Return for each file what it holds and what it is to hold; without *entry* what is ours is taken out.
+    """Return for each file the text before and after; without *entry* our parts are removed.
 
     Raises:
-        ConfigError: one of them cannot be read, understood or changed safely.
+        ConfigError: a file cannot be read, parsed or changed safely.
     """
     files: dict[Path, tuple[str | None, str]] = {}
     for file in dict.fromkeys([target.file, *([place.file] if place is not None else [])]):
@@ -145,9 +145,9 @@ def _edits(
 
 
 def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, user: Path, result: Json) -> None:
-    """Install the plugin of Claude Code, or take it out again.
+    """Install the Claude Code plugin, or remove it.
 
-    It brings the server, so the server's own entry goes, and what its owner has in it (``env``, ``timeout``) is taken over.
+    The plugin includes the server, so the separate server entry is removed, and the user's members of it (``env``, ``timeout``) are kept.
     """
     folder, settings = plugin.plugin_folder(os.environ, user), plugin.settings_file(os.environ, user)
     if options.remove:
@@ -202,10 +202,10 @@ def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, us
 
 
 def remove_claude_plugin(environ: Mapping[str, str], user: Path, *, dry_run: bool = False) -> bool:
-    """Take the plugin out of Claude Code's settings, and remove its files; True if there was anything of it.
+    """Remove the plugin from Claude Code's settings, and its files; True if any part of it existed.
 
     Raises:
-        ConfigError: something of it cannot be read, understood, written or removed.
+        ConfigError: a file cannot be read, parsed, written or removed.
     """
     folder, settings = plugin.plugin_folder(environ, user), plugin.settings_file(environ, user)
     before = _read(settings)
@@ -225,10 +225,10 @@ def remove_claude_plugin(environ: Mapping[str, str], user: Path, *, dry_run: boo
 
 
 def disconnect(client: str, environ: Mapping[str, str], user: Path, *, dry_run: bool = False) -> list[Path]:
-    """Take our entries out of a client's configuration, its hooks included; returns the files that had any.
+    """Remove our entries from a client's configuration, hooks included, and return the files that had any.
 
     Raises:
-        ConfigError: a file cannot be read, understood or written.
+        ConfigError: a file cannot be read, parsed or written.
     """
     target = find_target(client, environ, sys.platform, user)
     edits = _edits(target, client_hooks.find_hook_file(client, environ, user), None, {})
@@ -240,7 +240,7 @@ def disconnect(client: str, environ: Mapping[str, str], user: Path, *, dry_run: 
 
 
 def server_entry(environ: Mapping[str, str], *, scope: str | None, tools: str | None, with_type: bool) -> Json:
-    """Write the entry: an absolute command, because clients start servers with a PATH of their own."""
+    """Return the server entry. Its command is absolute, because clients start servers with their own PATH."""
     command, arguments = find_command()
     arguments += ["serve", *(["--scope", scope] if scope else []), *(["--tools", tools] if tools else [])]
     entry: Json = {"type": "stdio"} if with_type else {}
@@ -251,7 +251,7 @@ def server_entry(environ: Mapping[str, str], *, scope: str | None, tools: str | 
 
 
 def find_command() -> tuple[str, list[str]]:
-    """Find what starts this installation: uvx where uv made it for one run, the script beside the interpreter, else the module."""
+    """Return the command of this installation: uvx if uv created it for one run, else the script next to the interpreter, or the module."""
     if (run_once := uvx_command(Path(sys.prefix), os.environ)) is not None:
         return run_once
     beside = Path(sys.executable).parent / ("infinite-memory.exe" if os.name == "nt" else "infinite-memory")
@@ -264,9 +264,9 @@ def find_command() -> tuple[str, list[str]]:
 
 
 def find_hook_command() -> list[str]:
-    """Find what starts a hook of this installation: where it is no script of another one, the interpreter with the hook's module alone.
+    """Return the command of a hook: the interpreter with the hook's module, or `find_command` if that is in another folder.
 
-    The script that an installer writes takes half as long again, for what it imports itself.
+    The script written by an installer takes 1.5 times as long, because of its own imports.
     """
     command, arguments = find_command()
     if Path(command).parent == Path(sys.executable).parent:
@@ -275,7 +275,7 @@ def find_hook_command() -> list[str]:
 
 
 def uvx_command(prefix: Path, environ: Mapping[str, str]) -> tuple[str, list[str]] | None:
-    """Return the command of uvx where *prefix* is an environment in uv's cache, which uv may remove; None elsewhere."""
+    """Return the uvx command if *prefix* is an environment in uv's cache, which uv may remove; otherwise None."""
     if not any(part.startswith("archive-v") for part in prefix.parts) or not environ.get("UV"):
         return None
     uvx = Path(environ["UV"]).with_name("uvx.exe" if os.name == "nt" else "uvx")
@@ -284,7 +284,7 @@ def uvx_command(prefix: Path, environ: Mapping[str, str]) -> tuple[str, list[str
 
 
 def _installed_from() -> str | None:
-    """Return the address that this package was installed from; None where that was the package index."""
+    """Return the URL that this package was installed from; None if it was the package index."""
     import importlib.metadata
     import json
 
@@ -296,7 +296,7 @@ def _installed_from() -> str | None:
 
 
 def render_entry(target: Target, entry: Json) -> str:
-    """Write the entry as it would stand in an empty file."""
+    """Return the entry as it would be written to an empty file."""
     return _edited(target, "", entry)
 
 
@@ -322,12 +322,12 @@ def _read(file: Path) -> str | None:
 
 
 def replace_text(file: Path, after: str, *, keep_copy: bool = False) -> Path | None:
-    """Rewrite the file, whole or not at all, and no more open than it was; returns the path of the copy, where one is kept.
+    """Rewrite a file atomically, keeping its permissions, and return the path of the copy, if one is kept.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the file cannot be written.
     """
-    file = file.resolve()  # a link to a file elsewhere stays a link
+    file = file.resolve()  # a symbolic link stays a link
     backup = None
     try:
         make_folder(file.parent)
@@ -337,7 +337,7 @@ def replace_text(file: Path, after: str, *, keep_copy: bool = False) -> Path | N
             names = (f"{file.name}.before-{NAME}-{stamp}{more}" for more in ("", *(f"-{n}" for n in range(2, 1000))))
             backup = next(one for name in names if _create(one := file.with_name(name), file.read_bytes(), mode))
         beside = file.with_name(f"{file.name}.{secrets.token_hex(8)}.tmp")
-        # JSON may hold half of a surrogate pair, which no encoding has; it is written as the escape that it was.
+        # JSON may contain a lone surrogate, which cannot be encoded; it is written as the escape that it was.
         if not _create(beside, after.encode("utf-8", "backslashreplace"), mode):
             raise FileExistsError(errno.EEXIST, f"{beside} is there already")
         beside.replace(file)
@@ -347,7 +347,7 @@ def replace_text(file: Path, after: str, *, keep_copy: bool = False) -> Path | N
 
 
 def _create(file: Path, data: bytes, mode: int) -> bool:
-    """Write a new file that is never more open than *mode*; False where there is something of that name."""
+    """Write a new file whose permissions never exceed *mode*; False if the name is taken."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 & mode)
     except FileExistsError:

@@ -18,7 +18,7 @@ from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import ConfigError
 from infinite_memory.paths import find_home
 
-STOP_S = 110.0  # as long as the daemon may take (`daemon`): answers, writes, the index, MongoDB
+STOP_S = 110.0  # maximum shutdown time of the daemon (`daemon`): answers, writes, the index, MongoDB
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _flags_of_starter() -> list[str]:
-    """Read the settings that came with the arguments of the client that starts this daemon."""
+    """Read the settings from the arguments of the client that starts this daemon."""
     try:
         flags = json.loads(sys.stdin.buffer.readline() or b"{}")
     except ValueError:
@@ -86,10 +86,10 @@ def _stop(options: argparse.Namespace) -> int:
 
 
 def stop_daemon() -> bool:
-    """Let the daemon finish, if one runs, and say so; False when it is still finishing after the time that it may take.
+    """Stop the daemon, if one is running, and print the result; False if it is still running after `STOP_S`.
 
     Raises:
-        DaemonError: one runs and does not answer.
+        DaemonError: a daemon is running but does not answer.
     """
     pid = ask_to_go()
     if pid is None:
@@ -103,13 +103,13 @@ def stop_daemon() -> bool:
 
 
 def ask_to_go() -> int | None:
-    """Ask a running daemon to finish and go, and return its process; None when none runs."""
+    """Ask a running daemon to stop, and return its process id; None if none is running."""
     answer = ask_daemon("stop")
     return None if answer is None else int(answer["pid"])
 
 
 def wait_until_gone(pid: int) -> bool:
-    """Wait for a daemon that was asked to go; False when it is still finishing after the time that it may take."""
+    """Wait for a daemon that was asked to stop; False if it is still running after `STOP_S`."""
     end = time.monotonic() + STOP_S
     while _is_alive(pid):
         if time.monotonic() > end:
@@ -139,18 +139,18 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _format_value(value: Any) -> str:
-    """Write one value of the status on one line."""
+    """Return one value of the status on one line."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {'never' if one is None else one}" for key, one in value.items())
     return "none" if value is None else str(value)
 
 
 def _is_alive(pid: int) -> bool:
-    """True if a process runs; one that ended and that its parent did not collect yet does not."""
+    """True if a process is running; a zombie is not."""
     with contextlib.suppress(OSError, IndexError):
         if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX":
             return False
-    if os.name != "posix":  # there os.kill ends the process, whatever the number
+    if os.name != "posix":  # os.kill ends the process there, whatever the signal
         import psutil
 
         return bool(psutil.pid_exists(pid))

@@ -1,4 +1,4 @@
-"""From arguments and environment to the home, its settings, and the daemon. What `serve` needs of it is standard library only."""
+"""Finds the home, its settings and the daemon from arguments and environment. The part used by `serve` is standard library only."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Json = dict[str, Any]
 
 
 def collect_flags(options: argparse.Namespace) -> dict[str, str]:
-    """Collect the settings that were given as arguments: ``{"section.name": text}``.
+    """Return the settings given as arguments: ``{"section.name": text}``.
 
     Raises:
-        ConfigError: one of them is no setting at all.
+        ConfigError: an argument is not a setting.
     """
     flags = {}
     for entry in options.set:
@@ -43,10 +43,10 @@ def collect_flags(options: argparse.Namespace) -> dict[str, str]:
 
 
 def home_and_config(options: argparse.Namespace) -> tuple[Home, Config]:
-    """Find the home and read every setting.
+    """Return the home and its settings.
 
     Raises:
-        ConfigError: a setting is unknown or wrong.
+        ConfigError: a setting is unknown or invalid.
     """
     from infinite_memory.config import load_config
 
@@ -56,10 +56,10 @@ def home_and_config(options: argparse.Namespace) -> tuple[Home, Config]:
 
 
 def build_greeting(options: argparse.Namespace) -> Json:
-    """Write a session's greeting from a command's arguments and its environment.
+    """Return a session's handshake for a command's arguments and environment.
 
     Raises:
-        ConfigError: the settings file that is named is not there, or a flag goes with another contract.
+        ConfigError: the named settings file does not exist, or a flag belongs to another contract.
     """
     from infinite_memory.daemon.handshake import session_greeting
 
@@ -75,10 +75,10 @@ def build_greeting(options: argparse.Namespace) -> Json:
 
 
 def contract_options(options: argparse.Namespace) -> dict[str, str]:
-    """Collect the flags that belong to a contract.
+    """Return the flags that belong to a contract.
 
     Raises:
-        ConfigError: one of them goes with another contract.
+        ConfigError: a flag belongs to another contract.
     """
     given = {option.name: value for option, value in _options_of_contract(options) if option.setting is None}
     http = getattr(options, "http", None)
@@ -86,22 +86,22 @@ def contract_options(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _options_of_contract(options: argparse.Namespace) -> Iterator[tuple[Option, str]]:
-    """Yield the flags of contracts that were given.
+    """Yield the contract flags that were given.
 
     Raises:
-        ConfigError: one of them goes with another contract.
+        ConfigError: a flag belongs to another contract.
     """
     for spec, option in list_options():
         value: str | None = getattr(options, option.name, None)
         if value is None or not hasattr(options, "contract"):
-            continue  # other commands have flags of these names too
+            continue  # other commands have flags with these names too
         if options.contract != spec.name:
             raise ConfigError(f"--{option.name} goes with --contract {spec.name}")
         yield option, value
 
 
 def report_notes(answer: Json) -> None:
-    """Report on standard error which of this client's settings the daemon that runs has otherwise."""
+    """Report on standard error which of this client's settings differ from the running daemon's."""
     for note in answer.get("notes", ()):
         print(f"infinite-memory: {note}", file=sys.stderr)
 
@@ -114,16 +114,16 @@ def ask(
     any_path: bool = False,
     expected_revision: int | None = None,
 ) -> Json:
-    """Send one request of the native contract to the home's daemon, started if there is none; returns the reply.
+    """Send one request of the native contract to the home's daemon, which is started if necessary, and return the reply.
 
     Args:
-        progress: Is told meanwhile how much is done, of how much (0: unknown).
-        any_path: Whether the request may name any path: for what the user typed, never for requests that come from elsewhere.
-        expected_revision: A change is refused where the memory has another one by then.
+        progress: Called with the number done and the total (0: unknown).
+        any_path: Whether the request may name any path: only for paths typed by the user, never for requests from elsewhere.
+        expected_revision: The change is refused if the memory has another revision.
 
     Raises:
-        DaemonError: it could not be reached, or went before it answered.
-        ConfigError: a setting is unknown or wrong.
+        DaemonError: the daemon could not be reached, or stopped before it answered.
+        ConfigError: a setting is unknown or invalid.
     """
     from infinite_memory.daemon.handshake import greet
 
@@ -140,7 +140,7 @@ def ask(
 
 
 def read_reply(stream: Iterable[bytes], progress: Callable[[int, int], None] | None) -> Json | None:
-    """Return the reply that comes after lines of progress, of which *progress* is told; None where none comes."""
+    """Return the reply that follows the progress lines, which are passed to *progress*; None if the stream ends without one."""
     for line in stream:
         if not line.startswith(b"\x1e"):
             reply: Json = json.loads(line)
@@ -152,11 +152,11 @@ def read_reply(stream: Iterable[bytes], progress: Callable[[int, int], None] | N
 
 
 def ask_each(options: argparse.Namespace, requests: Iterable[Json]) -> Iterator[Json]:
-    """Send requests of the native contract over one connection, one after another; yields the replies.
+    """Send requests of the native contract one after another over one connection, and yield the replies.
 
     Raises:
-        DaemonError: the daemon could not be reached, or went before it answered.
-        ConfigError: a setting is unknown or wrong.
+        DaemonError: the daemon could not be reached, or stopped before it answered.
+        ConfigError: a setting is unknown or invalid.
     """
     from infinite_memory.daemon.handshake import greet
 
@@ -167,7 +167,7 @@ def ask_each(options: argparse.Namespace, requests: Iterable[Json]) -> Iterator[
             stream.write(json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
             stream.flush()
             while (line := stream.readline()).startswith(b"\x1e"):
-                pass  # the session's state, for clients that stay
+                pass  # session state, for long-lived clients
             if not line:
                 raise DaemonError(
                     "the daemon stopped before it answered; the request may or may not have been carried out"
@@ -176,11 +176,11 @@ def ask_each(options: argparse.Namespace, requests: Iterable[Json]) -> Iterator[
 
 
 def ask_route(options: argparse.Namespace, route: str, fields: Json) -> Json:
-    """Send one request to a route of the HTTP API over the daemon's own socket; returns its body, with status OK or ERROR as `ask` does.
+    """Send a request to an HTTP API route over the daemon's own socket; return its body with status OK or ERROR, as `ask` does.
 
     Raises:
-        DaemonError: the daemon could not be reached, or went before it answered.
-        ConfigError: a setting is unknown or wrong.
+        DaemonError: the daemon could not be reached, or stopped before it answered.
+        ConfigError: a setting is unknown or invalid.
     """
     from infinite_memory.daemon.handshake import greet, session_greeting
 
@@ -203,10 +203,10 @@ def ask_route(options: argparse.Namespace, route: str, fields: Json) -> Json:
 
 
 def ask_daemon(kind: str) -> Json | None:
-    """Ask a running daemon for its status, or to go; None when none runs.
+    """Ask a running daemon for its status, or to stop; None if none is running.
 
     Raises:
-        DaemonError: one runs and does not answer.
+        DaemonError: a daemon is running but does not answer.
     """
     from infinite_memory.daemon import ipc
     from infinite_memory.daemon.handshake import greet
@@ -223,7 +223,7 @@ def ask_daemon(kind: str) -> Json | None:
 
 
 def report_not_running(options: argparse.Namespace) -> int:
-    """Report that no daemon runs, as JSON where *options* ask for it, and return the exit code."""
+    """Report that no daemon is running, as JSON if *options* ask for it, and return the exit code."""
     if options.json:
         print(json.dumps({"running": False}))
     else:
@@ -237,7 +237,7 @@ def _check_file(options: argparse.Namespace) -> None:
 
 
 def report(reply: Json) -> int:
-    """Print a reply, or its error; returns the exit code."""
+    """Print a reply or its error, and return the exit code."""
     if reply.get("status") == "OK":
         print(json.dumps(reply, ensure_ascii=False))
         return 0

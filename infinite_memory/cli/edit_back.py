@@ -1,4 +1,4 @@
-"""`infinite-memory undo` after `edit`: a memory says again what it said before, unless somebody changed it since."""
+"""`infinite-memory undo` after `edit`: restores the previous revision of a memory, unless it was changed since."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Json = dict[str, Any]
 
 
 def edit_back(options: argparse.Namespace, entry: Json) -> int:
-    """Take back what one call of `edit` changed; that is a change like any other, so nothing is lost."""
+    """Undo one call of `edit`; the undo is itself a new revision, so nothing is lost."""
     ((memory_id, revision),) = entry["edited"].items()
     reply = daemon_requests.ask(options, {"action": "get_memory", "memory_id": memory_id})
     if reply["status"] == "OK":
         reply = _restore(options, reply, revision)
     if reply["status"] == "OK" or reply["error_code"].endswith(("NOT_FOUND", "MEMORY_CHANGED")):
-        UndoJournal().remove(entry)  # else it can be tried again
+        UndoJournal().remove(entry)  # otherwise it can be retried
     if options.json:
         done = reply["status"] == "OK"
         print(json.dumps({"changed": [reply] if done else [], "failed": [] if done else [reply]}, ensure_ascii=False))
@@ -32,7 +32,7 @@ def edit_back(options: argparse.Namespace, entry: Json) -> int:
 
 
 def _restore(options: argparse.Namespace, found: Json, revision: int) -> Json:
-    """Bring back one version of a memory; refused where what it says was changed after the version that came next."""
+    """Restore one version of a memory; refused if its content was changed after the version that followed."""
     memory, old = found["memory"], find_version(found, revision)
     if old is None or was_changed_since(found, revision):
         says = f"{memory['memory_id']} was changed again since; show --history {memory['memory_id']} has every version"

@@ -1,4 +1,4 @@
-"""The user's own editor for a text, and a file for what they wrote where it could not be saved: nothing typed is lost."""
+"""Edits a text in the user's editor, and keeps it in a file if it cannot be stored, so that no input is lost."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from infinite_memory.errors import ConfigError
 from infinite_memory.paths import find_home
 
 UNSAVED = "unsaved-memory-"
-"""What the names of those files in the home begin with."""
+"""Prefix of those files in the home."""
 
 
 class UnsavedText:
-    """A text that is on its way to the memory; where it does not arrive, `keep` writes it into a file of the home."""
+    """A text that is not stored yet; if storing fails, `keep` writes it to a file in the home."""
 
     def __init__(self, memory_id: str, text: bytes) -> None:
         self._memory_id, self._text = memory_id, text
 
     def keep(self) -> str:
-        """Write the text down; returns where it is, in words, or why it is nowhere."""
+        """Write the text to a file, and return a sentence that says where, or why that failed."""
         name = "".join(letter for letter in self._memory_id if letter.isalnum())[:40]
         folder, number = find_home(os.environ).path, 1
         try:
@@ -38,10 +38,10 @@ class UnsavedText:
 
 
 def edit_text(memory_id: str, text: str) -> tuple[str, UnsavedText]:
-    """Let the user edit a text in their editor; returns what they saved, also as what is to be kept where it does not arrive.
+    """Open a text in the user's editor, and return what they saved, as text and as an `UnsavedText`.
 
     Raises:
-        ConfigError: the editor cannot be run, failed, or saved what is not UTF-8; what was written is in a file that is named.
+        ConfigError: the editor cannot be run, failed, or saved invalid UTF-8; the message names the file that keeps the text.
     """
     import shlex
     import subprocess
@@ -49,7 +49,7 @@ def edit_text(memory_id: str, text: str) -> tuple[str, UnsavedText]:
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if os.name == "nt" else "vi")
     before = text.encode("utf-8", "surrogatepass") + b"\n"
-    with tempfile.TemporaryDirectory(prefix="infinite-memory-") as folder:  # its owner's alone
+    with tempfile.TemporaryDirectory(prefix="infinite-memory-") as folder:  # readable by its owner only
         file = Path(folder) / "memory.txt"
         file.write_bytes(before)
         try:

@@ -1,7 +1,7 @@
-"""What is remembered as text: to standard output, into a file, or a Markdown file for each scope.
+"""Exports memories as text: to standard output, to a file, or to a Markdown file for each scope.
 
-What is written holds what people remember, so each file is its owner's alone from its first byte. It appears under its name when it
-is whole, and never in the place of another.
+Exports are private, so each file is readable by its owner only from its first byte. It gets its name when it is complete, and never
+replaces another file.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from infinite_memory.errors import BackupError, ConfigError, escaped
 Json = dict[str, Any]
 Ask = Callable[[Json], Json]
 _CHUNK_BYTES = 1 << 20
-_MAX_STEM_BYTES = 200  # of a file's name; file systems take 255 bytes with what is put behind
+_MAX_STEM_BYTES = 200  # of a file name; file systems limit it to 255 bytes, suffix included
 _STANDARD_OUTPUT = Path("-")
 
 
 def export(options: argparse.Namespace, ask: Ask) -> int:
-    """Write what is remembered to standard output, or into a new file or folder."""
+    """Write the export to standard output, or to a new file or folder."""
     output: Path | None = None if options.output == _STANDARD_OUTPUT else options.output
-    tells = getattr(options, "json", False)  # `scopes export` only writes to standard output
+    tells = getattr(options, "json", False)  # `scopes export` writes to standard output only
     if tells and output is None:
         raise ConfigError("export: --json goes with --output PATH: without one the export itself is printed")
     one_file_a_scope = options.format == "markdown" and output is not None
@@ -60,10 +60,10 @@ def export(options: argparse.Namespace, ask: Ask) -> int:
 
 @contextmanager
 def _writing(folder: Path, name: str) -> Iterator[BinaryIO]:
-    """Open a new file, which gets its name when all was written; nothing of it is left otherwise.
+    """Open a new file, which gets its name when it is complete; on failure nothing is left of it.
 
     Raises:
-        BackupError: it cannot be written, or there is one of that name.
+        BackupError: the file cannot be written, or exists already.
     """
     from infinite_memory.backup.folder import atomic_write, unwritable
 
@@ -79,7 +79,7 @@ def _writing(folder: Path, name: str) -> Iterator[BinaryIO]:
 
 
 def _write_pages(source: BinaryIO, folder: Path) -> None:
-    """Write a Markdown file for each scope; a scope's name decides its file's name, as far as file names can."""
+    """Write a Markdown file for each scope; the file is named after the scope, where possible."""
     from infinite_memory.transfer.export import to_markdown
 
     pages = list(to_markdown(json.loads(line) for line in source))
@@ -93,12 +93,12 @@ def _write_pages(source: BinaryIO, folder: Path) -> None:
 
 @contextmanager
 def _new_folders(folder: Path) -> Iterator[list[Path]]:
-    """Make *folder* and those above it where they are missing, and give a list for the files that are written into it.
+    """Create *folder* and its missing parents, and yield a list to collect the files written into it.
 
-    When that fails, those files and the folders that were made are removed.
+    If the body fails, those files and the new folders are removed.
 
     Raises:
-        BackupError: it cannot be made.
+        BackupError: the folder cannot be created.
     """
     from infinite_memory.backup.folder import unwritable
 
@@ -111,10 +111,10 @@ def _new_folders(folder: Path) -> Iterator[list[Path]]:
             raise unwritable(folder, exc) from exc
         yield written
     except BaseException:
-        with suppress(OSError):  # somebody else put something into it
+        with suppress(OSError):  # another program put something into it
             for file in written:
                 file.unlink(missing_ok=True)
-            for directory in missing:  # the innermost first
+            for directory in missing:  # innermost first
                 directory.rmdir()
         raise
 
@@ -128,14 +128,14 @@ def _free_name(folder: Path, stem: str, most: int) -> str:
 
 
 def _stem(scope: str) -> str:
-    """Make a file's name of a scope's, without what file systems forbid or commands read."""
+    """Return a file name for a scope, without characters that file systems forbid or commands interpret."""
     stem = "".join(char if char.isalnum() or char in " -_" else "_" for char in scope)
     cut = stem.encode("utf-8", "replace")[:_MAX_STEM_BYTES].decode("utf-8", "ignore")
     return cut[:80].strip().lstrip("-") or "scope"
 
 
 def _copy_out(source: BinaryIO) -> None:
-    """Copy the export to standard output: byte for byte into a file or a pipe, harmless onto a terminal."""
+    """Copy the export to standard output: byte for byte to a file or pipe, escaped on a terminal."""
     if sys.stdout.isatty():
         sys.stdout.writelines(map(escaped, io.TextIOWrapper(source, "utf-8", newline="")))
         return

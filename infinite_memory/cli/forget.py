@@ -1,7 +1,7 @@
-"""`infinite-memory forget` and `undo`: shows what would go, asks, hides it; and takes back what was done last.
+"""`infinite-memory forget` and `undo`: previews, asks for confirmation, forgets; and undoes the last command.
 
-A file in the home keeps the ids of what the last calls hid, moved or edited, never a text. Exit codes: 0 done, 1 it failed or nothing
-matches, 2 a usage fault or not confirmed.
+A file in the home keeps the ids of memories that the last commands forgot, moved or edited, never a text. Exit codes: 0 done, 1 it
+failed or nothing matches, 2 usage error or not confirmed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from infinite_memory.errors import ConfigError, format_count
 Json = dict[str, Any]
 
 UNCONFIRMED = 2
-MAX_SHOWN = 20  # memories of a preview before a question
-PAGE = 1000  # what a listing gives at most
+MAX_SHOWN = 20  # memories in the preview before the confirmation
+PAGE = 1000  # maximum page size of a listing
 
 
 class _RefusedError(Exception):
@@ -31,7 +31,7 @@ class _RefusedError(Exception):
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Enter the commands into the parser of `infinite-memory`."""
+    """Add the commands to the parser of `infinite-memory`."""
     shared = argparse.ArgumentParser(add_help=False, parents=[common])
     shared.add_argument("--json", action="store_true", help="print the reply as JSON")
     forget = commands.add_parser("forget", parents=[shared], help="forget memories; shows what would go, and asks")
@@ -54,7 +54,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def forget(options: argparse.Namespace) -> int:
-    """Forget what is named, after a preview and a question."""
+    """Forget the named memories, after a preview and confirmation."""
     targets, limits = _targets(options)
     try:
         preview = _preview(options, targets, limits)
@@ -65,10 +65,10 @@ def forget(options: argparse.Namespace) -> int:
             return 1
         if not options.yes and (refused := _confirm(options, preview)) is not None:
             return refused
-        if options.query is not None:  # what was shown, and not what would be found now
+        if options.query is not None:  # forget the memories in the preview, not those that a new search would find
             targets = [{"memory_id": memory_id} for memory_id in preview.memory_ids]
         elif preview.count > len(preview.memory_ids) and preview.scope is None and not options.for_good:
-            preview.memory_ids = list(_list_ids(options))  # a reply does not hold as many
+            preview.memory_ids = list(_list_ids(options))  # a reply does not contain that many
         mode = "hard" if options.for_good else "soft"
         requests = [{"action": "delete_memory", "target": target, "forget_mode": mode} for target in targets]
         replies = [_checked(reply) for reply in daemon_requests.ask_each(options, requests)]
@@ -78,7 +78,7 @@ def forget(options: argparse.Namespace) -> int:
 
 
 class Preview:
-    """What would go: how many memories, the ids and texts of the first ones, and the scope where it goes as a whole."""
+    """What would be forgotten: the number of memories, ids and texts of the first ones, and the scope if all of it is."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -101,10 +101,10 @@ def _preview(options: argparse.Namespace, targets: list[Json], limits: Json) -> 
 
 
 def _targets(options: argparse.Namespace) -> tuple[list[Json], Json]:
-    """Return what is to be forgotten as targets of requests, and what limits a query.
+    """Return the targets of the requests, and the limits of a query.
 
     Raises:
-        ConfigError: nothing is named, or what does not go together.
+        ConfigError: nothing is named, or the options conflict.
     """
     memory_ids = move.read_ids(options.memory_ids)
     named = {
@@ -124,7 +124,7 @@ def _targets(options: argparse.Namespace) -> tuple[list[Json], Json]:
 
 
 def _list_ids(options: argparse.Namespace) -> Iterator[str]:
-    """List the ids of all memories with the tag, or of the scope, that is to be forgotten."""
+    """Yield the ids of all memories with the given tag or in the given scope."""
     narrow = {} if options.tag is None else {"tags": [options.tag]}
     request: Json = {"action": "list_memories", "scope": options.in_scope or "ALL", "filter": narrow, "limit": PAGE}
     cursor: Json = {}
@@ -155,7 +155,7 @@ def _print_preview(options: argparse.Namespace, preview: Preview) -> int:
 
 
 def _confirm(options: argparse.Namespace, preview: Preview) -> int | None:
-    """Show what would go and ask; returns the exit code where it is not to be done."""
+    """Show a preview and ask for confirmation; return the exit code if it is not confirmed."""
     if not sys.stdin.isatty():
         print("infinite-memory forget: say --yes, for there is no terminal to ask on", file=sys.stderr)
         return UNCONFIRMED
@@ -169,7 +169,7 @@ def _confirm(options: argparse.Namespace, preview: Preview) -> int | None:
 
 
 def _show(options: argparse.Namespace, memories: list[Json]) -> None:
-    """Print what would go. A preview has no day, scope and tags: on a terminal those of the first ones are asked for."""
+    """Print a preview. The reply has no day, scope and tags: on a terminal they are fetched for the first memories."""
     first = memories[:MAX_SHOWN] if tables.is_terminal() else []
     requests = [{"action": "get_memory", "memory_id": memory["memory_id"]} for memory in first]
     replies = daemon_requests.ask_each(options, requests) if requests else []
@@ -197,7 +197,7 @@ def _report(options: argparse.Namespace, preview: Preview, replies: list[Json]) 
 
 
 def undo(options: argparse.Namespace) -> int:
-    """Take back what was done last, or bring back what is named."""
+    """Undo the last command, or restore the named memories."""
     journal, memory_ids = UndoJournal(), move.read_ids(options.memory_ids)
     if memory_ids and options.in_scope is not None:
         raise ConfigError("undo: give ids or --scope")
@@ -220,7 +220,7 @@ def undo(options: argparse.Namespace) -> int:
     named = [{"scope": entry["scope"]}] if "scope" in entry else [{"memory_id": one} for one in entry["memory_ids"]]
     replies = list(daemon_requests.ask_each(options, [{"action": "restore_memory"} | target for target in named]))
     failed = [reply for reply in replies if reply["status"] != "OK"]
-    if all(reply.get("error_code") == "NOT_FOUND" for reply in failed):  # else it can be tried again
+    if all(reply.get("error_code") == "NOT_FOUND" for reply in failed):  # otherwise it can be retried
         journal.remove(entry)
     restored = [reply for reply in replies if reply["status"] == "OK"]
     if options.json:
@@ -240,7 +240,7 @@ def undo(options: argparse.Namespace) -> int:
 
 
 def _list_forgotten(options: argparse.Namespace) -> int:
-    """Show what was forgotten last, by an assistant, on the page or here."""
+    """Show the memories forgotten last, by an assistant, on the page or here."""
     request = {"action": "list_memories", "scope": "ALL", "forgotten": True, "limit": MAX_SHOWN}
     reply = daemon_requests.ask(options, request)
     if options.json or reply["status"] != "OK":

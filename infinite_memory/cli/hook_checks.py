@@ -1,6 +1,6 @@
-"""What `doctor` says of hooks: where they are installed, whether they would run, what came of them last, and what to do about it.
+"""Hook checks of `doctor`: where hooks are installed, whether they would run, their last results, and how to fix them.
 
-It reads the files that `connect` writes and those of the home, and changes nothing. A file of a client that cannot be understood is a
+They read the files that `connect` writes and those of the home, and change nothing. A client file that cannot be parsed is a
 finding, not a failure.
 """
 
@@ -23,7 +23,7 @@ from infinite_memory.hooks.files import CLAUDE_CODE, CODEX, GEMINI, last_events,
 from infinite_memory.platform_files import read_regular_text
 
 Found = Callable[[str, str | None, str], None]
-"""Takes the name of a check, what is wrong or None, and what is said where nothing is."""
+"""Called with the name of a check, the problem or None, and the text to show if there is no problem."""
 
 AGAIN = "`infinite-memory connect {}` puts that right"
 _ADVICE = (
@@ -39,11 +39,11 @@ _ADVICE = (
     ("No space left", "make room on the disk: what waits is stored then"),
     ("Permission denied", "the home must be yours and writable"),
 )
-"""What a failure holds, and what is to be done then."""
+"""Substring of a failure, and the advice for it."""
 
 
 def check_hooks(home: Path, environ: Mapping[str, str], user: Path, found: Found) -> None:
-    """Report for each assistant where its hooks are and how they do; one line where none has any."""
+    """Report the state of each assistant's hooks; one line if none has any."""
     installed = [*_check_plugin(environ, user, found), *_check_clients(environ, user, found)]
     events = last_events(home)
     for client in EVENTS:
@@ -72,7 +72,7 @@ def _advice(failure: str) -> str:
 
 
 def _check_plugin(environ: Mapping[str, str], user: Path, found: Found) -> Iterator[str]:
-    """Look at the plugin of Claude Code; yields the client's name where it is there."""
+    """Check the plugin of Claude Code; yield the client's name if it is turned on."""
     folder, file = plugin.plugin_folder(environ, user), plugin.settings_file(environ, user)
     try:
         settings = _read_json(file)
@@ -117,7 +117,7 @@ def _plugin_problems(folder: Path, settings: Mapping[str, Any]) -> Iterator[str]
 
 
 def _check_clients(environ: Mapping[str, str], user: Path, found: Found) -> Iterator[str]:
-    """Look at the hooks of the other clients; yields the names of those that have ours."""
+    """Check the hooks of the other clients; yield the names of those that have ours."""
     for client in client_hooks.CLIENTS:
         place = client_hooks.find_hook_file(client, environ, user)
         if place is None or not place.file.is_file():
@@ -143,7 +143,7 @@ def _check_clients(environ: Mapping[str, str], user: Path, found: Found) -> Iter
 
 
 def _switch(client: str, file: Path, text: str) -> str | None:
-    """Return where the client's own settings turn all hooks off; None where they do not."""
+    """Return where the client's own settings turn all hooks off; None if they do not."""
     if client == GEMINI and find_entry(text, "hooksConfig", "enabled", is_toml=False) is False:
         return f"hooksConfig.enabled in {file} turns all hooks off"
     config = file.with_name("config.toml")
@@ -161,11 +161,11 @@ def _find_missing(commands: set[str]) -> Iterator[str]:
 
 
 def _read_json(file: Path) -> dict[str, Any]:
-    """Return a file's object, {} where there is none.
+    """Return the object in a JSON file, {} if the file does not exist.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it holds no object.
+        OSError: the file cannot be read.
+        ValueError: it does not contain an object.
     """
     try:
         return read_json(read_regular_text(file))

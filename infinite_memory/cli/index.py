@@ -1,4 +1,4 @@
-"""`infinite-memory index build`: fills an index of another engine beside the one in use, compares both, and switches to it."""
+"""`infinite-memory index build`: builds an index with another engine while the current one stays in use, compares both, and switches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from infinite_memory.paths import find_home
 Json = dict[str, Any]
 
 ENGINES = {"milvus": "milvus", "embedded": "faiss"}
-"""What the command calls an engine, and what the setting does."""
+"""The command's name for an engine, and the setting's."""
 
 ENGINE = "index.engine"
 _HEADER = re.compile(r"^\s*\[\s*index\s*\]\s*(#.*)?$", re.MULTILINE)
@@ -44,7 +44,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Fill, compare and switch; 0 when all went well, 1 when the new index differs, 2 where a setting is wrong."""
+    """Build, compare and switch; 0 on success, 1 if the new index differs, 2 for an invalid setting."""
     home, config = daemon_requests.home_and_config(options)
     engine = ENGINES[options.engine]
     if not options.no_switch:
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         file: Path = options.config or home.config_file
         write_engine(file, engine)
         if (pid := ask_to_go()) is not None:
-            wait_until_gone(pid)  # the next request starts one with the new index
+            wait_until_gone(pid)  # the next request starts a daemon with the new index
     if options.json:
         told = {name: value for name, value in reply.items() if name != "status"}
         print(json.dumps(told | {"switched": switches}))
@@ -80,10 +80,10 @@ def _build(options: argparse.Namespace, settings: Json) -> Json:
 
 
 def check_switchable(origin: str | None) -> None:
-    """Refuse to begin where the setting is given by what this command cannot change.
+    """Raise if the setting comes from a source that this command cannot change.
 
     Raises:
-        ConfigError: it is in the environment or a flag.
+        ConfigError: it is set in the environment or by a flag.
     """
     if origin in ("environment", "flag"):
         raise ConfigError(
@@ -92,10 +92,10 @@ def check_switchable(origin: str | None) -> None:
 
 
 def write_engine(file: Path, engine: str) -> None:
-    """Set `index.engine` in a file of settings, and change nothing else in it.
+    """Set `index.engine` in a settings file, and change nothing else in it.
 
     Raises:
-        ConfigError: the file is written in a way that cannot be changed safely, or cannot be written.
+        ConfigError: the file cannot be changed safely, or cannot be written.
     """
     text = file.read_text("utf-8") if file.is_file() else ""
     after = _with_engine(text, engine)

@@ -1,6 +1,6 @@
-"""Commands about the memory as a whole. `verify` works on the file alone; the others ask the daemon.
+"""Commands for the whole memory. `verify` only needs the file; the others use the daemon.
 
-None of them asks a question. Exit codes: 0 done, 1 it failed, 2 a usage or configuration fault, 75 another backup is under way
+None of them is interactive. Exit codes: 0 done, 1 it failed, 2 usage or configuration error, 75 another backup is running
 (`backup --lock` only).
 """
 
@@ -31,7 +31,7 @@ BUSY = 75  # sysexits.h: try again later
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Enter the commands into the parser of `infinite-memory`."""
+    """Add the commands to the parser of `infinite-memory`."""
     backup = commands.add_parser("backup", parents=[common], help="write a backup, and read it back")
     backup.add_argument("--rotate", action="store_true", help="count it as scheduled, and remove what is too old")
     backup.add_argument("--lock", action="store_true", help="do nothing while another such backup runs (exit code 75)")
@@ -89,7 +89,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
-    """Write a backup and tell where it is: one line, or one JSON object."""
+    """Write a backup and print its path: one line, or one JSON object."""
     with _lock(home) if options.lock else contextlib.nullcontext(True) as free:
         if not free:
             print("infinite-memory backup: another backup is under way", file=sys.stderr)
@@ -99,7 +99,7 @@ def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
         code = daemon_requests.report(reply)
         return (
             2 if reply.get("error_code") == "INVALID_REQUEST" else code
-        )  # it has no fields: the settings are at fault
+        )  # the request has no fields, so the settings are at fault
     counts = reply["counts"]
     locked = ", encrypted" if reply.get("encrypted") else ""
     removed = f", {len(reply['removed'])} older removed" if reply.get("removed") else ""
@@ -109,7 +109,7 @@ def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
 
 
 def verify(options: argparse.Namespace, folder: Path, config: Config) -> int:
-    """Check a backup file; 0 when it is whole. Needs no daemon and no MongoDB."""
+    """Check a backup file; 0 if it is intact. Needs no daemon and no MongoDB."""
     from infinite_memory.backup.encryption import find_secret
     from infinite_memory.backup.folder import display_name, find_backup, find_newest
     from infinite_memory.backup.service import Checks, verify_file
@@ -128,7 +128,7 @@ def verify(options: argparse.Namespace, folder: Path, config: Config) -> int:
 
 
 def restore(options: argparse.Namespace, ask: Ask, folder: Path) -> int:
-    """Restore a backup; over existing memories it merges, which changes nothing that is there."""
+    """Restore a backup; with existing memories it merges, which leaves those unchanged."""
     from infinite_memory.backup.folder import find_backup
 
     request: Json = {"action": "restore_backup", "file": str(find_backup(folder, options.file).absolute())}
@@ -160,7 +160,7 @@ def restore(options: argparse.Namespace, ask: Ask, folder: Path) -> int:
 
 
 def import_(options: argparse.Namespace, ask: Ask) -> int:
-    """Import a file or folder, and tell what was added and what was not."""
+    """Import a file or folder, and print what was added and what was not."""
     request: Json = {"action": "import_memory", "dry_run": options.dry_run}
     if options.mongodb is not None:
         uri = sys.stdin.readline().strip() if options.mongodb == "-" else options.mongodb
@@ -193,7 +193,7 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
 
 
 def _print_preview(preview: Json) -> None:
-    """Print what a dry run came upon: where it would go, from when it is, and the first memories."""
+    """Print the result of a dry run: target scopes, time range, and the first memories."""
     names = [
         f"{in_one_line(one['name'])}{' (new)' if one['is_new'] else ''} {one['added']:,}" for one in preview["scopes"]
     ]
@@ -253,7 +253,7 @@ COMMANDS = {
 
 @contextlib.contextmanager
 def _lock(home: Home) -> Iterator[bool]:
-    """Hold the lock against overlapping backups; False when another process has it. It goes with the process."""
+    """Take the lock against overlapping backups; False if another process holds it. It is released when this process ends."""
     home.make()
     with (home.path / "backup.lock").open("ab") as file:
         yield lock_file(file.fileno(), wait=False)

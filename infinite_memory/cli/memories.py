@@ -1,6 +1,6 @@
-"""`infinite-memory remember`, `search`, `recall`, `show` and `edit`: the memories, for people.
+"""`infinite-memory remember`, `search`, `recall`, `show` and `edit`: commands for people.
 
-A text that is `-` is read from standard input. Exit codes: 0 done (also where nothing was found), 1 the request failed, 2 a usage fault.
+The text `-` is read from standard input. Exit codes: 0 done (also without results), 1 the request failed, 2 usage error.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def add_filter(parser: argparse.ArgumentParser) -> None:
-    """Enter the flags that `search` and `why` narrow by."""
+    """Add the filter flags of `search` and `why`."""
     parser.add_argument("--scope", dest="in_scope", metavar="NAME", help="only this scope, or ALL")
     parser.add_argument(
         "--tag", action="append", dest="tags", metavar="TAG", help="only with this tag; may be repeated"
@@ -80,7 +80,7 @@ def add_filter(parser: argparse.ArgumentParser) -> None:
 
 
 def build_query(options: argparse.Namespace) -> Json:
-    """Write the request that `search` makes of its arguments."""
+    """Return the request for the arguments of `search`."""
     narrow = {"tags": options.tags, "time_query": options.time}
     request: Json = {"action": "retrieve_memory", "query": read_text(options.query)}
     request |= {"filter": {name: value for name, value in narrow.items() if value is not None}}
@@ -123,7 +123,7 @@ def search(options: argparse.Namespace) -> int:
 
 
 def recall(options: argparse.Namespace) -> int:
-    """List the memories of a stretch of time."""
+    """List the memories of a time range."""
     request = {"action": "recall_memory_by_time", "time_query": read_text(options.words), "limit": options.limit}
     request |= {} if options.about is None else {"query": options.about}
     request |= {} if options.in_scope is None else {"scope": options.in_scope}
@@ -140,8 +140,8 @@ def recall(options: argparse.Namespace) -> int:
 
 
 def name_other_years(words: str, reply: Json, ways: Sequence[int]) -> Iterator[str]:
-    """Yield the days that were read, in the years *ways* after that (below 0: before), where the words name none; where something was
-    found, whole months alone that are over.
+    """Yield the parsed days moved by each number of years in *ways* (negative: earlier), if the words name no year; if there are results,
+    only for whole months in the past.
     """
     import datetime as dt
 
@@ -184,7 +184,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def edit(options: argparse.Namespace) -> int:
-    """Change a memory, by arguments or in an editor; what somebody else changed while the editor was open is not overwritten."""
+    """Change a memory, by arguments or in an editor; a change made elsewhere while the editor was open is not overwritten."""
     request: Json = {"action": "update_memory", "memory_id": options.memory_id}
     if options.tags and options.no_tags:
         raise ConfigError("--no-tags goes without --tag")
@@ -228,10 +228,10 @@ def edit(options: argparse.Namespace) -> int:
 def _send_change(
     options: argparse.Namespace, request: Json, revision: int | None, unsaved: editor.UnsavedText | None
 ) -> Json:
-    """Send a change; where it is refused, the reply says where the text is that was typed.
+    """Send a change; if it is refused, the reply says where the user's text is kept.
 
     Raises:
-        InfiniteMemoryError: it could not be sent; says that, too.
+        InfiniteMemoryError: the change could not be sent; the text's location is printed.
     """
     try:
         reply = daemon_requests.ask(options, request, expected_revision=revision)
@@ -245,7 +245,7 @@ def _send_change(
 
 
 def read_text(words: list[str]) -> str:
-    """Return a text that was given as words, or for `-` what standard input holds, less the line feed at its end.
+    """Return a text given as words, or for `-` standard input without its final line break.
 
     Raises:
         ConfigError: standard input is not UTF-8.
@@ -259,7 +259,7 @@ def read_text(words: list[str]) -> str:
 
 
 def _metadata(options: argparse.Namespace) -> Json:
-    """Collect what the flags say about a memory."""
+    """Return the metadata given as flags."""
     given = {
         "title": options.title,
         "source": options.source,
@@ -288,7 +288,7 @@ def _print_results(options: argparse.Namespace, reply: Json, words: str) -> int:
 
 
 def print_notes(reply: Json) -> None:
-    """Print what a reply says beside its results; the request's field for where to look is a flag here."""
+    """Print a reply's note and warnings; the request's scope field is replaced with its flag."""
     for text in (reply.get("note"), *reply.get("warnings", ())):
         if text:
             tables.note(text.replace('"scope": "ALL"', "--scope ALL"))
@@ -300,7 +300,7 @@ def _print_memory(memory: Json) -> None:
 
 
 def _to_text(value: Any) -> str:
-    """Write the value of a field on one line; "" for one that says nothing."""
+    """Return the value of a field on one line; "" for None."""
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if isinstance(value, dict):

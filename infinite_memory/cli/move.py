@@ -1,6 +1,6 @@
-"""`infinite-memory move`: puts memories into another scope; they keep their ids, history and links, and `undo` puts them back.
+"""`infinite-memory move`: moves memories to another scope; they keep their ids, history and links, and `undo` moves them back.
 
-Exit codes: 0 done, 1 one of them could not be moved, 2 a usage fault.
+Exit codes: 0 done, 1 a memory could not be moved, 2 usage error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Move what is named."""
+    """Move the named memories."""
     targets = dict.fromkeys(read_ids(options.memory_ids), options.to)
     moved, failed = _move(options, targets)
     if changed := {body["memory_id"]: body["former_scope"] for body in moved if body["outcome"] == "moved"}:
@@ -37,22 +37,22 @@ def run(options: argparse.Namespace) -> int:
 
 
 def move_back(options: argparse.Namespace, entry: Json) -> int:
-    """Put back what one call moved."""
+    """Move back the memories of one call."""
     moved, failed = _move(options, entry["moved"])
-    if all(reply["error_code"].endswith("NOT_FOUND") for reply in failed):  # else it can be tried again
+    if all(reply["error_code"].endswith("NOT_FOUND") for reply in failed):  # otherwise it can be retried
         UndoJournal().remove(entry)
     return _report(options, moved, failed)
 
 
 def read_ids(words: list[str]) -> list[str]:
-    """Return ids as they were given, each once; for `-` the first word of each line of standard input."""
+    """Return the given ids without duplicates; for `-` the first word of each line of standard input."""
     if words != ["-"]:
         return list(dict.fromkeys(words))
     return list(dict.fromkeys(line.split()[0] for line in sys.stdin if line.strip()))
 
 
 def _move(options: argparse.Namespace, targets: Json) -> tuple[list[Json], list[Json]]:
-    """Move memories, each by itself into the scope that is named for it; returns what was done, and what was refused."""
+    """Move memories one by one, each to its own target scope, and return the results and the refusals."""
     moved: list[Json] = []
     failed: list[Json] = []
     for memory_id, scope in targets.items():

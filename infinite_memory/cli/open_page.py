@@ -1,9 +1,9 @@
-"""`infinite-memory open`: shows the memory in a browser, logged in. Turns HTTP on where it is off.
+"""`infinite-memory open`: opens the memory in a browser, logged in. Turns HTTP on if it is off.
 
-The code that lets the browser in stands in no address and no command line, where others could read it: a file of the home, for its
-owner alone, holds a form with it, which the browser sends. The code works once, and for two minutes.
+The login code is not in a URL or a command line, where others could read it: a file in the home, readable by its owner only, holds a
+form with the code, which the browser submits. The code works once, and for two minutes.
 
-Exit codes: 0 the browser was started, or the address printed; 1 the page cannot be opened; 2 a usage or configuration fault.
+Exit codes: 0 the browser was started, or the address printed; 1 the page cannot be opened; 2 usage or configuration error.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _start_browser(file: Path, url: str, code: str) -> bool:
-    """Write the form into *file* and have a browser show it; False where there is none."""
+    """Write the form to *file* and open it in a browser; False if there is no browser."""
     import webbrowser
 
     try:

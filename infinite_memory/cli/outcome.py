@@ -1,7 +1,7 @@
-"""What a command did, for programs: one JSON object on standard output, while the lines for people go to standard error.
+"""The outcome of a command for programs: one JSON object on standard output, while messages for people go to standard error.
 
-For commands that ask no daemon and so have no reply to print (`connect`, `schedule`, `setup`, `uninstall`). They fill the object while they
-work; without ``--json`` it is dropped and the lines are what they were.
+For commands that do not use the daemon and so have no reply to print (`connect`, `schedule`, `setup`, `uninstall`). They fill the object
+as they run; without ``--json`` it is discarded and messages go to standard output.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    """Enter the flag into the parser of a command."""
+    """Add the flag to the parser of a command."""
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on standard output, and lines on standard error"
     )
@@ -25,9 +25,9 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def collect_outcome(options: argparse.Namespace) -> Iterator[Json]:
-    """Yield the object to fill, and print it at the end where *options* ask for it.
+    """Yield the object to fill, and print it at the end if *options* ask for it.
 
-    A command that raises printed nothing on standard output: its error is on standard error, as without ``--json``.
+    A command that raises prints nothing on standard output: its error goes to standard error, as without ``--json``.
     """
     outcome: Json = {"status": "OK"}
     if not options.json:

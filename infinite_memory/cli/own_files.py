@@ -1,7 +1,7 @@
-"""What of a home and of the cache this program wrote, by name: `uninstall` removes that and nothing else.
+"""The files of this program in a home and in the cache, by name: `uninstall` removes these and nothing else.
 
-Why by name: ``INFINITE_MEMORY_HOME`` and ``XDG_CACHE_HOME`` may name folders in which other things lie, or each other's. A folder is
-removed when it is empty; whatever else is in it stays, and is listed.
+Why by name: ``INFINITE_MEMORY_HOME`` and ``XDG_CACHE_HOME`` may name folders that also hold other files, or each other. A folder is
+removed when it is empty; anything else in it stays and is listed.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ FOLDER_FILES = {
     ),
     "sidecars": ("*",),
 }
-"""Files, and folders that nothing else writes to, in folders of the home."""
+"""Files, and folders that only this program writes to, in subfolders of the home."""
 _EXPORT = re.compile(r"export_\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ(-\d+)?\.(jsonl|md|csv)")
 _BESIDE_MODEL = re.compile(r"\..+(\.lock|\.work|-[a-z0-9_]{8}(-old)?)")
 MONGODB_MARK = "owner.lock"
 MARKS = (f"mongodb/{MONGODB_MARK}", "logs/infinite-memory.log", "sidecars/generation-*/header.json")
-"""Files that only this program writes: one of them is in every home that was used."""
+"""Files that only this program writes: every used home has at least one of them."""
 
 
 class Removal(NamedTuple):
-    """What is to go: files, whole folders, and folders that go if they are empty then; and what is in those and stays."""
+    """What to remove: files, whole folders, folders to remove if they are empty then, and the other contents of those, which stay."""
 
     parts: list[Path]
     folders: list[Path]
@@ -58,19 +58,19 @@ class Removal(NamedTuple):
 
 
 def is_home(folder: Path) -> bool:
-    """True if *folder* was the home of a memory at some time."""
+    """True if *folder* is or was the home of a memory."""
     return any(next(folder.glob(mark), None) is not None for mark in MARKS)
 
 
 def holds_home(folder: Path, home: Path) -> bool:
-    """True if *folder* is, or holds, the home *home* or any other."""
+    """True if *folder* is or contains *home* or any other home."""
     if home.resolve().is_relative_to(folder.resolve()) or is_home(folder):
         return True
     return any(is_home(part) for part in folder.rglob("*") if part.is_dir() and not part.is_symlink())
 
 
 def find_home_parts(home: Path) -> Removal:
-    """Return what of a home goes: its documents, indexes, logs, backups, settings and the daemon's files."""
+    """Return what to remove from a home: documents, indexes, logs, backups, settings and the daemon's files."""
     home = home.resolve()
     parts = [path for pattern in HOME_FILES for path in home.glob(pattern) if not _is_folder(path)]
     folders = [home]
@@ -86,7 +86,7 @@ def find_home_parts(home: Path) -> Removal:
             folder for folder in (home / UPLOADS).iterdir() if UPLOAD_NAME.fullmatch(folder.name) and _is_folder(folder)
         ]
         folders.insert(0, home / UPLOADS)
-    if _is_folder(home / "imports"):  # what lies in it its owner put there
+    if _is_folder(home / "imports"):  # its contents were put there by the user
         folders.insert(0, home / "imports")
     if (home / "mongodb" / MONGODB_MARK).is_file():
         parts += [folder for folder in (home / "mongodb", home / ASIDE_NAME) if _is_folder(folder)]
@@ -94,7 +94,7 @@ def find_home_parts(home: Path) -> Removal:
 
 
 def find_cache_parts(cache: Path, home: Path) -> Removal:
-    """Return what of the cache goes: models, whole or unfinished; never one that is or holds a home."""
+    """Return what to remove from the cache: models, complete or not; never a folder that is or contains a home."""
     models = cache / "models"
     folders = [folder for folder in (models, cache) if _is_folder(folder) and not holds_home(folder, home)]
     found = models.iterdir() if _is_folder(models) else ()
@@ -129,14 +129,14 @@ def _is_backup(path: Path) -> bool:
 
 
 def _is_model(path: Path) -> bool:
-    """True for a model's folder, and for what is written beside one under a hidden name."""
+    """True for a model's folder, and for the hidden temporary files next to one."""
     if path.is_symlink():
         return False
     return is_exported(path) or _BESIDE_MODEL.fullmatch(path.name) is not None
 
 
 def remove(removal: Removal) -> Iterator[str]:
-    """Remove what goes, then the folders that are empty; yields what could not be removed."""
+    """Remove the parts, then the empty folders; yield a message for each failure."""
     for part in removal.parts:
         try:
             if _is_folder(part):

@@ -1,10 +1,10 @@
-"""The plugin of Claude Code: written out of the package beside the client's settings, and turned on there.
+"""The Claude Code plugin: copied from the package to the client's settings folder, and turned on there.
 
 The package holds the plugin as a marketplace of one plugin (`infinite_memory/claude_plugin`). `connect claude-code --plugin` writes a
-copy into the client's folder in which the commands are absolute, because clients start processes with a PATH of their own, and names
-that folder in the user's settings (``extraKnownMarketplaces``, ``enabledPlugins``). At its next start the client takes the plugin from
-there: nothing is downloaded. The version carries a hash of the files, for a client takes a changed plugin only under another version;
-the manifest, which holds it, is written last. Only files of those names are ever written or removed, and only in the folder itself.
+copy with absolute commands to the client's folder, because clients start processes with their own PATH, and registers that folder
+in the user's settings (``extraKnownMarketplaces``, ``enabledPlugins``). At its next start the client installs the plugin from there:
+nothing is downloaded. The version contains a hash of the files, because a client updates a plugin only if its version changes; the
+manifest, which holds it, is written last. Only files with those names are ever written or removed, and only in the folder itself.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ FILES = Path(__file__).resolve().parent.parent / "claude_plugin"
 MANIFEST = ".claude-plugin/plugin.json"
 MARKETPLACE = ".claude-plugin/marketplace.json"
 SERVERS = ".mcp.json"
-FORMER_FILES: tuple[str, ...] = ()  # what earlier versions shipped and this one does not
+FORMER_FILES: tuple[str, ...] = ()  # files shipped by earlier versions only
 DIGEST_CHARS = 8
 
 
 def plugin_folder(environ: Mapping[str, str], user: Path) -> Path:
-    """Return where the plugin is written."""
+    """Return the folder that the plugin is written to."""
     return claude_folder(environ, user) / NAME
 
 
 def settings_file(environ: Mapping[str, str], user: Path) -> Path:
-    """Return the user's settings of Claude Code."""
+    """Return the user's settings file of Claude Code."""
     return claude_folder(environ, user) / "settings.json"
 
 
@@ -56,10 +56,10 @@ def render_plugin(
     """Return the plugin's files by their path in its folder.
 
     Args:
-        command: What starts this installation, with *arguments* in front of a command's own.
-        hook_command: What starts a hook, in front of ``hook EVENT``.
+        command: The command of this installation; *arguments* precede a command's own.
+        hook_command: The command of a hook, which ``hook EVENT`` follows.
         server: The entry of the MCP server.
-        home: The home of the memory where the user named one; hooks and commands are told of it.
+        home: The home of the memory, if the user named one; it is passed to hooks and commands.
     """
     named = ["--home", home] if home else []
     files = {name: (FILES / name).read_text("utf-8") for name in _shipped()}
@@ -82,10 +82,10 @@ def render_plugin(
 
 
 def check_folder(folder: Path) -> None:
-    """Do nothing where the plugin may be written into *folder*.
+    """Raise unless the plugin may be written to *folder*.
 
     Raises:
-        ConfigError: it holds files of somebody else's and no plugin of ours, or it or a folder of the plugin in it is a link.
+        ConfigError: the folder has foreign files and no plugin of ours, or it or a plugin folder in it is a symbolic link.
     """
     for one in (folder, *_folders(folder)):
         if one.is_symlink():
@@ -100,11 +100,11 @@ def check_folder(folder: Path) -> None:
 
 
 def read_server(folder: Path) -> Any:
-    """Return the entry of the MCP server in the plugin that was written before; None where there is none.
+    """Return the MCP server's entry in the installed plugin; None if there is none.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it cannot be understood.
+        OSError: the file cannot be read.
+        ValueError: it cannot be parsed.
     """
     if not has_plugin(folder):
         return None
@@ -116,11 +116,11 @@ def read_server(folder: Path) -> Any:
 
 
 def write_plugin(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the plugin's files, and remove those of an earlier version. The server's ``env`` may hold keys: only the user reads them.
+    """Write the plugin's files, and remove those of an earlier version. The server's ``env`` may hold keys, so files are private.
 
     Raises:
-        ConfigError: the folder is somebody else's (`check_folder`).
-        OSError: one of them cannot be written.
+        ConfigError: the folder is not ours (`check_folder`).
+        OSError: a file cannot be written.
     """
     check_folder(folder)
     try:
@@ -136,12 +136,12 @@ def write_plugin(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _make_folders(folder: Path) -> None:
-    """Make the plugin's folders, for the user alone whatever the umask: the client runs what its hooks name."""
+    """Create the plugin's folders, private whatever the umask: the client runs the commands of its hooks."""
     make_folder(folder.parent)
     for one in (folder, *sorted({(folder / name).parent for name in _shipped()} - {folder})):
         one.mkdir(mode=0o700, exist_ok=True)
         mode = one.stat().st_mode
-        if os.name == "posix" and mode & 0o022:  # one of an earlier version
+        if os.name == "posix" and mode & 0o022:  # created by an earlier version
             one.chmod(mode & 0o7755)
 
 
@@ -149,7 +149,7 @@ def _write(path: Path, text: str) -> None:
     beside = _beside(path)
     beside.unlink(missing_ok=True)
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    # What an entry brings along may hold half of a surrogate pair, which JSON has as an escape and no encoding has.
+    # The user's part of an entry may contain a lone surrogate, which JSON can escape but no encoding can represent.
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)
@@ -164,10 +164,10 @@ def _beside(path: Path) -> Path:
 
 
 def remove_plugin(folder: Path) -> bool:
-    """Remove the plugin's files, and its folders where nothing else is in them; True if there was any.
+    """Remove the plugin's files, and its folders if they are empty then; True if there were any.
 
     Raises:
-        OSError: one of them cannot be removed.
+        OSError: a file cannot be removed.
     """
     paths = _list_known(folder)
     for path in paths:
@@ -178,17 +178,17 @@ def remove_plugin(folder: Path) -> bool:
 
 def _remove_empty(folders: Sequence[Path]) -> None:
     for folder in folders:
-        with contextlib.suppress(OSError):  # something else is in it
+        with contextlib.suppress(OSError):  # not empty
             folder.rmdir()
 
 
 def has_plugin(folder: Path) -> bool:
-    """True if the plugin was written there."""
+    """True if the plugin is installed in *folder*."""
     return bool(_list_known(folder))
 
 
 def explain_start(folder: Path) -> str:
-    """Return when the client runs the plugin: it reads its settings in one session and installs for the next (seen with 2.1.197)."""
+    """Return when the plugin takes effect: the client reads its settings in one session and installs for the next (seen with 2.1.197)."""
     return (
         "Claude Code takes the plugin in with its next session, and runs it from the one after that. To have it in the next one:\n"
         f"  claude plugin marketplace add {shlex.quote(str(folder))}\n"
@@ -200,7 +200,7 @@ def enabled(settings: str, folder: Path) -> str:
     """Return the client's settings with the plugin turned on.
 
     Raises:
-        ValueError: the settings are no JSON object, or cannot be changed safely.
+        ValueError: the settings are not a JSON object, or cannot be changed safely.
     """
     marketplace = {"source": {"source": "directory", "path": str(folder)}, "autoUpdate": True}
     settings = set_json_entry(settings, "extraKnownMarketplaces", NAME, marketplace)
@@ -208,13 +208,13 @@ def enabled(settings: str, folder: Path) -> str:
 
 
 def disabled(settings: str) -> str:
-    """Return the client's settings without the plugin; as they are where it is not in them. Errors as in `enabled`."""
+    """Return the client's settings without the plugin, unchanged if they do not have it. Errors as in `enabled`."""
     settings = remove_json_entry(settings, "enabledPlugins", PLUGIN_ID)
     return remove_json_entry(settings, "extraKnownMarketplaces", NAME)
 
 
 def _shipped() -> list[str]:
-    """List the files of the plugin in the package, by their path in its folder."""
+    """Return the plugin's files in the package, as paths in its folder."""
     return sorted(path.relative_to(FILES).as_posix() for path in FILES.rglob("*") if path.is_file())
 
 
@@ -223,7 +223,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _is_ours(folder: Path) -> bool:
-    """True if the manifest in *folder* is ours, or the marketplace, which is written first and alone tells of a run cut short."""
+    """True if the manifest in *folder* is ours, or the marketplace file, which is written first and may be all of an interrupted run."""
     for name in (MANIFEST, MARKETPLACE):
         try:
             if json.loads((folder / name).read_text("utf-8")).get("name") == NAME:
@@ -234,7 +234,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _list_known(folder: Path) -> list[Path]:
-    """List the files in *folder* that a plugin of ours consists of, the manifest last; none where it is not ours or lies elsewhere."""
+    """Return the plugin's files in *folder*, the manifest last; none if it is not ours or a symbolic link."""
     if folder.is_symlink() or (folder / MANIFEST).parent.is_symlink() or not _is_ours(folder):
         return []
     names = [
@@ -244,7 +244,7 @@ def _list_known(folder: Path) -> list[Path]:
         MANIFEST,
     ]
     written = [folder / name for name in names if not (folder / name).parent.is_symlink()]
-    paths = [*map(_beside, written), *written]  # a run that was killed leaves one of the former
+    paths = [*map(_beside, written), *written]  # a killed run leaves one of the temporary files
     return [path for path in paths if path.is_symlink() or path.is_file()]
 
 

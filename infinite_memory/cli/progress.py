@@ -1,4 +1,4 @@
-"""Progress of long work on standard error: a bar on a terminal, a line now and then elsewhere. Short work shows nothing."""
+"""Progress of long operations on standard error: a bar on a terminal, otherwise periodic lines. Short operations show nothing."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from infinite_memory.cli.terminal import raw
 Json = dict[str, Any]
 Progress = Callable[[int, int], None]
 
-FIRST_LINE_S = 3.0  # what is done sooner needs no word
+FIRST_LINE_S = 3.0  # shorter operations print nothing
 NEXT_LINE_S = 5.0
 _BAR = "{desc} {bar} {n_fmt}/{total_fmt} {elapsed}"
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    """Enter the flag that turns it off."""
+    """Add the flag that turns progress off."""
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def asking(options: argparse.Namespace, what: str, *, any_path: bool = False) -> Callable[[Json], Json]:
-    """Return a function that asks the daemon, and shows how far it is while it works; *what* is the command's name.
+    """Return a function that sends a request to the daemon and shows progress; *what* is the command's name.
 
-    With *any_path* the daemon reads whatever the request names.
+    With *any_path* the daemon accepts any path in the request.
     """
 
     def ask(request: Json) -> Json:
@@ -42,7 +42,7 @@ def asking(options: argparse.Namespace, what: str, *, any_path: bool = False) ->
 
 @contextlib.contextmanager
 def show_progress(what: str, stream: TextIO) -> Iterator[Progress]:
-    """Show progress on a stream; returns a function that takes how much is done, of how much (0: unknown)."""
+    """Show progress on a stream; yield a function that takes the number done and the total (0: unknown)."""
     if stream.isatty():
         with _bar(what, stream) as progress:
             yield progress
@@ -51,14 +51,14 @@ def show_progress(what: str, stream: TextIO) -> Iterator[Progress]:
 
 
 class Lines:
-    """Writes a line every few seconds, the first after a while."""
+    """Writes a line every `NEXT_LINE_S`, the first after `FIRST_LINE_S`."""
 
     def __init__(self, what: str, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._what, self._stream, self._clock = what, stream, clock
         self._next_at = clock() + FIRST_LINE_S
 
     def __call__(self, done: int, total: int) -> None:
-        """Learn how much is done, of how much."""
+        """Report the number done and the total."""
         if self._clock() >= self._next_at:
             self._next_at = self._clock() + NEXT_LINE_S
             of = f" of {total:,}" if total else ""

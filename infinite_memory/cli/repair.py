@@ -1,4 +1,4 @@
-"""`infinite-memory repair`: lists documents that cannot be read, exports them, mends them or removes them."""
+"""`infinite-memory repair`: lists unreadable documents, exports, mends or removes them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Repair, or tell what would be done; 0 when nothing is set aside any more, 1 when something is left, 2 for wrong usage."""
+    """Repair, or print what would be done; 0 if nothing is set aside any more, 1 if something is left, 2 for a usage error."""
     if options.yes and not (options.mend or options.remove):
         print("infinite-memory repair: --yes goes with --mend, --remove or both", file=sys.stderr)
         return 2
@@ -44,8 +44,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def repair(options: argparse.Namespace, ask: Ask) -> int:
-    """Repair by asking the daemon; see `run`."""
-    is_list = not (options.mend or options.remove)  # which tells what could be mended
+    """Repair through the daemon; see `run`."""
+    is_list = not (options.mend or options.remove)  # shows what could be mended
     request = {"action": "repair_documents", "mend": options.mend or is_list, "remove": options.remove}
     try:
         replies = list(_pages(request | {"dry_run": True, "export": options.export is not None}, ask))
@@ -93,7 +93,7 @@ class _RefusedError(Exception):
 
 
 def _pages(request: Json, ask: Ask) -> Iterator[Json]:
-    """Yield the replies, page after page; what was repaired is in the list no more, what is left stays and is passed over."""
+    """Yield the replies page by page; repaired documents leave the list, the remaining ones are skipped by offset."""
     offset, limit = 0, 200
     while True:
         reply = ask(request | {"offset": offset, "limit": limit})
@@ -109,7 +109,7 @@ def _write(path: Path, lines: list[str]) -> None:
     """Write a new file that only its owner can read.
 
     Raises:
-        OSError: it is there, or cannot be written.
+        OSError: the file exists, or cannot be written.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:

@@ -1,8 +1,8 @@
-"""`schedule`: the files that have the system make a backup each night: systemd, launchd, the Task Scheduler of Windows, cron.
+"""`schedule`: unit files for a nightly backup by the system: systemd, launchd, Windows Task Scheduler, cron.
 
-The daemon makes that backup by itself while it runs; the system makes it also when nobody has used the memory for days. A file names
-this installation by its absolute path and carries the home where the user named one. They are only printed, or with ``--write`` put where
-the system looks for them; the command that turns them on is said and never run. `uninstall` removes them by the same names.
+A running daemon makes that backup itself; the system also makes it if the memory has not been used for days. A file names this
+installation by its absolute path, and the home if the user named one. Files are only printed, or with ``--write`` written where the
+system looks for them; the command that enables them is printed and never run. `uninstall` removes them by the same names.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from infinite_memory.platform_files import make_folder
 SYSTEMS = (SYSTEMD, LAUNCHD, WINDOWS, CRON) = "systemd", "launchd", "windows", "cron"
 UNIT, LABEL, TASK = "infinite-memory-backup", "org.infinite-memory.backup", "infinite-memory-backup"
 ARGUMENTS = ("backup", "--rotate", "--lock")
-BUSY = 75  # what `backup --lock` ends with while another runs
+BUSY = 75  # exit code of `backup --lock` while another backup is running
 NAMESPACE = "http://schemas.microsoft.com/windows/2004/02/mit/task"
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Files by their path, and the command that turns them on. A line of a crontab is no file of its own: its path is None."""
+    """Files by path, and the command that enables them. A crontab line is not a file: its path is None."""
 
     files: Mapping[Path | None, bytes]
     turn_on: str
@@ -50,7 +50,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the files, or write them and say how they are turned on."""
+    """Show the files, or write them and print how to enable them."""
     from infinite_memory.cli.connect import find_command
 
     match = _TIME.fullmatch(options.at)
@@ -75,14 +75,14 @@ def _for_the_owner(path: str, flags: int) -> int:
 
 
 def _show_or_write(file: Path | None, data: bytes, *, write: bool) -> dict[str, Any]:
-    """Print a file, or write it where *write* says so; returns what programs are told of it."""
+    """Print a file, or write it if *write* is true, and return its entry for the outcome."""
     text = data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8")
     is_written = file is not None and write
     if file is None or not write:
         print(f"# {file}" if file else "# a line of your crontab (crontab -e)", file=sys.stderr)
         sys.stdout.write(text)
     else:
-        make_folder(file.parent)  # who may write there has programs of their choice run as this user
+        make_folder(file.parent)  # whoever can write there can run programs as this user
         with open(file, "wb", opener=_for_the_owner) as opened:
             opened.write(data)
         print(f"wrote {file}")
@@ -97,11 +97,11 @@ def system_of(platform: str) -> str:
 def make_schedule(
     system: str, command: Sequence[str], at: tuple[int, int], home: str | None, environ: Mapping[str, str], user: Path
 ) -> Schedule:
-    """Return what has *system* run *command* each day.
+    """Return the schedule that makes *system* run *command* each day.
 
     Args:
         at: Hour and minute, in the system's zone.
-        home: The home of the memory where the user named one.
+        home: The home of the memory, if the user named one.
     """
     match system:
         case "systemd":
@@ -141,7 +141,7 @@ def _for_systemd(command: Sequence[str], at: tuple[int, int], home: str | None, 
 
 
 def _systemd_word(text: str) -> str:
-    """Quote a word of a unit: ``%`` and ``$`` are expanded there, also between quotes."""
+    """Quote a word of a unit: ``%`` and ``$`` are expanded there, even inside quotes."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"'
 
@@ -165,7 +165,7 @@ def _for_launchd(command: Sequence[str], at: tuple[int, int], home: str | None, 
 
 
 def _for_windows(command: Sequence[str], at: tuple[int, int], home: str | None, user: Path) -> Schedule:
-    """Make a task; a task has no variables, so a home that was named is set by ``cmd``."""
+    """Return a task; tasks have no environment variables, so a named home is set by ``cmd``."""
     program, arguments = command[0], subprocess.list2cmdline(command[1:])
     if home:
         program, arguments = (

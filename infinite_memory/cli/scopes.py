@@ -1,6 +1,6 @@
-"""`infinite-memory scopes`: scopes as a table or as JSON, made, renamed, merged, archived and removed beside a running daemon.
+"""`infinite-memory scopes`: lists scopes as a table or as JSON; creates, renames, merges, archives and removes them through the daemon.
 
-What removes or moves asks on a terminal, and wants ``--yes`` elsewhere. Exit codes: 0 done, 1 it failed, 2 it was not confirmed.
+Actions that remove or move ask on a terminal, and need ``--yes`` elsewhere. Exit codes: 0 done, 1 it failed, 2 not confirmed.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _is_hard(options: argparse.Namespace) -> bool:
 
 
 def _confirm(options: argparse.Namespace, ask: Ask) -> int | None:
-    """Ask on the terminal; returns the exit code where it is not to be done."""
+    """Ask on the terminal; return the exit code if it is not confirmed."""
     if not sys.stdin.isatty():
         print(f"infinite-memory scopes {options.what}: say --yes, for there is no terminal to ask on", file=sys.stderr)
         return UNCONFIRMED

@@ -1,7 +1,7 @@
-"""`serve`: one client on this process's own pipes.
+"""`serve`: serves one client over standard input and output.
 
-By default it is a thin pipe to the home's daemon and imports nothing but the standard library. With ``--in-process`` the whole
-memory runs here. Either way standard output belongs to the protocol alone: its descriptor is moved aside first, and whatever
+By default it is a thin proxy to the home's daemon and imports only the standard library. With ``--in-process`` the whole
+memory runs here. Either way standard output is reserved for the protocol: its descriptor is moved first, and anything that
 a library prints goes to standard error.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from infinite_memory.paths import Home
     from infinite_memory.transports.mcp import McpSession
 
-LOCK_WAIT_S = 1.0  # who only looks whether a daemon runs holds the lock for a moment
+LOCK_WAIT_S = 1.0  # a process that checks for a daemon holds the lock for a moment
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Answer requests from standard input until it ends or SIGTERM comes; 0 in both cases."""
+    """Answer requests from standard input until it is closed or SIGTERM arrives; 0 in both cases."""
     output = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
@@ -59,7 +59,7 @@ def serve(options: argparse.Namespace) -> int:
         code = StdioProxy(find_home(os.environ).path, build_greeting(options), 0, output, speaks).run()
     if sys.stderr is not None:
         sys.stderr.flush()
-    os._exit(code)  # a client that does not read, or does not close, must not keep the process
+    os._exit(code)  # a client that does not read or close its pipes must not keep the process alive
 
 
 def _serve_here(options: argparse.Namespace, output: int) -> int:
@@ -105,7 +105,7 @@ async def _serve_app(home: Home, config: Config, options: argparse.Namespace, ou
         def open_rpc() -> McpSession:
             return app.speak(options.contract, session, os.environ, chosen)
 
-        open_rpc()  # what is wrong with the options is said now
+        open_rpc()  # report invalid options now
         if "http" in chosen:
             url = await stack.enter_async_context(
                 open_companion(

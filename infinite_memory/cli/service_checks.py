@@ -1,7 +1,7 @@
-"""What `doctor` says of a memory that runs as a service: its backups, its nightly jobs, its HTTP port, and its database.
+"""Service checks of `doctor`: backups, nightly jobs, HTTP port and database.
 
-A backup that cannot be made, and a port that is taken, stop nobody from remembering; so nothing else of the daemon fails, and these
-lines are where they show.
+A failing backup or an occupied port does not stop memories from being stored, so nothing else in the daemon fails, and it is only
+reported here.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from infinite_memory.config import Config
 
 Json = dict[str, Any]
-MAX_AGE = dt.timedelta(days=2)  # of the last backup, where the daemon has run for that long
+MAX_AGE = dt.timedelta(days=2)  # of the last backup, if the daemon has run for that long
 BACKUP = "backup"
-FREE_BYTES = 500 * 1024 * 1024  # below this a doctor worries
-FREE_INODES = 1000  # likewise: a save of the index makes some 25 files, and a scope has four of MongoDB's
+FREE_BYTES = 500 * 1024 * 1024  # below this `doctor` reports a shortage
+FREE_INODES = 1000  # likewise: saving the index creates about 25 files, and a scope has four files in MongoDB
 
 
 def check_backups(settings: Config, home: Home, stats: Json, status: Json, found: Found) -> None:
-    """Look whether backups are made, can be written, and are locked as the settings say; and whether another job fails.
+    """Check that backups are made, can be written, and are encrypted as configured; and that no other job fails.
 
     Args:
-        stats: What `get_memory_stats` told; empty where it told nothing.
-        status: The daemon's, likewise.
+        stats: The reply of `get_memory_stats`; empty if it failed.
+        status: The daemon's status, likewise.
     """
     folder = home.backup_folder(settings.backup.folder)
     failing = {job["job"]: job["failure"] for job in stats.get("failing_jobs", ())}
@@ -49,7 +49,7 @@ def check_backups(settings: Config, home: Home, stats: Json, status: Json, found
 
 
 def check_http(settings: Config, status: Json, found: Found) -> None:
-    """Look whether HTTP is served where the settings ask for it."""
+    """Check that HTTP is served if the settings ask for it."""
     http = status.get("http")
     if http is None and settings.http.port is None:
         return
@@ -60,13 +60,13 @@ def check_http(settings: Config, status: Json, found: Found) -> None:
 
 
 def describe_http_fault(status: Json) -> str | None:
-    """Return why HTTP is not served though it was asked for; None where it is, or was not."""
+    """Return why HTTP is not served although it is configured; None if it is served or not configured."""
     error = (status.get("http") or {}).get("error")
     return None if error is None else f"there is no HTTP: {error}"
 
 
 def describe_database(settings: Config, home: Home, stats: Json) -> str:
-    """Describe the database that works, as far as it told."""
+    """Describe a working database, from the statistics if there are any."""
     server = stats.get("mongodb")
     said = "works" if server is None else f"works: version {server['version']}, {server['deployment']}"
     unused = home.path / "mongodb"
@@ -91,19 +91,19 @@ def _find_lock_faults(settings: Config, stats: Json) -> list[str]:
 
 
 def _find_folder_faults(folder: Path, home: Path) -> list[str]:
-    """Return why nothing, or not much more, can be written into the folder, which is made when it is missing."""
+    """Return why the folder is not writable or almost full; a missing one is created when needed."""
     existing = folder
     while not os.access(existing, os.F_OK) and existing != existing.parent:
         existing = existing.parent
     if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
         return [f"{folder} cannot be written to"]
     if existing.stat().st_dev == home.stat().st_dev:
-        return []  # `disk` tells of that one
+        return []  # the `disk` check covers that one
     return [f"only {short} are free for {folder}" for short in find_shortages(existing)]
 
 
 def find_shortages(folder: Path) -> list[str]:
-    """Return what the disk of a folder has too little of: room, or inodes, without which no file can be made however much room there is."""
+    """Return what is short on a folder's disk: space, or inodes, without which no file can be created however much space is free."""
     short = []
     if (free := shutil.disk_usage(folder).free) < FREE_BYTES:
         short.append(f"{free / 2**20:,.0f} MiB")
@@ -113,7 +113,7 @@ def find_shortages(folder: Path) -> list[str]:
 
 
 def count_free_inodes(folder: Path) -> int | None:
-    """Return how many files can still be made on the disk of a folder; None where its file system has no such limit."""
+    """Return how many files can still be created on a folder's disk; None if its file system has no such limit."""
     if os.name != "posix":
         return None
     status = os.statvfs(folder)
@@ -123,7 +123,7 @@ def count_free_inodes(folder: Path) -> int | None:
 def _find_age_faults(settings: Config, stats: Json, status: Json) -> list[str]:
     last = stats.get("last_backup")
     if last is None or not settings.backup.time or status.get("uptime_s", 0) < MAX_AGE.total_seconds():
-        return []  # what is missed is made up soon after a start
+        return []  # a missed backup is made soon after a start
     age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(last)
     return [f"the last one is {age.days} days old"] if age > MAX_AGE else []
 

@@ -1,7 +1,7 @@
-"""`setup`: make ready what a memory needs and this machine lacks, the embedding model above all, and say what is in the way.
+"""`setup`: prepare what a memory needs and this machine lacks, mainly the embedding model, and report what prevents it.
 
-`serve` does the same by itself in the background; this is for those who want to see it done first, for images, and for models other
-than the default one.
+`serve` does the same automatically in the background; this command is for doing it up front, for container images, and for models
+other than the default.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make ready what is missing; 0 when everything is ready."""
+    """Prepare what is missing; 0 if everything is ready."""
     home, config = daemon_requests.home_and_config(options)
     with outcome.collect_outcome(options) as result:
         result["mongodb"] = _set_up_server(config)
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _report_fault(exc: InfiniteMemoryError) -> Json:
-    """Report on standard error what is in the way, and return it in the form for programs."""
+    """Report a problem on standard error, and return it for the outcome."""
     print(f"infinite-memory: {exc}", file=sys.stderr)
     return {"ready": False, "error": str(exc), "error_code": exc.code}
 
@@ -78,12 +78,12 @@ def _set_up_server(config: Config) -> Json:
 
 
 def _server_version(binary: Path) -> str:
-    """Return what a mongod says of itself.
+    """Return the version of a mongod.
 
     Raises:
-        StoreUnavailableError: it does not run on this machine; says why.
+        StoreUnavailableError: it does not run on this machine; the message says why.
     """
-    import subprocess  # here: the thin client imports this module
+    import subprocess  # imported lazily: the thin client imports this module
 
     from infinite_memory.mongod.binary import why_not_running
 
@@ -109,7 +109,7 @@ def _set_up_model(options: argparse.Namespace, config: Config) -> Json:
     from infinite_memory.embedding.preparation import Preparation
 
     model = options.model or config.embedding.model
-    exports = bool(options.model) and Path(options.model).is_dir()  # a folder of weights, or of an exported model
+    exports = bool(options.model) and Path(options.model).is_dir()  # a folder with weights or an exported model
     if (used := None if exports else _find_usable(model, config)) is not None:
         print(f"model: {used} is ready")
         return {"ready": True, "name": model, "folder": None}
@@ -125,7 +125,7 @@ def _set_up_model(options: argparse.Namespace, config: Config) -> Json:
 
 
 def _set_up_second_model(options: argparse.Namespace, config: Config) -> Json | None:
-    """Make the second model ready where it is wanted at once; None elsewhere: the first text that needs it has it made."""
+    """Prepare the second model if it is configured to be used at once; otherwise None: the first text that needs it triggers that."""
     from infinite_memory.embedding.manifest import SECOND_MODEL, get_folder, is_exported
     from infinite_memory.embedding.preparation import Preparation
 
@@ -142,14 +142,14 @@ def _set_up_second_model(options: argparse.Namespace, config: Config) -> Json | 
 
 
 def _find_usable(model: str, config: Config) -> str | None:
-    """Return what *model* is called where it is here and can be loaded."""
+    """Return the name of *model* if it is installed and can be loaded."""
     from infinite_memory.embedding.factory import open_embedder
 
     settings = config.embedding
     try:
         embedder = open_embedder(model, truncate_dim=settings.truncate_dim, precision=settings.precision)
         embedder.load()
-    except (EmbeddingError, ConfigError):  # a precision that its file has not, say
+    except (EmbeddingError, ConfigError):  # for example, a precision that its file does not have
         return None
     return embedder.space
 

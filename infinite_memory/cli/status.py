@@ -1,4 +1,4 @@
-"""`infinite-memory status`: whether the daemon runs, what is remembered, and how the parts are. Starts nothing; 1 when no daemon runs."""
+"""`infinite-memory status`: shows the daemon, what is stored, and the state of its parts. Starts nothing; 1 if no daemon is running."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _present(fields: Json) -> Json:
 
 
 def _stored(stats: Json) -> Json:
-    """Describe what is remembered, and what it is found by."""
+    """Describe what is stored, and how it is searched."""
     model, index, archived = stats["model"], stats["sidecar"], stats["archived_scopes"]
     waiting, aside = stats["pending_embeddings"], stats["set_aside"]
     return {
@@ -79,7 +79,7 @@ def _http(daemon: Json) -> str | None:
 
 
 def describe_duration(seconds: float) -> str:
-    """Write a length of time in words."""
+    """Return a duration in words."""
     for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"

@@ -1,6 +1,6 @@
-"""How memories are shown: a table with colours on a terminal, in a pipe one line each with tabs between its columns.
+"""Prints memories: a table with colours on a terminal, otherwise one line each with tab-separated columns.
 
-Whatever is stored passes `in_one_line` or `escaped` first, for what is drawn goes past the stream that escapes.
+Stored values go through `in_one_line` or `escaped` first, because tables bypass the escaping stream.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from infinite_memory.errors import escaped
 
 Json = dict[str, Any]
 
-MAX_CHARS = 300  # of a text in a table; `show` has all of it
-SURE, DOUBTFUL = 0.8, 0.5  # confidences from which on a match is green, and below which it is dim
+MAX_CHARS = 300  # of a text in a table; `show` prints all of it
+SURE, DOUBTFUL = 0.8, 0.5  # a match is green from this confidence, and dim below that one
 UNCHANGED = "nothing was changed"
 
 
@@ -27,12 +27,12 @@ def is_terminal() -> bool:
 
 
 def note(text: object) -> None:
-    """Print a word beside the results, on standard error so that a pipe does not take it for one."""
+    """Print a note on standard error, so that it is not mistaken for a result in a pipe."""
     print(f"infinite-memory: {in_one_line(text)}", file=sys.stderr)
 
 
 def confirm(question: str) -> bool:
-    """Ask on the terminal; True if the answer is yes, else a note says that nothing was changed."""
+    """Ask on the terminal; True if the answer is yes, otherwise print that nothing was changed."""
     try:
         answer = input(f"{question} [y/N] ")
     except EOFError:
@@ -44,7 +44,7 @@ def confirm(question: str) -> bool:
 
 
 def print_memories(memories: Sequence[Json], words: str = "") -> None:
-    """Print memories; on a terminal the words of *words* stand out in their texts."""
+    """Print memories; on a terminal the words of *words* are highlighted in their texts."""
     if is_terminal():
         _print_table(memories, words)
     else:
@@ -53,7 +53,7 @@ def print_memories(memories: Sequence[Json], words: str = "") -> None:
 
 
 def _columns(memory: Json) -> tuple[object, ...]:
-    """Return what stands in a line of a pipe: id, instant, scope, tags, confidence ("" in a listing), text."""
+    """Return the columns for a pipe: id, timestamp, scope, tags, confidence ("" in a listing), text."""
     return (
         memory["memory_id"],
         memory.get("timestamp", ""),
@@ -88,7 +88,7 @@ def _print_table(memories: Sequence[Json], words: str) -> None:
 
 
 def local_day(timestamp: str | None) -> str:
-    """Return the local day of an instant; "" where there is none, as in what is to be forgotten."""
+    """Return the local day of a timestamp; "" if there is none, as in a preview of `forget`."""
     import datetime as dt
 
     from infinite_memory.contracts.timestamps import on_clock
@@ -104,17 +104,17 @@ def _confidence(memory: Json) -> Span:
 
 
 def to_cell(text: str) -> str:
-    """Write a stored text for a table: its lines and blanks run on, for people; in a pipe they stand as they are, escaped."""
+    """Return a stored text for a table: on one line with whitespace collapsed for people; unchanged but escaped in a pipe."""
     return shorten(in_one_line(" ".join(text.split())))
 
 
 def shorten(text: str) -> str:
-    """Cut a text to what stands in a table."""
+    """Truncate a text for a table."""
     return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 1] + "…"
 
 
 def print_fields(fields: Json, text: str = "") -> None:
-    """Print names and values, a line each, and below them a text as it is."""
+    """Print names and values, one per line, then a text unchanged."""
     width = max(map(len, fields), default=0) + 2
     if not is_terminal():
         for name, value in fields.items():

@@ -1,6 +1,6 @@
-"""`infinite-memory tail`: what is being stored, changed and forgotten, as it happens, whoever does it.
+"""`infinite-memory tail`: follows memories that are stored, changed and forgotten, by any client.
 
-Ends at Ctrl-C (exit code 130), or with 1 when the daemon has gone.
+Ends at Ctrl-C (exit code 130), or with 1 when the daemon stops.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print changes until the daemon goes or the user has seen enough."""
+    """Print changes until the daemon stops or the user interrupts."""
     write = _print_json if options.json else _draw if tables.is_terminal() else _print_line
     with_scope = options.in_scope.casefold() if options.in_scope else None
     for change in _changes(options):
@@ -43,12 +43,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _changes(options: argparse.Namespace) -> Iterator[Json]:
-    """Yield the newest memories, where they are wanted, and then every change."""
+    """Yield the newest memories, if requested, then every change."""
     from infinite_memory.daemon.handshake import greet
 
     link, answer = greet(find_home(os.environ).path, daemon_requests.build_greeting(options) | {"kind": "tail"})
     daemon_requests.report_notes(answer)
-    with link, link.makefile("rb") as stream:  # what is stored from here on waits in it
+    with link, link.makefile("rb") as stream:  # changes from here on are buffered in it
         newest = list(_newest(options)) if options.lines > 0 else []
         if tables.is_terminal() and not options.json:
             tables.note("waiting for what is stored, changed or forgotten; Ctrl-C ends it")
@@ -78,7 +78,7 @@ def _print_line(change: Json) -> None:
 
 
 def _columns(change: Json) -> tuple[object, ...]:
-    """Return what stands in a line: event, id, instant, scope, tags, text."""
+    """Return the columns of a line: event, id, timestamp, scope, tags, text."""
     if change["event"] == "missed":
         return "missed", "", "", "", "", f"{change['count']:,} changes that came too fast"
     memory = change.get("memory")

@@ -1,7 +1,7 @@
-"""What people read on a terminal: no stored name or text may move its cursor, ring its bell or turn its letters round.
+"""Safe output on a terminal: no stored name or text can move the cursor, ring the bell or reverse text direction.
 
-Everything that is printed passes through `Printed`, whoever prints it; `in_one_line` is for values that stand in a line of their own.
-The escapes are those of JSON, so JSON that is printed keeps its meaning. Standard library only: `serve` imports this.
+Everything printed goes through `Printed`, whoever prints it; `in_one_line` is for values within a line. The escapes are those of
+JSON, so printed JSON keeps its meaning. Standard library only: `serve` imports this.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from infinite_memory.errors import escaped
 
 
 class Printed:
-    """A text stream that escapes what a terminal would carry out; everything else is the stream's own."""
+    """A text stream that escapes terminal control characters; all other attributes are the wrapped stream's."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        """Write *text*; its lines and tabs stay."""
+        """Write *text*; line breaks and tabs are kept."""
         self.stream.write(escaped(text))
         return len(text)
 
@@ -35,18 +35,18 @@ class Printed:
 
 
 def raw(stream: TextIO) -> TextIO:
-    """Return the stream below, for a library that draws on a terminal and escapes names by `in_one_line` first."""
+    """Return the wrapped stream, for code that draws on a terminal and escapes names with `in_one_line` first."""
     return stream.stream if isinstance(stream, Printed) else stream
 
 
 def in_one_line(value: object) -> str:
-    """Write a stored name or text so that it is harmless and stays on its line."""
+    """Return a stored name or text, escaped so that it is harmless and stays on one line."""
     return escaped(str(value), line=True)
 
 
 @contextlib.contextmanager
 def printing_safely() -> Iterator[None]:
-    """Escape everything that is printed meanwhile."""
+    """Escape everything that is printed in this context."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast("TextIO", stream and Printed(stream)) for stream in before)
     try:

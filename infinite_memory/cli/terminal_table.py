@@ -1,8 +1,8 @@
-"""Tables with colours for a terminal: columns as wide as their cells, one of them folded into what is left.
+"""Tables with colours for a terminal: columns as wide as their cells, one of them wrapped to the remaining width.
 
-Not a library: the smallest that draws tables brings 12 MB of syntax highlighting to every installation, and the commands need
-one kind of table. What is drawn must have passed `in_one_line` or `escaped`: it goes past the stream that escapes.
-Standard library only, but on Windows.
+Not a library: the smallest one for tables adds 12 MB of syntax highlighting to every installation, and the commands need one kind
+of table. Values must have gone through `in_one_line` or `escaped`: tables bypass the escaping stream. Standard library only, except
+on Windows.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from operator import itemgetter
 from infinite_memory.cli.terminal import raw
 
 GAP = "  "
-MIN_FLEXIBLE = 20  # cells that the folded column gets on the narrowest terminal; its lines then run over
+MIN_FLEXIBLE = 20  # minimum width of the flexible column; on a narrower terminal its lines overflow
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
-_WIDE = frozenset("WF")  # East Asian widths of two cells (Unicode Standard Annex 11)
+_WIDE = frozenset("WF")  # East Asian width classes of two cells (Unicode Standard Annex 11)
 _WITHOUT_CELL = frozenset(("Mn", "Me", "Cf"))
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its title, the style of its cells, and how wide it may be.
+    """A column: its title, the style of its cells, and its width limits.
 
     Attributes:
-        max_width: Cells from which on it is folded; None: as wide as its widest cell.
-        flexible: It gets the cells that the others leave.
+        max_width: Width in cells above which it is wrapped; None: as wide as its widest cell.
+            flexible: Shrinks to the width that the other columns leave.
     """
 
     title: str
@@ -42,19 +42,19 @@ class Column:
 
 
 Span = tuple[str, str]
-"""A text and its style: names of `_CODES` with a blank between, or ""."""
+"""A text and its style: names of `_CODES` separated by spaces, or ""."""
 Cell = str | Sequence[Span]
-"""What stands in a column: a text in the column's style, or spans in styles of their own. Line ends stay."""
+"""The content of a cell: a text in the column's style, or spans with their own styles. Line breaks are kept."""
 _Letters = list[Span]
 
 
 def write_line(*spans: Span) -> None:
-    """Write a line on standard output, in colours where they are wanted; a terminal folds it."""
+    """Write a line to standard output, in colours if enabled; the terminal wraps it."""
     _write([_render(_letters(spans, ""))])
 
 
 def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
-    """Write a table on standard output, as wide as the terminal at most where a flexible column lets it."""
+    """Write a table to standard output, at most as wide as the terminal if a flexible column allows it."""
     cells = [[_letters(cell, column.style) for column, cell in zip(columns, row, strict=True)] for row in rows]
     titles = [_letters(column.title, "bold") for column in columns]
     widths = _widths(columns, [titles, *cells])
@@ -63,10 +63,10 @@ def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> No
 
 
 def highlighted(text: str, words: Iterable[str], style: str = "bold yellow") -> list[Span]:
-    """Return *text* in spans, in which each of *words* stands out wherever it is, in capitals or not."""
+    """Return *text* as spans with every occurrence of *words* highlighted, case-insensitively."""
     folded = text.lower()
     marked = [False] * len(text)
-    if len(folded) == len(text):  # a few letters become two: positions would not be the text's
+    if len(folded) == len(text):  # some letters become two in lower case, which shifts positions
         for word in {word.lower() for word in words if word}:
             start = folded.find(word)
             while start >= 0:
@@ -77,7 +77,7 @@ def highlighted(text: str, words: Iterable[str], style: str = "bold yellow") -> 
 
 
 def cells_of(text: str) -> int:
-    """Return how many cells of a terminal *text* takes."""
+    """Return the width of *text* in terminal cells."""
     return sum(_cells(letter) for letter in text)
 
 
@@ -107,7 +107,7 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[_Letters]]) -> li
 
 
 def _row(columns: Sequence[Column], cells: Sequence[_Letters], widths: Sequence[int]) -> str:
-    """Return the lines of a row: as many as its tallest cell has."""
+    """Return the lines of a row, as many as its tallest cell has."""
     folded = [
         [part for line in _lines(cell) for part in _fold(line, width)]
         for cell, width in zip(cells, widths, strict=True)
@@ -138,7 +138,7 @@ def _length(letters: _Letters) -> int:
 
 
 def _fold(letters: _Letters, width: int) -> list[_Letters]:
-    """Cut a line into parts of at most *width* cells, behind a blank where there is one."""
+    """Wrap a line into parts of at most *width* cells, at a space if possible."""
     parts = []
     while _length(letters) > width:
         used, cut = 0, 0
@@ -153,7 +153,7 @@ def _fold(letters: _Letters, width: int) -> list[_Letters]:
 
 
 def _render(letters: _Letters) -> str:
-    """Return the text, with the codes of its styles where colours are wanted (https://no-color.org)."""
+    """Return the text, with ANSI codes of its styles if colours are enabled (https://no-color.org)."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return "".join(letter for letter, _ in letters)
     texts = []

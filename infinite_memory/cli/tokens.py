@@ -1,4 +1,4 @@
-"""`infinite-memory tokens`: tokens for HTTP clients, made, listed, replaced and revoked beside a running daemon. A token is shown once."""
+"""`infinite-memory tokens`: creates, lists, replaces and revokes tokens for HTTP clients through the daemon. A token is shown once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from infinite_memory.paths import find_home
 
 Json = dict[str, Any]
 
-OWNER = "owner"  # stands for the id of the owner's own token, in the file http.token
+OWNER = "owner"  # replaces the id of the owner's own token, in the file http.token
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""What `infinite-memory undo` can take back: ids of what the last calls of `forget`, `move` and `edit` were about, in a file."""
+"""The journal of `infinite-memory undo`: a file with the ids changed by the last `forget`, `move` and `edit` commands."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from infinite_memory.platform_files import read_regular_text
 Json = dict[str, Any]
 
 FILE = "forgotten.json"
-MAX_ENTRIES = 20  # so many calls can be undone, one after the other
+MAX_ENTRIES = 20  # commands that can be undone, one after the other
 
 
 class UndoJournal:
-    """The entries, newest last: each has ``memory_ids``, or ``scope``, or ``moved`` (ids, each with the scope where it was), or ``edited``
-    (an id with the revision that it had).
+    """The entries, newest last: each has ``memory_ids``, or ``scope``, or ``moved`` (ids, each with its previous scope), or ``edited``
+    (an id with its previous revision).
 
-    A file that cannot be read counts as empty.
+    An unreadable file counts as empty.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class UndoJournal:
         return entries[-1] if entries else None
 
     def add(self, entry: Json) -> None:
-        """Write an entry down; where that fails it is said, for it is done already."""
+        """Append an entry; a failure is only reported, as the command is already done."""
         try:
             self._write([*self._read(), entry][-MAX_ENTRIES:])
         except OSError as exc:
@@ -51,7 +51,7 @@ class UndoJournal:
             tables.note(f"undo will not know of it, {self._file} cannot be written ({exc.strerror}): {ids}")
 
     def remove(self, entry: Json) -> None:
-        """Take an entry out once it was undone."""
+        """Remove an entry after it was undone."""
         entries = self._read()
         if entry in entries:
             entries.remove(entry)

@@ -1,9 +1,9 @@
-"""`uninstall`: undo what this program did outside its own package, and say where the data is.
+"""`uninstall`: undo what this program did outside its own package, and print where the data is.
 
-Taken out: the entries and the plugin that `connect` made in clients' configurations, units of systemd and launchd, and what can be made
-again (the models in the cache). Memories and backups stay, unless ``--delete-data`` is given and confirmed a second time; what this
-program did not write stays whatever is given (`own_files`). The package itself is removed by whatever installed it. The thin client
-imports this module too, for its arguments: what is heavy is imported where it is used.
+Removed are the entries and the plugin that `connect` added to clients' configurations, systemd and launchd units, and what can be
+recreated (the models in the cache). Memories and backups stay, unless ``--delete-data`` is given and confirmed a second time; files that
+this program did not write always stay (`own_files`). The package itself is removed by its installer. The thin client imports this
+module too, for its arguments: heavy imports are lazy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONFIRMATION = "delete my memories"
 
 _SYSTEMD_UNITS = ("infinite-memory.service", f"{schedule.UNIT}.timer", f"{schedule.UNIT}.service")
 _LAUNCHD_LABELS = ("org.infinitememory.daemon", schedule.LABEL)
-_UNIT_S = 150.0  # the daemon may take up to two minutes to finish
+_UNIT_S = 150.0  # the daemon may take up to two minutes to stop
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Undo what can be undone; 0 when nothing of it failed, 2 when deleting the data was not confirmed."""
+    """Undo what can be undone; 0 if nothing failed, 2 if deleting the data was not confirmed."""
     home = find_home(os.environ)
     with outcome.collect_outcome(options) as result:
         result |= {"dry_run": options.dry_run, "removed": [], "stays": [], "elsewhere": [], "problems": []}
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _uninstall(options: argparse.Namespace, home: Home, result: Json) -> int:
-    elsewhere = _find_elsewhere(home)  # by the settings, which go with the home
+    elsewhere = _find_elsewhere(home)  # depends on the settings, which are removed with the home
     problems = [
         *_remove_units(os.environ, result),
         *_disconnect(result),
@@ -89,7 +89,7 @@ def _is_confirmed(options: argparse.Namespace, home: Home) -> bool:
 
 
 def _remove_units(environ: Mapping[str, str], result: Json) -> Iterator[str]:
-    """Stop, disable and remove the units of ``docs/`` and `schedule`; yields what failed."""
+    """Stop, disable and remove the units of ``docs/`` and `schedule`; yield the failures."""
     import subprocess
 
     for unit, command in _find_units(environ):
@@ -99,7 +99,7 @@ def _remove_units(environ: Mapping[str, str], result: Json) -> Iterator[str]:
             continue
         try:
             subprocess.run(command, capture_output=True, timeout=_UNIT_S, check=False)
-        except (OSError, subprocess.TimeoutExpired) as exc:  # no service manager runs, as in a container
+        except (OSError, subprocess.TimeoutExpired) as exc:  # no service manager is running, as in a container
             print(f"infinite-memory uninstall: {command[0]} did not answer: {exc}", file=sys.stderr)
         try:
             unit.unlink(missing_ok=True)
@@ -122,7 +122,7 @@ def _find_units(environ: Mapping[str, str]) -> list[tuple[Path, list[str]]]:
 
 
 def _disconnect(result: Json) -> Iterator[str]:
-    """Take our entry out of every client's configuration; yields what failed."""
+    """Remove our entry from every client's configuration; yield the failures."""
     dry_run = result["dry_run"]
     result["disconnected"] = []
     from infinite_memory.cli.client_files import CLIENTS
@@ -158,7 +158,7 @@ def _stop_daemon(result: Json) -> Iterator[str]:
 
 
 def _remove_cache(home: Home, result: Json) -> Iterator[str]:
-    """Remove the models, which can be made again; yields what failed."""
+    """Remove the models, which can be recreated; yield the failures."""
     from infinite_memory.cli.own_files import find_cache_parts
 
     try:
@@ -174,7 +174,7 @@ def _remove_cache(home: Home, result: Json) -> Iterator[str]:
 
 
 def _delete_home(home: Home, result: Json) -> Iterator[str]:
-    """Delete what this program wrote into the home; yields what failed."""
+    """Delete this program's files from the home; yield the failures."""
     from infinite_memory.cli.own_files import find_home_parts, is_home
 
     try:
@@ -190,13 +190,13 @@ def _delete_home(home: Home, result: Json) -> Iterator[str]:
 
 
 def _remove(removal: Removal, verb: str, result: Json) -> Iterator[str]:
-    """Remove what goes, and say what went and what stays; yields what failed."""
+    """Remove the parts, print what was removed and what stays, and yield the failures."""
     from infinite_memory.cli.own_files import remove
 
     dry_run = result["dry_run"]
     problems = [] if dry_run else list(remove(removal))
     done = f"would {verb}" if dry_run else f"{verb}d"
-    # A folder of our own is named as one; where anything stays each part is.
+    # A folder that is removed whole is printed as one line; otherwise each part is.
     parts = removal.parts if removal.others or problems else removal.folders[-1:] or removal.parts
     for part in parts:
         if dry_run or not os.path.lexists(part):
@@ -214,7 +214,7 @@ def _report_data(home: Home) -> None:
 
 
 def _find_elsewhere(home: Home) -> list[str]:
-    """Return what stays outside the home whatever the options: documents on a server, and backups in another folder."""
+    """Return what always stays outside the home: documents on a server, and backups in another folder."""
     from infinite_memory.config import load_config
 
     try:
@@ -234,7 +234,7 @@ def _find_elsewhere(home: Home) -> list[str]:
 
 
 def _removal_command() -> str:
-    """Return how the package is removed, as far as its place tells."""
+    """Return the command that removes the package, guessed from its location."""
     parts = Path(sys.prefix).parts
     if "uv" in parts and "tools" in parts:
         return "uv tool uninstall infinite-memory"

@@ -1,6 +1,6 @@
-"""`infinite-memory why`: the parts of each result's score, or what kept one memory out of the results.
+"""`infinite-memory why`: the parts of each result's score, or why a memory is not among the results.
 
-Exit codes: 0 it was told, 1 the request failed or no memory has the id, 2 a usage fault.
+Exit codes: 0 done, 1 the request failed or no memory has the id, 2 usage error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Explain a search, or where one memory stands in it."""
+    """Explain a search, or the rank of one memory in it."""
     *words, last = options.query
     memory_id = last if words and _ID.fullmatch(last) else None
     if memory_id is not None:
@@ -87,7 +87,7 @@ def _by_word(parts: Json) -> str:
 
 
 def _columns(result: Json) -> list[str]:
-    """Return what stands in a line: score, its parts, what each word adds, id, text."""
+    """Return the columns of a line: score, its parts, the score of each word, id, text."""
     parts = result["explain"]
     numbers = [f"{parts[name]:.3f}" for name in PARTS]
     return [*numbers, _by_word(parts), in_one_line(result["memory_id"]), in_one_line(result["text"])]
@@ -100,7 +100,7 @@ def _print_results(results: list[Json]) -> None:
         return
     titles = ("score", "meaning", "words", "tag", "exact", "talk")
     lines = [_columns(result) for result in results]
-    # A screen has no room for parts that are nought throughout.
+    # Columns that are zero in every row are left out on a terminal.
     present = [index for index in range(len(titles)) if any(float(line[index]) for line in lines)]
     columns = [Column(titles[index], is_number=True) for index in present]
     columns += [Column("each word", "magenta", max_width=16), Column("text", flexible=True), Column("id", "dim")]
